@@ -1,0 +1,92 @@
+"""Fixtures for all tests: a gateway, a connection to it, raw HTTP, and the programs of the outside."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import pytest
+
+import toolkit
+from toolkit.gateway import Gateway
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also run soak and fuzz at depth")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        skip = pytest.mark.skip(reason="long; run with --long")
+        for item in items:
+            if "long" in item.keywords:
+                item.add_marker(skip)
+
+
+def required_program(*names: str) -> str:
+    """Return the path of a program of the machine; without it skip on a laptop, fail in CI."""
+    for name in names:
+        if path := shutil.which(name):
+            return path
+    missing = f"{' or '.join(names)} is not installed"
+    if os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
+class RawReply(NamedTuple):
+    """An answer as it came over the socket."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+def raw_exchange(base_url: str, request: bytes, timeout: float = 10.0) -> bytes:
+    """Send bytes typed by hand, return all bytes until the server closes."""
+    address = urlsplit(base_url)
+    with socket.create_connection((address.hostname, address.port), timeout=timeout) as connection:
+        connection.sendall(request)
+        received = b""
+        while piece := connection.recv(65536):
+            received += piece
+    return received
+
+
+def raw_call(base_url: str, method: str, target: str, body: bytes = b"", headers: str = "") -> RawReply:
+    """Make one call typed by hand, without any HTTP library."""
+    length = f"Content-Length: {len(body)}\r\n" if body or method == "POST" else ""
+    head = f"{method} {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}{headers}Connection: close\r\n\r\n"
+    raw = raw_exchange(base_url, head.encode("utf-8") + body)
+    top, _, payload = raw.partition(b"\r\n\r\n")
+    status, *lines = top.decode("latin-1").split("\r\n")
+    pairs = (line.partition(": ") for line in lines)
+    return RawReply(int(status.split()[1]), {name.lower(): value for name, _, value in pairs}, payload)
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    """A gateway in memory, on the real clock."""
+    with Gateway() as running:
+        yield running
+
+
+@pytest.fixture
+def demo() -> Iterator[Gateway]:
+    """A gateway with the demo world: stepped clock, seeded identifiers."""
+    with Gateway.demo() as running:
+        yield running
+
+
+@pytest.fixture
+def tk(gateway: Gateway) -> Iterator[toolkit.Connection]:
+    """A connection to the gateway in memory."""
+    with toolkit.connect(gateway) as connection:
+        yield connection

@@ -1,0 +1,163 @@
+"""Alert mails to a real SMTP server: once, retried while it is away, and through a crash."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+import toolkit
+from tests.gateway_process import GatewayProcess
+from tests.mail_server import MailServer, eventually, free_port
+from toolkit.dweets import outbox
+from toolkit.gateway import Gateway
+
+LOCKS = {"garage-lock": "master-of-the-garage"}
+KEY = LOCKS["garage-lock"]
+
+
+def arm(tk: toolkit.Connection, who: str = "a@b.example", condition: str = "return dweet") -> None:
+    tk.dweets.lock("garage", lock="garage-lock", key=KEY)
+    tk.dweets.set_alert("garage", who=who, condition=condition, key=KEY)
+
+
+def states(gateway: Gateway) -> list[str]:
+    found: list[str] = gateway.outbox["state"].tolist()
+    return found
+
+
+def test_a_mail_arrives_once_and_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
+    with MailServer() as server, Gateway(smtp=server.url, locks=LOCKS) as gateway, toolkit.connect(gateway) as tk:
+        arm(tk, "a@b.example, c@d.example")
+        tk.dweets.post("garage", "ü: open\n.\n.hidden line", key=KEY)
+        tk.dweets.post("garage", "ü: open\n.\n.hidden line", key=KEY)
+        eventually(lambda: states(gateway) == ["sent"])
+        (envelope,) = server.mails
+        (kept,) = gateway.outbox.to_dict("records")
+    assert envelope.mail_from == "alerts@gateway.invalid"
+    assert envelope.rcpt_tos == ["a@b.example", "c@d.example"]
+    data = envelope.content
+    assert isinstance(data, bytes)
+    assert data.isascii()
+    message = email.message_from_bytes(data, policy=email.policy.default)
+    assert message["Subject"] == "Alert of garage: ü: open . .hidden line" == kept["subject"]
+    assert message.get_content().replace("\r\n", "\n") == kept["text"]
+    assert message["To"] == "a@b.example, c@d.example"
+    assert message["Auto-Submitted"] == "auto-generated"
+    assert message["Message-ID"].endswith("@gateway.invalid>")
+    assert KEY not in data.decode("ascii")
+    assert kept["error"] == ""
+
+
+def test_it_is_retried_until_the_server_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "WAITS", (0.02, 0.05))
+    port = free_port()
+    with Gateway(smtp=f"smtp://127.0.0.1:{port}", locks=LOCKS) as gateway, toolkit.connect(gateway) as tk:
+        arm(tk)
+        tk.dweets.post("garage", "one", key=KEY)
+        eventually(lambda: "could not be used" in gateway.outbox["error"].iloc[0])
+        assert states(gateway) == ["waiting"]
+        with MailServer(port, refuse_text="451 try later") as server:
+            eventually(lambda: "refused the text with 451" in gateway.outbox["error"].iloc[0])
+            assert states(gateway) == ["waiting"]
+            server.refuse_text = ""
+            eventually(lambda: states(gateway) == ["sent"])
+            assert len(server.mails) == 1
+
+
+def test_the_waits_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert list(outbox.WAITS) == sorted(outbox.WAITS)
+    assert outbox.WAITS[0] >= 1
+    assert outbox.WAITS[-1] >= 600
+
+
+def test_a_recipient_that_is_refused_is_told_and_the_others_get_it() -> None:
+    with MailServer(refuse_recipient="nobody") as server:
+        with Gateway(smtp=server.url, locks=LOCKS) as gateway, toolkit.connect(gateway) as tk:
+            arm(tk, "nobody@b.example,a@b.example")
+            tk.dweets.post("garage", "one", key=KEY)
+            eventually(lambda: states(gateway) == ["sent"])
+            assert gateway.outbox["error"].tolist() == ["refused: nobody@b.example"]
+        assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
+
+
+def test_a_server_that_breaks_off_after_the_text_is_not_sent_it_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have taken the mail: better none than two."""
+    monkeypatch.setattr(outbox, "WAITS", (0.01,))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        texts: list[bytes] = []
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection, connection.makefile("rwb") as lines:
+                lines.write(b"220 hello\r\n")
+                lines.flush()
+                while not lines.readline().lower().startswith((b"data", b"quit")):
+                    lines.write(b"250 OK\r\n")
+                    lines.flush()
+                lines.write(b"354 go on\r\n")
+                lines.flush()
+                while (line := lines.readline()) != b".\r\n":
+                    texts.append(line)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        port = listener.getsockname()[1]
+        with Gateway(smtp=f"smtp://127.0.0.1:{port}", locks=LOCKS) as gateway, toolkit.connect(gateway) as tk:
+            arm(tk)
+            tk.dweets.post("garage", "one", key=KEY)
+            eventually(lambda: states(gateway) == ["uncertain"])
+            assert "broke at handing it over" in gateway.outbox["error"].iloc[0]
+        thread.join(10)
+    assert texts
+    assert all(line.endswith(b"\r\n") for line in texts)
+
+
+def test_killed_between_the_dweet_and_the_mail_it_is_sent_once_after_the_restart(tmp_path: Path) -> None:
+    port = free_port()
+    smtp = f"smtp://127.0.0.1:{port}"
+    with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS) as process, toolkit.connect(process.base_url) as tk:
+        arm(tk)
+        tk.dweets.post("garage", "fire", key=KEY)  # acknowledged: on disk, and the mail server is away
+        process.kill()
+    with MailServer(port) as server:
+        for _ in range(2):
+            with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS, waits=[0.05]) as process:
+                eventually(lambda: len(server.mails) == 1)
+                with toolkit.connect(process.base_url) as tk:
+                    status = tk.dweets.get_alert("garage", key=KEY)
+                    assert (status["open"][0], status["message"][0], status["sent_today"][0]) == (True, "fire", 1)
+                process.kill()
+        with Gateway(tmp_path, smtp=smtp, locks=LOCKS) as gateway:
+            eventually(lambda: states(gateway) in (["sent"], ["uncertain"]))
+            assert len(server.mails) == 1
+
+
+def test_killed_again_and_again_while_dweets_come_every_opening_is_mailed_at_most_once(tmp_path: Path) -> None:
+    with MailServer() as server:
+        number = 0
+        for _ in range(4):
+            with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, waits=[0.05]) as process:
+                with toolkit.connect(process.base_url) as tk:
+                    if number == 0:
+                        arm(tk)
+                    for _ in range(6):
+                        tk.dweets.post("garage", f"message {number}", key=KEY)
+                        number += 1
+                process.kill()
+        with Gateway(tmp_path, smtp=server.url, locks=LOCKS) as gateway:
+            eventually(lambda: set(states(gateway)) <= {"sent", "uncertain"} and len(states(gateway)) == number)
+            outcome = dict(zip(gateway.outbox["subject"], gateway.outbox["state"], strict=True))
+        subjects = [subject_of(mail.content) for mail in server.mails]
+    assert len(set(subjects)) == len(subjects), "none arrived twice"
+    assert set(outcome) == {f"Alert of garage: message {n}" for n in range(number)}, "no opening was forgotten"
+    assert {subject for subject, state in outcome.items() if state == "sent"} <= set(subjects)
+
+
+def subject_of(content: bytes | str | None) -> str:
+    assert isinstance(content, bytes)
+    return str(email.message_from_bytes(content, policy=email.policy.default)["Subject"])

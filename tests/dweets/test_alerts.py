@@ -1,0 +1,426 @@
+"""Alerts over HTTP: open, change and close; what is mailed; conditions that fail, loop or eat memory."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import json
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.dweets.conftest import Caller
+from tests.mail_server import eventually
+from toolkit.dweets import outbox
+from toolkit.gateway import Gateway
+
+HOT = "if(dweet.celsius > 30) return 'too hot'; if(dweet.celsius > 20) return 'warm';"
+
+
+class Alarm:
+    """A locked thing with an alert, and what came of it."""
+
+    def __init__(self, gateway: Gateway, condition: str, thing: str = "oven", who: str = "a@b.example") -> None:
+        self.gateway, self.call, self.thing = gateway, Caller(gateway), quote(thing, safe="")
+        self.lock, self.key, self.read_key = self.call.locked(quote(thing, safe=""))
+        self.answer = self.set(condition, who)
+
+    def set(self, condition: str, who: str = "a@b.example") -> Any:
+        return self.call.get(f"/alert/{who}/when/{self.thing}/{quote(condition, safe='')}?key={self.key}")
+
+    def post(self, *contents: Any) -> None:
+        for content in contents:
+            assert self.call.post(self.thing, content, f"?key={self.key}")["this"] == "succeeded"
+
+    def status(self) -> dict[str, Any]:
+        assert self.gateway.outbox is not None  # waits until all is judged
+        answer = self.call.get(f"/get/alert/for/{self.thing}?key={self.key}")
+        found: dict[str, Any] = answer["with"]["status"]
+        return found
+
+    def subjects(self) -> list[str]:
+        found: list[str] = self.gateway.outbox["subject"].tolist()
+        return [subject.removeprefix(f"Alert of {self.thing}: ") for subject in found]
+
+
+def test_the_answers_whole(demo: Gateway) -> None:
+    condition = (
+        "if(dweet.alertValue > 10) return 'TEST: Greater than 10'; "
+        "if(dweet.alertValue < 10) return 'TEST: Less than 10';"
+    )
+    alarm = Alarm(demo, condition, who="test@example.com,anothertest@example.com")
+    record = {
+        "thing": "oven",
+        "condition": condition,
+        "is_demo": False,
+        "recipients": [
+            {"type": "email", "address": "test@example.com"},
+            {"type": "email", "address": "anothertest@example.com"},
+        ],
+    }
+    assert alarm.answer == {"this": "succeeded", "by": "alerting", "the": "alert", "with": record}
+    status = {"message": "", "since": None, "open": False, "alerts_sent_today": 0, "alerts_allowed_today": 100}
+    found = alarm.call.get(f"/get/alert/for/oven?key={alarm.key}")
+    assert found == {"this": "succeeded", "by": "getting", "the": "alert", "with": {"status": status, **record}}
+    alarm.post({"alertValue": 11})
+    assert alarm.status() == {
+        "message": "TEST: Greater than 10",
+        "since": "2026-01-01T09:00:01.000Z",
+        "open": True,
+        "alerts_sent_today": 1,
+        "alerts_allowed_today": 100,
+    }
+    (mail,) = demo.outbox.to_dict("records")
+    assert mail["to"] == "test@example.com, anothertest@example.com"
+    assert mail["subject"] == "Alert of oven: TEST: Greater than 10"
+    assert (mail["state"], mail["thing"], mail["at"].isoformat()) == ("kept", "oven", "2026-01-01T09:00:01+00:00")
+    assert 'Content:   {"alertValue": 11}' in mail["text"]
+    removed = alarm.call.get(f"/remove/alert/for/oven?key={alarm.key}")
+    assert removed == {"this": "succeeded", "by": "removing", "the": "alert", "with": {"thing": "oven"}}
+    for target in ("get", "remove"):
+        gone = alarm.call.get(f"/{target}/alert/for/oven?key={alarm.key}")
+        assert gone == {"this": "failed", "with": 404, "because": "we couldn't find this"}
+    alarm.post({"alertValue": 1})
+    assert len(demo.outbox) == 1
+
+
+def test_one_mail_when_it_opens_or_its_message_changes(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, HOT)
+    for celsius, subjects in (
+        (10, []),
+        (25, ["warm"]),
+        (26, ["warm"]),
+        (31, ["warm", "too hot"]),
+        (35, ["warm", "too hot"]),
+        (5, ["warm", "too hot"]),
+        (21, ["warm", "too hot", "warm"]),
+    ):
+        alarm.post({"celsius": celsius})
+        assert alarm.subjects() == subjects
+        assert alarm.status()["open"] == (celsius > 20)
+    assert alarm.status()["alerts_sent_today"] == 3
+
+
+def test_true_is_met_and_everything_else_is_not(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return eval(dweet)")
+    for source in (
+        "false",
+        "1",
+        "0",
+        "null",
+        "undefined",
+        "[]",
+        "({})",
+        "new String('x')",
+        "Symbol('x')",
+        "NaN",
+        "() => 'x'",
+        "10n",
+    ):
+        alarm.post(source)
+        assert (alarm.status()["open"], alarm.status()["message"]) == (False, ""), source
+    alarm.post("true")
+    assert (alarm.status()["open"], alarm.status()["message"]) == (True, "true")
+    alarm.post("''")
+    assert (alarm.status()["open"], alarm.status()["message"]) == (True, "")
+    alarm.post("'ü€😀\\n<b>'")
+    assert alarm.status()["message"] == "ü€😀\n<b>"
+    assert alarm.subjects() == ["true", "Alert of oven:", "ü€😀 <b>"]
+    alarm.post("'half \\ud800 and nothing \\0'")
+    assert alarm.status()["message"] == "half \ufffd and nothing  "
+
+
+def test_texts_of_all_lengths_however_they_were_put_together(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return 'ü' + dweet.map(text => text + '!').join('-')")
+    for length in (1, 100, 300, 900, 5_000, 20_000):
+        alarm.post(["x" * length, "y"])
+        assert alarm.status()["message"] == f"ü{'x' * length}!-y!"[:1000]
+
+
+def test_a_condition_cannot_change_how_it_is_judged(gateway: Gateway) -> None:
+    tamper = (
+        "String.prototype.slice = String.prototype.toWellFormed = () => 'tampered'; Function.prototype.call = null;"
+    )
+    alarm = Alarm(gateway, f"{tamper} return dweet")
+    alarm.post("one", "two")
+    assert alarm.subjects() == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("tail", "condition"),
+    [
+        ("return+dweet.a>1", "return+dweet.a>1"),
+        ("if(dweet.a+>+1)+return+'x+y'", "if(dweet.a+>+1)+return+'x+y'"),
+        ("return dweet.a/2>1".replace(" ", "%20"), "return dweet.a/2>1"),
+        ("return%20/x+/.test(dweet.a)", "return /x+/.test(dweet.a)"),
+        ("//x%0Areturn%20true", "//x\nreturn true"),
+        ("return%20'%25'", "return '%'"),
+        ("return%20'%C3%BC'", "return 'ü'"),
+        ("return%20true//", "return true//"),
+    ],
+)
+def test_a_condition_comes_back_byte_for_byte(call: Caller, thing: str, tail: str, condition: str) -> None:
+    _, key, _ = call.locked(thing)
+    answer = call.get(f"/alert/a@b.example/when/{thing}/{tail}?key={key}")
+    assert answer["with"]["condition"] == condition
+    assert call.get(f"/get/alert/for/{thing}?key={key}")["with"]["condition"] == condition
+
+
+def test_a_plus_is_a_space_only_where_nothing_else_compiles(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return true")
+    alarm.call.get(f"/alert/a@b.example/when/oven/if(dweet.a+>+1)+return+'x+y'?key={alarm.key}")
+    alarm.post({"a": 2})
+    assert alarm.subjects() == ["x y"]
+    alarm.call.get(f"/alert/a@b.example/when/oven/return+dweet.a+1+''?key={alarm.key}")
+    alarm.post({"a": 2})
+    assert alarm.subjects() == ["x y", "3"]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "return (",
+        "}",
+        "} return true; {",
+        "return 'x",
+        "%00",
+        "%FF",
+        "return '%ED%A0%80'",
+        "x" * 2001,
+        "import x from 'y'",
+        "%20",
+        "return }//",
+    ],
+)
+def test_a_condition_that_does_not_compile(call: Caller, thing: str, condition: str) -> None:
+    _, key, _ = call.locked(thing)
+    answer = call.get(f"/alert/a@b.example/when/{thing}/{condition.replace(' ', '%20')}?key={key}")
+    assert (answer["this"], answer["with"]) == ("failed", 400)
+    assert answer["because"].startswith("the condition doesn't compile: ")
+    assert call.get(f"/get/alert/for/{thing}?key={key}")["with"] == 404
+
+
+@pytest.mark.parametrize(
+    "who",
+    [
+        "a", "@b.c", "a@", "a@b.c,", ",a@b.c", "a@b.c,,d@e.f", "a%0D%0ABcc:x@y.z@b.c", "a@b.c%0D%0ABcc:x@y.z",
+        "a%00@b.c", "a b@c.d", "a@b@c.d", "a@-b.c", "a@b.c-", "a(x)@b.c", "group:a@b.c;", "%22a%22@b.c",
+        "a@[1.2.3.4]", "j%C3%BCrgen@b.c", "%FF@b.c", "x" * 65 + "@b.c", ",".join(f"a{n}@b.c" for n in range(21)),
+    ],
+)  # fmt: skip
+def test_recipients_that_cannot_be(call: Caller, thing: str, who: str) -> None:
+    _, key, _ = call.locked(thing)
+    answer = call.get(f"/alert/{who.replace(' ', '%20')}/when/{thing}/return%20true?key={key}")
+    text = "who must be a comma-separated list of e-mail addresses"
+    assert answer == {"this": "failed", "with": 400, "because": text}
+
+
+def test_twenty_recipients_are_told(gateway: Gateway) -> None:
+    who = [f"person.{n}+tag_x@mail-{n}.example" for n in range(20)]
+    alarm = Alarm(gateway, "return true", who=quote(", ".join(who)))
+    alarm.post(1)
+    assert gateway.outbox["to"].tolist() == [", ".join(who)]
+
+
+def test_an_alert_needs_a_lock_and_goes_with_it(call: Caller, thing: str) -> None:
+    for target in (
+        f"/alert/a@b.c/when/{thing}/return%20true?key=k",
+        f"/get/alert/for/{thing}?key=k",
+        f"/remove/alert/for/{thing}?key=k",
+    ):
+        assert call.get(target) == {
+            "this": "failed", "with": 409, "because": "a thing must be locked before an alert can be set",
+        }  # fmt: skip
+    lock, key, _ = call.locked(thing)
+    assert call.get(f"/alert/a@b.c/when/{thing}/return%20true?key={key}")["this"] == "succeeded"
+    call.get(f"/unlock/{thing}?key={key}")
+    call.post(thing, 1)
+    call.get(f"/lock/{thing}?lock={lock}&key={key}")
+    assert call.get(f"/get/alert/for/{thing}?key={key}")["with"] == 404
+    assert thing not in call.gateway.outbox["thing"].tolist()
+
+
+def test_at_most_a_hundred_a_day(demo: Gateway) -> None:
+    alarm = Alarm(demo, "return String(dweet)")
+    body = b"\n".join(b"%d" % n for n in range(150))
+    alarm.call("POST", f"/dweets/for/oven?key={alarm.key}", body)
+    assert alarm.subjects() == [str(n) for n in range(100)]
+    assert (alarm.status()["alerts_sent_today"], alarm.status()["message"]) == (100, "149")
+    alarm.set("return 'set anew: ' + dweet")
+    alarm.post(150)
+    assert (alarm.status()["alerts_sent_today"], alarm.status()["message"]) == (100, "set anew: 150")
+    assert len(alarm.subjects()) == 100, "setting it anew gives no other hundred"
+    demo.clock.advance(seconds=86_400)  # type: ignore[attr-defined]
+    assert alarm.status()["alerts_sent_today"] == 0
+    alarm.set("return String(dweet)")
+    alarm.post("tomorrow")
+    assert alarm.subjects()[100:] == ["tomorrow"]
+    assert alarm.status()["alerts_sent_today"] == 1
+
+
+FAULTS = {
+    "throws": ("throw new Error('boom')", "the condition failed: Error: boom"),
+    "throws nothing": ("throw ''", "the condition failed: "),
+    "no such name": ("return nothing.at.all", "the condition failed: ReferenceError"),
+    "loops": ("while (true) {}", "the condition failed: "),
+    "recurses": ("function f() { f() } f()", "the condition failed: "),
+    "eats memory": ("const a = []; while (true) a.push('x'.repeat(1e6) + a.length)", "the condition failed: "),
+    "throws half a character": ("throw new Error('\\ud800')", "the condition failed: Error: "),
+}
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_condition_that_fails_delays_and_loses_no_dweet(gateway: Gateway, kind: str) -> None:
+    condition, said = FAULTS[kind]
+    alarm = Alarm(gateway, f"if (dweet === 'bad') {{ {condition} }} return dweet === 'good'")
+    began = time.perf_counter()
+    alarm.post("bad")
+    assert time.perf_counter() - began < 5
+    status = alarm.status()
+    assert status["message"].startswith(said)
+    assert status["open"] is False
+    alarm.post("good")
+    assert alarm.status() == {
+        **status,
+        "message": "true",
+        "open": True,
+        "since": alarm.status()["since"],
+        "alerts_sent_today": 1,
+    }
+    alarm.post("bad")
+    assert alarm.status()["open"] is True, "a fault neither opens nor closes"
+    latest = alarm.call.get(f"/get/dweets/for/oven?key={alarm.key}")["with"]
+    assert [dweet["content"] for dweet in latest] == ["bad", "good", "bad"]
+
+
+def test_a_condition_that_always_loops_is_left_alone_and_the_others_work(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "while (true) {}")
+    other = Alarm(gateway, "return true", thing="kitchen")
+    began = time.perf_counter()
+    for _ in range(3):
+        alarm.call("POST", f"/dweets/for/oven?key={alarm.key}", b"1\n" * 300)
+    assert time.perf_counter() - began < 5, "posting does not wait for conditions"
+    other.post(1)
+    assert other.subjects() == ["true"]
+    assert time.perf_counter() - began < 20, "900 loops of 50 ms would take 45 seconds"
+    assert alarm.status()["message"].startswith("stopped after 20 failures in a row, set it again: ")
+    assert alarm.set("return 'again'")["this"] == "succeeded"
+    alarm.post(1)
+    assert alarm.status()["message"] == "again"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "return typeof require + typeof process + typeof fetch + typeof std + typeof os + typeof print",
+        "return typeof source + typeof globalThis.source + typeof setTimeout + typeof Worker + typeof XMLHttpRequest",
+    ],
+)
+def test_a_condition_finds_no_host(call: Caller, thing: str, condition: str) -> None:
+    _, key, _ = call.locked(thing)
+    call.get(f"/alert/a@b.c/when/{thing}/{quote(condition, safe='')}?key={key}")
+    call.post(thing, 1, f"?key={key}")
+    mails = call.gateway.outbox
+    (subject,) = mails[mails["thing"] == thing]["subject"].tolist() or ["undefined"]
+    assert set(subject.removeprefix(f"Alert of {thing}: ").replace("undefined", "")) == set()
+
+
+def test_contents_of_all_kinds_reach_the_condition(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return JSON.stringify(dweet)")
+    for content in ({"ü": [1, None, {"a": "\u2028"}]}, [1], "text", 1.5, True, None, "created", {"content": 1}):
+        alarm.post(content)
+        assert json.loads(alarm.status()["message"]) == content
+    alarm.call("POST", f"/dweet/for/oven?key={alarm.key}", b"[" * 1000 + b"]" * 1000)
+    assert alarm.status()["message"] != ""
+
+
+def test_a_long_message_is_cut(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return 'x'.repeat(1e6)")
+    alarm.post(1)
+    assert alarm.status()["message"] == "x" * 1000
+    assert len(alarm.subjects()[0]) <= 200
+
+
+def test_an_alert_set_anew_begins_anew_with_dweets_from_then_on(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return 'first'")
+    alarm.post(1)
+    alarm.set("return 'second'")
+    assert alarm.status() == {
+        "message": "",
+        "since": None,
+        "open": False,
+        "alerts_sent_today": 1,
+        "alerts_allowed_today": 100,
+    }
+    alarm.post(2)
+    assert alarm.subjects() == ["first", "second"]
+
+
+def test_a_batch_is_judged_dweet_by_dweet(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return dweet % 1000 === 7 && String(dweet)")
+    for start in range(0, 5000, 1000):
+        body = b"\n".join(b"%d" % n for n in range(start, start + 1000))
+        alarm.call("POST", f"/dweets/for/oven?key={alarm.key}", body)
+    assert alarm.subjects() == ["7", "1007", "2007", "3007", "4007"]
+
+
+def test_alerts_and_mails_outlive_the_gateway(tmp_path: Path) -> None:
+    with Gateway(tmp_path) as gateway:
+        alarm = Alarm(gateway, HOT)
+        alarm.post({"celsius": 35})
+        before, mails = alarm.status(), gateway.outbox
+        assert len(mails) == 1
+    with Gateway(tmp_path) as gateway:
+        alarm.gateway, alarm.call = gateway, Caller(gateway)
+        assert alarm.status() == before
+        assert gateway.outbox.equals(mails)
+        alarm.post({"celsius": 36})
+        assert len(gateway.outbox) == 1, "still open with the same message"
+        alarm.post({"celsius": 25})
+        assert alarm.subjects() == ["too hot", "warm"]
+
+
+def test_of_the_mails_that_are_done_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "DONE_KEPT", 5)
+
+    def kept() -> list[str]:
+        return alarm.subjects() if set(alarm.gateway.outbox["state"]) == {"kept"} else []
+
+    with Gateway(tmp_path) as gateway:
+        alarm = Alarm(gateway, "return String(dweet)")
+        for number in range(9):
+            alarm.post(number)
+            eventually(lambda: bool(kept()))
+        eventually(lambda: kept() == ["4", "5", "6", "7", "8"])
+    monkeypatch.setattr(outbox, "DONE_KEPT", 3)
+    with Gateway(tmp_path) as gateway:
+        alarm.gateway, alarm.call = gateway, Caller(gateway)
+        assert kept() == ["4", "5", "6", "7", "8"]
+        alarm.post(9)
+        eventually(lambda: kept() == ["7", "8", "9"])
+    assert len(list((tmp_path / "outbox").iterdir())) == 10, "the files are the person's own"
+
+
+def test_mails_of_a_durable_gateway_are_files_to_read(tmp_path: Path) -> None:
+    with Gateway(tmp_path) as gateway:
+        alarm = Alarm(gateway, "return 'ü: ' + dweet", thing="öfen/1", who="a@b.example,c@d.example")
+        alarm.post("x" * 2000, "y")
+        eventually(lambda: gateway.outbox["state"].tolist() == ["kept"] * 2)
+        kept = gateway.outbox
+    files = sorted((tmp_path / "outbox").iterdir())
+    assert [path.suffix for path in files] == [".eml", ".eml"]
+    for path, mail in zip(files, kept.to_dict("records"), strict=True):
+        data = path.read_bytes()
+        assert data.isascii()
+        assert b"\n" not in data.replace(b"\r\n", b"")
+        message = email.message_from_bytes(data, policy=email.policy.default)
+        assert message["To"] == "a@b.example, c@d.example"
+        assert message["Subject"] == mail["subject"]
+        assert message.get_content().replace("\r\n", "\n") == mail["text"]
+    before = {path: path.read_bytes() for path in files}
+    with Gateway(tmp_path) as gateway:
+        assert len(gateway.outbox) == 2
+    assert {path: path.read_bytes() for path in (tmp_path / "outbox").iterdir()} == before

@@ -1,0 +1,378 @@
+"""The client against the gateway: every call of ``tk.dweets``, its frames and dtypes, and its errors."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.conftest import raw_call
+from toolkit.connection import Connection
+from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, ThingNotLocked, Unreachable
+from toolkit.gateway import Gateway
+
+
+def dtypes(frame: pd.DataFrame) -> dict[str, str]:
+    return {str(name): str(dtype) for name, dtype in frame.dtypes.items()}
+
+
+CASES: list[tuple[list[Any], dict[str, str]]] = [
+    ([{"a": 1}, {"a": 2}], {"a": "int64"}),
+    ([{"a": 1}, {"b": 2}], {"a": "Int64", "b": "Int64"}),
+    ([{"a": 1.5}, {"a": 2}], {"a": "float64"}),
+    ([{"a": 1.5}, {}], {"a": "float64", "content": "object"}),
+    ([{"a": True}, {"a": None}], {"a": "boolean"}),
+    ([{"a": "x"}, {"b": 1}], {"a": "str", "b": "Int64"}),
+    ([{"a": 1}, {"a": "x"}], {"a": "object"}),
+    ([{"a": True}, {"a": 1}], {"a": "object"}),
+    ([{"a": 2**63}], {"a": "object"}),
+    ([{"a": 2**60}, {"a": 0.5}], {"a": "object"}),
+    ([{"a": None}], {"a": "object"}),
+    ([{"p": {"lat": 1.5, "deep": {"x": 1}}}], {"p.lat": "float64", "p.deep.x": "int64"}),
+    ([[1, 2]], {"content": "object"}),
+    ([1, 2], {"content": "int64"}),
+    (["x", {"a": 1}], {"content": "str", "a": "Int64"}),
+]
+
+
+@pytest.mark.parametrize(("contents", "expected"), CASES)
+def test_each_column_gets_the_narrowest_honest_dtype(
+    tk: Connection, contents: list[Any], expected: dict[str, str]
+) -> None:
+    for content in contents:
+        tk.dweets.post("kitchen", content)
+    frame = tk.dweets.history("kitchen")
+    assert dtypes(frame) == expected
+    assert (frame.index.name, str(frame.index.dtype)) == ("created", "datetime64[us, UTC]")
+    assert frame.index.is_monotonic_increasing
+
+
+def test_empty_answers_have_their_columns_too(tk: Connection) -> None:
+    for frame in (tk.dweets.latest("nobody"), tk.dweets.history("nobody"), tk.dweets.stored("nobody", "2026-01-01")):
+        assert (len(frame), dtypes(frame)) == (0, {})
+        assert (frame.index.name, str(frame.index.dtype)) == ("created", "datetime64[us, UTC]")
+    assert dtypes(tk.dweets.history(["nobody", "no one"])) == {"thing": "str"}
+    assert dtypes(tk.dweets.history([])) == {"thing": "str"}
+    assert dtypes(tk.dweets.things()) == {"thing": "str", "keywords": "str"}
+    empty = tk.dweets.post_frame(pd.DataFrame({"a": []}), "kitchen")
+    assert dtypes(empty) == {"thing": "str", "transaction": "str"}
+    assert str(empty.index.dtype) == "datetime64[us, UTC]"
+    found = tk.dweets.backtest("nobody", "return true")
+    assert dtypes(found) == {"alert.met": "bool", "alert.message": "str", "alert.mails": "bool", "alert.fault": "str"}
+
+
+def test_posting_and_reading(tk: Connection) -> None:
+    receipt = tk.dweets.post("kitchen", {"celsius": 21.5})
+    assert dtypes(receipt) == {"thing": "str", "transaction": "str"}
+    assert len(receipt["transaction"].iloc[0]) == 36
+    tk.dweets.post("kitchen", {"celsius": 22.5})
+    assert tk.dweets.latest("kitchen")["celsius"].tolist() == [22.5]
+    history = tk.dweets.history("kitchen")
+    assert history["celsius"].tolist() == [21.5, 22.5], "oldest first"
+    assert history.index[0] == receipt.index[0]
+    tk.dweets.post("attic", {"thing": "box", "n": 1})
+    both = tk.dweets.history(["kitchen", "attic"])
+    assert both["thing"].tolist() == ["kitchen", "kitchen", "attic"]
+    assert both["content.thing"].tolist()[2] == "box"
+    unnamed = tk.dweets.post(None, {"n": 1})["thing"].iloc[0]
+    assert tk.dweets.latest(unnamed)["n"].tolist() == [1]
+    assert set(tk.dweets.things()["thing"]) == {"kitchen", "attic", unnamed}
+    day = str(receipt.index[0].date())
+    assert len(tk.dweets.stored("kitchen", day)) == 2
+    assert len(tk.dweets.stored("kitchen", day, hour=receipt.index[0].hour)) >= 1
+
+
+UNSENDABLE: list[Any] = [
+    *(math.nan, math.inf, {"a": [1, {"b": -math.inf}]}, np.float32("nan"), np.array([1.0, np.nan])),
+    *({1: 2}, {"a": {1, 2}}, 1j, b"x", "\ud800", {"\udcff": 1}, object(), 2**70, pd.NA, "x" * 70_000),
+]
+
+
+@pytest.mark.parametrize("content", UNSENDABLE, ids=lambda content: repr(content)[:20])
+def test_what_cannot_be_json_is_not_sent(tk: Connection, content: Any) -> None:
+    with pytest.raises(InvalidArgument):
+        tk.dweets.post("kitchen", content)
+    assert len(tk.dweets.history("kitchen")) == 0
+
+
+def test_what_holds_itself_or_is_too_deep_is_not_sent(tk: Connection) -> None:
+    deep: list[Any] = []
+    deep.append(deep)
+    with pytest.raises(InvalidArgument):
+        tk.dweets.post("kitchen", deep)
+    levels: Any = 0
+    for _ in range(100_000):
+        levels = [levels]
+    with pytest.raises(InvalidArgument):
+        tk.dweets.post("kitchen", levels)
+    while levels:  # taken apart by hand: the interpreter would do it level in level
+        levels = levels[0]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a\nb", "\x00", "x" * 257, "\ud800"])
+def test_names_that_cannot_be_are_not_sent(gateway: Gateway, name: str) -> None:
+    with toolkit.connect("http://127.0.0.1:9") as tk:  # nobody is there: what were sent would be Unreachable
+        calls: list[Callable[[], object]] = [
+            lambda: tk.dweets.post(name, 1),
+            lambda: tk.dweets.latest(name),
+            lambda: tk.dweets.history([name]),
+            lambda: tk.dweets.listen(name),
+            lambda: tk.dweets.lock(name, lock="l", key="k"),
+            lambda: tk.dweets.set_alert(name, who="a@b.c", condition="return true", key="k"),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidArgument):
+                call()
+
+
+def test_other_arguments_that_cannot_be_are_not_sent() -> None:
+    index = pd.DatetimeIndex(["2026-01-02", "2026-01-01"])
+    with toolkit.connect("http://127.0.0.1:9") as tk:
+        calls: list[Callable[[], object]] = [
+            lambda: tk.dweets.stored("a", "yesterday"),
+            lambda: tk.dweets.stored("a", "2026-02-30"),
+            lambda: tk.dweets.stored("a", "2026-01-01", hour=24),
+            lambda: tk.dweets.collect("a"),
+            lambda: tk.dweets.latest("a", key="\ud800"),
+            lambda: tk.dweets.remove_lock("", key="k"),
+            lambda: tk.dweets.remove_lock("..", key="k"),
+            lambda: tk.dweets.set_alert("a", who="nobody", condition="return true", key="k"),
+            lambda: tk.dweets.replay(pd.DataFrame({"a": [1]}), "a"),
+            lambda: tk.dweets.replay(pd.DataFrame({"a": [1, 2]}, index=index), "a"),
+            lambda: tk.dweets.replay(pd.DataFrame({"a": [1, 2]}, index=index[::-1]), "a", speed=0),
+            lambda: tk.dweets.replay(pd.DataFrame({"a": [1, 2]}, index=index[::-1]), "a", speed=math.nan),
+            lambda: tk.dweets.post_frame(pd.DataFrame({"a": [math.inf]}), "a"),
+            lambda: tk.dweets.post_frame(pd.DataFrame({"a": [[1.0, math.nan]]}), "a"),
+            lambda: tk.dweets.post_frame(pd.DataFrame({"a": [1j]}), "a"),
+            lambda: tk.dweets.post_frame(pd.DataFrame({1: [1]}), "a"),
+            lambda: tk.dweets.post_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]), "a"),
+            lambda: tk.dweets.post_frame(pd.DataFrame({"a": [1]}, index=pd.Index([1], name="a")), "a"),
+            lambda: tk.dweets.post_frame(pd.DataFrame({"a": ["x", "y" * 70_000]}), "a"),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidArgument):
+                call()
+        with pytest.raises(Unreachable):
+            tk.dweets.latest("a")
+
+
+def test_a_frame_goes_and_comes_back(tk: Connection) -> None:
+    rows = 2_345
+    sent = pd.DataFrame(
+        {
+            "n": np.arange(rows),
+            "position.lat": np.linspace(0, 1, rows),
+            "name": [f"row {n}" if n % 3 else None for n in range(rows)],
+            "on": pd.array([True, None] * (rows // 2) + [False], dtype="boolean"),
+        },
+        index=pd.date_range("2026-01-01", periods=rows, freq="h", tz="UTC", name="measured"),
+    )
+    receipts = tk.dweets.post_frame(sent, "roof", progress=False)
+    assert len(receipts) == rows == receipts["transaction"].nunique()
+    back = tk.dweets.history("roof")
+    assert back["n"].tolist() == list(range(rows - 500, rows)), "in order"
+    assert dtypes(back) == {"measured": "str", "n": "int64", "position.lat": "float64", "name": "str", "on": "boolean"}
+    assert back["position.lat"].tolist() == sent["position.lat"].tolist()[-500:]
+    assert back["name"].isna().tolist() == sent["name"].isna().tolist()[-500:], "gaps are left out"
+    raw = raw_call(tk.base_url, "GET", "/get/latest/dweet/for/roof").body
+    assert b'"content":{"measured":"2026-04-08T16:00:00+00:00","n":2344,"position":{"lat":1.0},"name":"row 2344"' in raw
+
+
+def test_a_column_and_others_inside_of_it_lose_nothing(tk: Connection) -> None:
+    for frame in (pd.DataFrame({"a": [1], "a.b": [2]}), pd.DataFrame({"a.b": [2], "a": [1]})):
+        tk.dweets.post_frame(frame, "both")
+        assert raw_call(tk.base_url, "GET", "/get/latest/dweet/for/both").body.count(b'"":1') == 1
+        assert tk.dweets.latest("both")["a.b"].tolist() == [2]
+
+
+def test_large_rows_go_in_more_requests(tk: Connection) -> None:
+    assert len(tk.dweets.post_frame(pd.DataFrame({"a": ["x" * 60_000] * 300}), "large", progress=False)) == 300
+    assert len(tk.dweets.history("large")) == 300
+
+
+def test_replay(tk: Connection) -> None:
+    times = pd.to_datetime(["2026-01-01 00:00", "2026-01-01 00:01", "2026-01-01 00:03"])
+    frame = pd.DataFrame({"n": [1, 2, 3]}, index=times)
+    with tk.dweets.listen("roof") as listener:
+        began = time.monotonic()
+        with tk.dweets.replay(frame, "roof", speed=600) as playing:
+            assert [next(listener).content["n"] for _ in range(3)] == [1, 2, 3]
+            took = time.monotonic() - began
+            assert playing.wait(10) == 3
+    assert 0.28 < took < 5, "three minutes at 600 times their speed"
+    slow = tk.dweets.replay(frame, "roof", speed=1)
+    with pytest.raises(TimeoutError, match="of 3 rows sent"):
+        slow.wait(0.05)
+    assert "playing" in repr(slow)
+    assert slow.stop() == 1
+    everything = pd.concat([frame] * 900).sort_index()
+    assert tk.dweets.replay(everything, "roof", speed=math.inf).wait(30) == 2_700
+    assert tk.dweets.replay(frame.iloc[:0], "roof").wait(10) == 0
+
+
+def test_a_replay_that_fails_says_why(gateway: Gateway, tk: Connection) -> None:
+    issued = gateway.issue_lock()
+    tk.dweets.lock("roof", lock=issued.lock, key=issued.master_key)
+    frame = pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"]))
+    with pytest.raises(KeyRejected):
+        tk.dweets.replay(frame, "roof").wait(10)
+    assert tk.dweets.replay(frame, "roof", key=issued.master_key).wait(10) == 1
+
+
+def test_locks_and_alerts(gateway: Gateway, tk: Connection) -> None:
+    issued = gateway.issue_lock()
+    locked = tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
+    assert dtypes(locked) == {"thing": "str", "lock": "str", "locked": "boolean"}
+    with pytest.raises(KeyRejected, match="requires a key"):
+        tk.dweets.history("oven")
+    assert len(tk.dweets.history("oven", key=issued.read_key)) == 0
+    key = issued.master_key
+    alert = tk.dweets.set_alert(
+        "oven", who=["a@b.example", "c@d.example"], condition="return dweet.celsius > 30", key=key
+    )
+    tk.dweets.post("oven", {"celsius": 31}, key=key)
+    assert len(gateway.outbox) == 1
+    after = tk.dweets.get_alert("oven", key=key)
+    assert dtypes(alert) == dtypes(after) == {
+        "thing": "str", "condition": "str", "recipients": "str", "open": "bool", "message": "str",
+        "since": "datetime64[us, UTC]", "sent_today": "int64", "allowed_today": "int64",
+    }  # fmt: skip
+    assert after[["open", "message", "sent_today"]].to_numpy().tolist() == [[True, "true", 1]]
+    assert dtypes(tk.dweets.remove_alert("oven", key=key)) == dtypes(after)
+    assert len(tk.dweets.get_alert("oven", key=key)) == 0
+    with pytest.raises(NotFound):
+        tk.dweets.remove_alert("oven", key=key)
+    with pytest.raises(MalformedRequest, match="doesn't compile"):
+        tk.dweets.set_alert("oven", who="a@b.example", condition="return (", key=key)
+    assert tk.dweets.unlock("oven", key=key)["locked"].tolist() == [False]
+    with pytest.raises(ThingNotLocked):
+        tk.dweets.unlock("oven", key=key)
+    with pytest.raises(NotFound, match="not in use"):
+        tk.dweets.remove_lock(issued.lock, key=key)
+
+
+def test_a_backtest_says_what_the_alert_then_does(gateway: Gateway, tk: Connection) -> None:
+    condition = (
+        "if (dweet.c > 30) return 'hot'; if (dweet.c > 20) return 'warm'; if (dweet.c < 0) throw new Error('ice')"
+    )
+    issued = gateway.issue_lock()
+    tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
+    tk.dweets.set_alert("oven", who="a@b.example", condition=condition, key=issued.master_key)
+    values = [10, 25, 26, 31, -1, 32, 5, 21, None]
+    for value in values:
+        tk.dweets.post("oven", {"c": value}, key=issued.master_key)
+    found = tk.dweets.backtest("oven", condition, key=issued.read_key)
+    assert found["c"].tolist()[:8] == values[:8]
+    assert found["alert.met"].tolist() == [False, True, True, True, False, True, False, True, False]
+    assert found["alert.mails"].tolist() == [False, True, False, True, False, False, False, True, False]
+    assert found["alert.fault"].notna().tolist() == [value == -1 for value in values]
+    mailed = found[found["alert.mails"]]
+    assert gateway.outbox["at"].tolist() == mailed.index.tolist()
+    assert gateway.outbox["subject"].str.removeprefix("Alert of oven: ").tolist() == mailed["alert.message"].tolist()
+    day = str(found.index[0].date())
+    assert len(tk.dweets.backtest("oven", condition, date=day, key=issued.read_key)) >= 1
+    with pytest.raises(InvalidArgument, match="doesn't compile"):
+        tk.dweets.backtest("oven", "return (")
+
+
+def test_collect(tk: Connection) -> None:
+    posting = threading.Event()
+
+    def post() -> None:
+        for number in range(1_000):
+            if posting.wait(0.002):
+                return
+            tk.dweets.post("door", {"n": number})
+
+    poster = threading.Thread(target=post)
+    poster.start()
+    try:
+        found = tk.dweets.collect("door", n=5)
+        start = found["n"].iloc[0]
+        assert found["n"].tolist() == list(range(start, start + 5))
+        assert 1 <= len(tk.dweets.collect("door", seconds=0.3)) < 1_000
+        assert len(tk.dweets.collect("door", n=2, seconds=30)) == 2
+    finally:
+        posting.set()
+        poster.join(10)
+    assert len(tk.dweets.collect("silence", n=1, seconds=0.05)) == 0
+
+
+def test_a_listener_is_closed_from_another_thread_at_once(tk: Connection) -> None:
+    waits = []
+    for _ in range(5):
+        listener = tk.dweets.listen("door")
+        ended = threading.Event()
+        reader = threading.Thread(target=lambda listener=listener, ended=ended: (list(listener), ended.set()))
+        reader.start()
+        assert not ended.wait(0.05)
+        began = time.perf_counter()
+        listener.close()
+        assert ended.wait(5)
+        waits.append(time.perf_counter() - began)
+        reader.join(5)
+        listener.close()
+        assert list(listener) == []
+    print(f"\nclosed in {max(waits) * 1000:.1f} ms at most")
+    assert sorted(waits)[2] < 0.5
+
+
+def test_a_listener_resumes_across_a_restart_without_loss_or_duplicate(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
+    port = int(gateway.base_url.rpartition(":")[2])
+    seen: list[int] = []
+    positions: list[int | None] = []
+    with toolkit.connect(gateway.base_url) as tk, tk.dweets.listen("door", since=0) as listener:
+
+        def read() -> None:
+            for dweet in listener:
+                seen.append(dweet.content)
+                positions.append(dweet.sequence)
+                if dweet.content == 299:
+                    return
+
+        reader = threading.Thread(target=read)
+        reader.start()
+        for life in range(3):
+            if life:
+                gateway = Gateway(tmp_path, port=port)
+            for number in range(life * 100, life * 100 + 100):
+                tk.dweets.post("door", number)
+            if life < 2:
+                gateway.stop()
+        reader.join(30)
+        assert listener.position == 300
+    gateway.stop()
+    assert seen == list(range(300))
+    assert positions == list(range(1, 301))
+
+
+def test_a_listener_gives_up_when_nobody_comes_back() -> None:
+    gateway = Gateway()
+    with toolkit.connect(gateway.base_url) as tk, tk.dweets.listen("door", patience=0.2) as listener:
+        told: list[bool] = []
+        listener.on_connection = told.append
+        assert listener.is_connected
+        gateway.stop()
+        with pytest.raises(Unreachable):
+            next(listener)
+        assert (listener.is_connected, told) == (False, [False])
+
+
+def test_a_thing_that_is_locked_meanwhile_ends_its_listener_with_the_reason(gateway: Gateway, tk: Connection) -> None:
+    issued = gateway.issue_lock()
+    with tk.dweets.listen("door") as listener:
+        tk.dweets.lock("door", lock=issued.lock, key=issued.master_key)
+        with pytest.raises(KeyRejected, match="requires a key"):
+            next(listener)
+    with tk.dweets.listen("door", key=issued.read_key) as listener:
+        tk.dweets.post("door", 1, key=issued.master_key)
+        assert next(listener).content == 1

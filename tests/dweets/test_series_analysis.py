@@ -1,0 +1,272 @@
+"""Gaps, outliers, resampling, statistics: worked by hand, by brute force, and on the real series."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import statistics as standard
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.conftest import ROOT
+from toolkit.dweets import accessor, series_analysis, time_axis
+from toolkit.dweets.series_analysis import AGGREGATIONS, gaps, hampel, outliers, rate, resampled, statistics
+from toolkit.dweets.series_figure import series_of, series_png
+from toolkit.dweets.time_axis import number_columns, on_time_axis, time_columns
+from toolkit.errors import InvalidArgument
+
+
+@pytest.fixture(scope="module")
+def weather() -> pd.DataFrame:
+    """Return 1,461 days of Seattle."""
+    table = pd.read_csv(ROOT / "data" / "seattle_weather_daily_2012_2015.csv", parse_dates=["date"])
+    return table.set_index("date")
+
+
+@pytest.fixture(scope="module")
+def cities() -> pd.DataFrame:
+    """Return a year of hours in two cities."""
+    parts = []
+    for city in ("seattle", "san_francisco"):
+        table = pd.read_csv(ROOT / "data" / f"{city}_temperature_hourly_normals.csv", parse_dates=["date"])
+        parts.append(table.set_index("date").assign(thing=city))
+    return pd.concat(parts)
+
+
+@pytest.mark.parametrize("module", [series_analysis, time_axis, accessor], ids=lambda module: module.__name__)
+def test_the_examples_run(module: object) -> None:
+    results = doctest.testmod(module)  # type: ignore[arg-type]
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def hours(*numbers: float) -> pd.DatetimeIndex:
+    return pd.Timestamp("2026-01-01", tz="UTC") + pd.to_timedelta(list(numbers), unit="h")
+
+
+# -- gaps -------------------------------------------------------------------------------------------------
+
+
+def test_gaps_are_counted_in_the_usual_spacing() -> None:
+    found = gaps(pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2, 3, 7, 8, 10, 11)))
+    assert found["missing"].tolist() == [3, 1]
+    assert found["start"].tolist() == list(hours(3, 8))
+    assert found["end"].tolist() == list(hours(7, 10))
+    assert found["length"].tolist() == [pd.Timedelta("4h"), pd.Timedelta("2h")]
+
+
+@pytest.mark.parametrize(("factor", "number"), [(1.5, 2), (2.5, 1), (5, 0)])
+def test_the_factor_says_how_long_a_gap_is(factor: float, number: int) -> None:
+    assert len(gaps(pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2, 3, 7, 8, 10, 11)), factor=factor)) == number
+
+
+def test_gaps_do_not_depend_on_the_order_of_rows_nor_on_times_that_are_there_twice() -> None:
+    times = hours(7, 0, 1, 2, 2, 2, 2, 3, 8)
+    assert gaps(pd.DataFrame({"v": 1.0}, index=times))["missing"].tolist() == [3]
+
+
+def test_each_thing_has_gaps_of_its_own() -> None:
+    slow = pd.DataFrame({"thing": "slow", "v": 1.0}, index=hours(0, 24, 48, 72))
+    fast = pd.DataFrame({"thing": "fast", "v": 1.0}, index=hours(0, 1, 2, 9))
+    found = gaps(pd.concat([slow, fast]))
+    assert found[["thing", "missing"]].to_numpy().tolist() == [["fast", 6]]
+
+
+def test_the_hour_that_the_real_series_lack_is_found(cities: pd.DataFrame) -> None:
+    found = gaps(cities)
+    assert found["thing"].tolist() == ["seattle", "san_francisco"]
+    assert found["start"].astype(str).unique().tolist() == ["2010-03-14 02:00:00"]
+    assert found["missing"].tolist() == [1, 1]
+
+
+# -- outliers ---------------------------------------------------------------------------------------------
+
+
+def _hampel_by_hand(values: list[float], window: int) -> list[tuple[float, float]]:
+    result = []
+    for place, value in enumerate(values):
+        start = min(max(place - window // 2, 0), len(values) - window)
+        near = values[start : start + window]
+        middle = standard.median(near)
+        sigma = 1.4826 * standard.median(abs(each - middle) for each in near)
+        sigma = sigma or 1.2533 * standard.fmean(abs(each - middle) for each in near)
+        result.append((middle, abs(value - middle) / sigma if sigma else 0.0))
+    return result
+
+
+@pytest.mark.parametrize("window", [3, 4, 25])
+def test_hampel_is_what_its_definition_says(weather: pd.DataFrame, window: int) -> None:
+    for field in ("wind", "precipitation"):
+        values = weather[field].head(200)
+        expected, score = hampel(values.to_numpy(), window)
+        by_hand = _hampel_by_hand(values.tolist(), window)
+        np.testing.assert_allclose(expected, [middle for middle, _ in by_hand])
+        np.testing.assert_allclose(score, [far for _, far in by_hand])
+
+
+def test_a_spike_in_a_constant_series_is_an_outlier_and_a_constant_series_has_none() -> None:
+    flat = pd.DataFrame({"v": [5.0] * 30}, index=hours(*range(30)))
+    assert outliers(flat).empty
+    flat.iloc[7] = 6.0
+    assert outliers(flat).index.tolist() == [flat.index[7]]
+
+
+def test_a_few_outliers_do_not_hide_each_other() -> None:
+    wave = pd.DataFrame({"v": [20 + (hour % 5) for hour in range(60)]}, index=hours(*range(60)))
+    wave.iloc[[30, 31, 32], 0] = 90
+    assert outliers(wave)["value"].tolist() == [90.0, 90.0, 90.0]
+
+
+def test_a_season_is_no_outlier(cities: pd.DataFrame) -> None:
+    assert outliers(cities).empty
+
+
+def test_planted_outliers_are_found_in_real_weather(weather: pd.DataFrame) -> None:
+    before = outliers(weather, "temp_max").index
+    broken = weather[["temp_max"]].copy()
+    places = [100, 500, 1_000, 1_400]
+    broken.iloc[places, 0] = 85.0
+    assert set(outliers(broken).index) - set(before) == set(weather.index[places])
+
+
+def test_missing_values_are_passed_over() -> None:
+    frame = pd.DataFrame({"v": pd.array([1, None, 2, 1, 2, 99, 1, 2], dtype="Int64")}, index=hours(*range(8)))
+    assert outliers(frame)["value"].tolist() == [99.0]
+
+
+# -- resampling and statistics ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", AGGREGATIONS)
+def test_resampling_agrees_with_python_by_hand(weather: pd.DataFrame, how: series_analysis.Aggregation) -> None:
+    by_hand = {
+        "mean": standard.fmean,
+        "median": standard.median,
+        "min": min,
+        "max": max,
+        "sum": sum,
+        "count": len,
+        "last": lambda values: values[-1],
+    }
+    months: dict[str, list[float]] = {}
+    for day, value in weather["wind"].items():
+        months.setdefault(str(day)[:7], []).append(value)
+    found = resampled(weather, "1MS", how, ["wind"])
+    assert found["wind"].tolist() == pytest.approx([by_hand[how](values) for values in months.values()])
+    assert str(found["wind"].dtype) == ("int64" if how == "count" else "float64")
+
+
+@pytest.mark.parametrize("how", AGGREGATIONS)
+def test_an_interval_without_values_is_missing_not_nought(how: series_analysis.Aggregation) -> None:
+    found = resampled(pd.DataFrame({"v": [1, 2]}, index=hours(0, 48)), "1D", how)
+    middle = found["v"].iloc[1]
+    assert middle == 0 if how == "count" else np.isnan(middle)
+
+
+def test_things_are_resampled_apart(cities: pd.DataFrame) -> None:
+    monthly = resampled(cities, "1MS")
+    warmest = monthly.groupby("thing")["temp"].idxmax().dt.month
+    assert warmest.to_dict() == {"san_francisco": 9, "seattle": 8}
+
+
+def test_rate_counts_each_interval() -> None:
+    assert rate(pd.DataFrame({"v": 1}, index=hours(0, 0.5, 2)), "1h")["dweets"].tolist() == [2, 0, 1]
+
+
+def test_statistics_count_what_is_missing() -> None:
+    found = statistics(pd.DataFrame({"v": [1.0, None, 3.0], "w": "text"}, index=hours(0, 1, 2)))
+    assert found["field"].tolist() == ["v"]
+    assert found.iloc[0][["count", "missing", "mean", "50%"]].tolist() == [2, 1, 2.0, 2.0]
+
+
+# -- axes -------------------------------------------------------------------------------------------------
+
+
+def test_a_device_s_own_time_is_found_and_put_on_the_axis() -> None:
+    index = hours(0, 1, 2).rename("created")
+    columns = {"at": ["2012-01-03T00:00:00", None, "2012-01-01T00:00:00"], "note": ["a", "b", "c"], "v": [1, 2, 3]}
+    frame = pd.DataFrame(columns, index=index)
+    assert time_columns(frame) == ["created", "at"]
+    own = on_time_axis(frame, "at")
+    assert own["v"].tolist() == [3, 1]
+    assert own.index.name == "at"
+    assert own["created"].tolist() == [index[2], index[0]]
+
+
+def test_offsets_become_utc_also_where_they_differ() -> None:
+    frame = pd.DataFrame({"at": ["2026-03-28T12:00:00+01:00", "2026-03-30T12:00:00+02:00"], "v": [1, 2]})
+    assert on_time_axis(frame, "at").index.hour.tolist() == [11, 10]
+
+
+def test_truth_values_and_text_are_no_numbers() -> None:
+    frame = pd.DataFrame({"a": [1], "b": [1.5], "c": [True], "d": ["x"], "e": pd.array([None], dtype="boolean")})
+    assert number_columns(frame) == ["a", "b"]
+
+
+REFUSED = {
+    "a factor of 1": lambda frame: gaps(frame, factor=1),
+    "a factor that is no number": lambda frame: gaps(frame, factor=float("nan")),
+    "no time axis": lambda frame: gaps(frame.reset_index(drop=True)),
+    "a window of 2": lambda frame: outliers(frame, window=2),
+    "a threshold of 0": lambda frame: outliers(frame, threshold=0),
+    "a text as a field": lambda frame: outliers(frame, ["weather"]),
+    "a column that is not there": lambda frame: statistics(frame, "humidity"),
+    "a rule that is none": lambda frame: resampled(frame, "fortnight"),
+    "an aggregation that is none": lambda frame: resampled(frame, "1D", "mode"),
+    "a time axis of words": lambda frame: on_time_axis(frame, "weather"),
+    "a time axis that is not there": lambda frame: on_time_axis(frame, "at"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_is_refused_in_words(weather: pd.DataFrame, case: str) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        REFUSED[case](weather)
+    assert re.search(r"[a-z]{3}", str(refused.value))
+
+
+@pytest.mark.parametrize("with_thing", [False, True])
+def test_an_empty_frame_gives_the_same_columns_and_dtypes(cities: pd.DataFrame, with_thing: bool) -> None:
+    full = cities if with_thing else cities[cities["thing"] == "seattle"].drop(columns="thing")
+    for analyse in (gaps, outliers, statistics, rate, lambda frame: resampled(frame, "1D", "last")):
+        assert analyse(full.iloc[:0]).dtypes.to_dict() == analyse(full).dtypes.to_dict()
+
+
+# -- the accessor -----------------------------------------------------------------------------------------
+
+
+def test_a_history_has_its_analysis_with_it(tk: toolkit.Connection, weather: pd.DataFrame) -> None:
+    tk.dweets.post_frame(weather.head(400).drop(weather.index[50:60]), "seattle")
+    history = tk.dweets.history("seattle").dweets.on("date")
+    assert history.dweets.gaps()["missing"].tolist() == [10]
+    assert history.dweets.rate("1YS")["dweets"].tolist() == [356, 34]
+    assert history.dweets.resample("1YS", "max", "temp_max")["temp_max"].iloc[0] == 34.4
+    assert history.dweets.statistics("wind")["count"].tolist() == [390]
+    assert history.dweets.outliers("wind", threshold=6)["value"].tolist() == [6.0]
+
+
+def test_a_frame_without_time_has_no_dweets() -> None:
+    assert not hasattr(pd.DataFrame({"a": [1]}), "dweets")
+
+
+def test_plot_draws_a_line_for_each_thing_and_field(cities: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    from matplotlib import pyplot
+
+    axes = cities.dweets.plot()
+    assert [line.get_label() for line in axes.lines] == ["seattle", "san_francisco"]
+    assert len(axes.patches) == 2  # the missing hour of each
+    pyplot.close(axes.figure)
+    assert not cities.dweets.plot("temp", mark=False).patches
+    pyplot.close("all")
+
+
+def test_the_picture_of_an_empty_frame_is_a_picture(weather: pd.DataFrame) -> None:
+    assert series_png(weather.iloc[:0], ["wind"]).startswith(b"\x89PNG")
+    assert [line.name for line in series_of(weather.assign(thing="a"), ["wind", "temp_min"])] == [
+        "a wind",
+        "a temp_min",
+    ]

@@ -1,0 +1,525 @@
+"""HistoryExplorer and LiveDweets as one types them: every control, every error a sentence, no thread left."""
+
+from __future__ import annotations
+
+import base64
+import doctest
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import ipywidgets
+import numpy as np
+import pandas as pd
+import pytest
+from traitlets import TraitError
+
+import toolkit
+from tests.conftest import ROOT
+from tests.mail_server import eventually
+from toolkit import HistoryExplorer, LiveDweets, widget_family
+from toolkit.dweets import exploration, live_widget, svg_chart, widget
+from toolkit.dweets.history_source import HistorySource
+from toolkit.dweets.series_figure import PALETTE
+from toolkit.dweets.svg_chart import Line, thinned, time_ticks
+from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
+from toolkit.gateway import Gateway
+from toolkit.widget_family import CheckList, ServiceWidget, worded
+
+HOSTILE = '<img src=x onerror="boom()">'
+
+
+@pytest.fixture(scope="module")
+def weather() -> pd.DataFrame:
+    table = pd.read_csv(ROOT / "data" / "seattle_weather_daily_2012_2015.csv", parse_dates=["date"])
+    return table.set_index("date")
+
+
+@pytest.fixture
+def explorer(tk: toolkit.Connection, weather: pd.DataFrame) -> HistoryExplorer:
+    """Shows two things with a gap of ten days."""
+    tk.dweets.post_frame(weather.head(400).drop(weather.index[100:110]), "seattle", progress=False)
+    tk.dweets.post_frame(weather.head(200), "tacoma", progress=False)
+    return HistoryExplorer(tk, things=["seattle", "tacoma"], time="date", fields=["temp_max"])
+
+
+@pytest.fixture
+def no_thread_left() -> Iterator[None]:
+    yield
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("live-dweets")]
+
+
+@pytest.mark.parametrize("module", [exploration, live_widget, svg_chart, widget, widget_family])
+def test_the_examples_run(module: object) -> None:
+    results = doctest.testmod(module)  # type: ignore[arg-type]
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+# -- HistoryExplorer --------------------------------------------------------------------------------------
+
+
+def test_what_is_asked_for_is_shown(explorer: HistoryExplorer) -> None:
+    assert explorer.frame.columns.tolist() == ["thing", "temp_max"]
+    assert len(explorer.frame) == 590
+    assert explorer.gaps[["thing", "missing"]].to_numpy().tolist() == [["seattle", 10]]
+    assert explorer.statistics["count"].tolist() == [390, 200]
+    assert "590 rows from 2012-01-01 00:00 to 2013-02-03 00:00 · 1 gap" in explorer.status.value
+    assert explorer.plot.value.count("<path") == 2
+    assert explorer.plot.value.count("<rect") == 1
+    assert ">seattle</td>" in explorer.table.value
+
+
+def test_every_control_has_its_effect(explorer: HistoryExplorer) -> None:
+    explorer.things.value = ["seattle"]
+    assert len(explorer.frame) == 390
+    assert "thing" not in explorer.frame.columns
+    explorer.fields.value = ["temp_max", "wind"]
+    assert explorer.frame.columns.tolist() == ["temp_max", "wind"]
+    explorer.start.value, explorer.end.value = "2012-02", "2012-03"
+    assert (len(explorer.frame), str(explorer.frame.index[-1].date())) == (60, "2012-03-31")
+    explorer.rule.value = "1MS"
+    explorer.how.value = "max"
+    assert explorer.frame["temp_max"].tolist() == [16.1, 15.6]
+    explorer.rule.value, explorer.start.value, explorer.end.value = "", "", ""
+    explorer.gap_factor.value = 20
+    assert explorer.gaps.empty
+    explorer.gap_factor.value, explorer.threshold.value = 1.5, 3.0
+    assert len(explorer.gaps) == 1
+    assert len(explorer.outliers) > 5
+    explorer.mark_gaps.value = explorer.mark_outliers.value = False
+    assert explorer.gaps.empty
+    assert explorer.outliers.empty
+    explorer.time.value = "created"
+    assert explorer.frame.index.name == "created"
+
+
+def test_slider_and_text_tell_the_same_range(explorer: HistoryExplorer) -> None:
+    explorer.things.value = ["tacoma"]
+    explorer.range.value = (50, 200)
+    assert (explorer.start.value, explorer.end.value) == ("2012-02-19", "")
+    assert str(explorer.frame.index[0].date()) == "2012-02-19"
+    explorer.start.value = "2012-03-01"
+    assert explorer.range.value == (60, 200)
+    explorer.start.value = ""
+    assert explorer.range.value == (0, 200)
+
+
+def test_a_stored_day_is_read_instead_of_the_last_500(demo: Gateway, weather: pd.DataFrame) -> None:
+    with toolkit.connect(demo) as tk:
+        tk.dweets.post_frame(weather, "seattle", progress=False)
+        explorer = HistoryExplorer(tk, things=["seattle"], time="date")
+        assert len(explorer.frame) == 500
+        explorer.day.value = "2026-01-01"
+        assert len(explorer.frame) == 1461
+        explorer.day.value = "2026-01-02"
+        assert "Nothing here" in explorer.status.value
+        assert explorer.frame.empty
+        explorer.day.value = "2026-01-01"
+        assert len(explorer.frame) == 1461
+        assert explorer.time.value == "date"
+        explorer.day.value = "yesterday"
+        assert "Date must be YYYY-MM-DD" in explorer.status.value
+        assert explorer.error is not None
+
+
+def test_reload_reads_what_came_since_and_offers_new_things(tk: toolkit.Connection) -> None:
+    tk.dweets.post("kitchen", {"celsius": 20})
+    explorer = HistoryExplorer(tk)
+    assert explorer.things.value == ("kitchen",)
+    tk.dweets.post("kitchen", {"celsius": 21})
+    tk.dweets.post("cellar", {"celsius": 9})
+    explorer.reload_button.click()
+    assert explorer.frame["celsius"].tolist() == [20, 21]
+    assert set(explorer.things.options) == {"kitchen", "cellar"}
+    assert explorer.things.value == ("kitchen",)
+
+
+def test_an_empty_gateway_is_no_error_for_long(tk: toolkit.Connection) -> None:
+    explorer = HistoryExplorer(tk)
+    assert "Choose at least one thing" in explorer.status.value
+    tk.dweets.post("kitchen", {"celsius": 20})
+    explorer.reload_button.click()
+    assert explorer.frame["celsius"].tolist() == [20]
+    assert explorer.error is None
+
+
+def test_a_frame_is_explored_without_any_gateway(weather: pd.DataFrame) -> None:
+    both = pd.concat([weather.assign(thing="a"), weather.head(10).assign(thing="b")])
+    explorer = HistoryExplorer(frame=both, fields=["wind"])
+    assert explorer.things.value == ("a", "b")
+    explorer.things.value = ["b"]
+    assert len(explorer.frame) == 10
+    assert HistoryExplorer(frame=weather.reset_index()).frame.index.name == "date"
+
+
+def test_the_result_is_a_trait_that_can_be_followed(weather: pd.DataFrame) -> None:
+    explorer = HistoryExplorer(frame=weather)
+    rows: list[int] = []
+    explorer.observe(lambda change: rows.append(len(change["new"])), "frame")
+    explorer.rule.value = "1YS"
+    explorer.rule.value = ""
+    assert rows == [4, 1461]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_what_is_shown_is_exported(
+    weather: pd.DataFrame, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    explorer = HistoryExplorer(frame=weather, fields=["wind"], rule="1MS")
+    explorer.file.value = f"monthly{suffix}"
+    explorer.export_button.click()
+    assert f"Wrote 48 rows to monthly{suffix}" in explorer.status.value
+    target = tmp_path / f"monthly{suffix}"
+    read = {".csv": lambda path: pd.read_csv(path, parse_dates=["date"], index_col="date"), ".parquet": pd.read_parquet}
+    back = read[suffix](target)
+    pd.testing.assert_frame_equal(back, explorer.frame, check_freq=False)
+
+
+def _export(explorer: HistoryExplorer, name: str) -> None:
+    explorer.file.value = name
+    explorer.export_button.click()
+
+
+COMPLAINTS = {
+    "times that are none": (lambda e: setattr(e.start, "value", "last summer"), "Cannot read these times"),
+    "a file that is none": (
+        lambda e: (setattr(e.file, "value", "x.xlsx"), e.export_button.click()),
+        ".csv or .parquet",
+    ),
+    "a folder that is none": (lambda e: (setattr(e.file, "value", "no/x.csv"), e.export_button.click()), "no"),
+    "no thing": (lambda e: setattr(e.things, "value", ()), "Choose at least one thing"),
+}
+
+
+@pytest.mark.parametrize("case", COMPLAINTS)
+def test_what_goes_wrong_is_said_in_the_status(explorer: HistoryExplorer, case: str) -> None:
+    act, words = COMPLAINTS[case]
+    before = len(explorer.frame)
+    act(explorer)
+    assert words in explorer.status.value
+    assert 'role="alert"' in explorer.status.value
+    assert explorer.error is not None
+    assert len(explorer.frame) == before
+    assert not explorer.busy
+    explorer.fields.value = ["wind"] if explorer.things.value else explorer.fields.value
+    explorer.things.value, explorer.start.value = ["tacoma"], ""
+    assert explorer.error is None
+    assert len(explorer.frame) == 200
+
+
+def test_a_gateway_that_is_gone_is_said(tk: toolkit.Connection, gateway: Gateway) -> None:
+    tk.dweets.post("kitchen", {"celsius": 20})
+    explorer = HistoryExplorer(tk, things=["kitchen"])
+    gateway.stop()
+    explorer.reload_button.click()
+    assert "Trying again may help" in explorer.status.value
+    assert isinstance(explorer.error, Unreachable)
+    assert not explorer.reload_button.disabled
+
+
+def test_a_locked_thing_needs_its_key(tk: toolkit.Connection, gateway: Gateway) -> None:
+    tk.dweets.post("door", {"opened": 3})
+    lock = gateway.issue_lock()
+    tk.dweets.lock("door", lock=lock.lock, key=lock.master_key)
+    assert isinstance(HistoryExplorer(tk, things=["door"]).error, KeyRejected)
+    assert HistoryExplorer(tk, things=["door"], key=lock.read_key).frame["opened"].tolist() == [3]
+
+
+@pytest.mark.parametrize("wanted", [{"fields": ["humidity"]}, {"time": "noon"}])
+def test_a_first_choice_that_is_not_there_is_said(weather: pd.DataFrame, wanted: dict[str, object]) -> None:
+    explorer = HistoryExplorer(frame=weather, **wanted)  # type: ignore[arg-type]
+    assert isinstance(explorer.error, InvalidArgument)
+    assert not explorer.frame.empty
+
+
+def test_a_source_is_a_connection_or_a_frame(tk: toolkit.Connection, weather: pd.DataFrame) -> None:
+    with pytest.raises(InvalidArgument):
+        HistoryExplorer()
+    with pytest.raises(InvalidArgument):
+        HistorySource(tk, weather, None)
+
+
+def test_frames_without_time_or_numbers_are_said() -> None:
+    assert "no time in this" in HistoryExplorer(frame=pd.DataFrame({"a": [1]})).status.value
+    words = pd.DataFrame({"a": ["x"]}, index=pd.to_datetime(["2026-01-01"]))
+    assert "Nothing here" in HistoryExplorer(frame=words).status.value
+
+
+def test_names_from_outside_are_text_never_markup() -> None:
+    index = pd.date_range("2026-01-01", periods=30, freq="h", name="created")
+    frame = pd.DataFrame({"thing": HOSTILE, HOSTILE: [1.0] * 29 + [99.0]}, index=index)
+    explorer = HistoryExplorer(frame=frame)
+    assert len(explorer.outliers) == 1
+    for shown in (explorer.plot, explorer.table, explorer.status):
+        assert "<img" not in shown.value
+    assert "&lt;img" in explorer.plot.value
+
+
+# -- where widgets cannot run -----------------------------------------------------------------------------
+
+
+def test_a_widget_shows_a_picture_and_a_line_where_it_cannot_run(explorer: HistoryExplorer) -> None:
+    shown = explorer._repr_mimebundle_()
+    assert base64.b64decode(shown["image/png"]).startswith(b"\x89PNG\r\n")
+    assert shown["text/plain"] == "<HistoryExplorer: 590 rows of temp_max>"
+    assert "application/vnd.jupyter.widget-view+json" in shown
+
+
+def test_no_widget_uses_output(explorer: HistoryExplorer) -> None:
+    def inside(part: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+        yield part
+        for child in getattr(part, "children", ()):
+            yield from inside(child)
+
+    parts = list(inside(explorer))
+    assert len(parts) > 15
+    assert not [part for part in parts if isinstance(part, ipywidgets.Output)]
+
+
+def test_importing_toolkit_costs_no_ipywidgets() -> None:
+    assert {"HistoryExplorer", "LiveDweets"} <= set(dir(toolkit))
+    program = "import sys, toolkit; print({'ipywidgets', 'pandas', 'matplotlib'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (InvalidArgument("the key is empty."), "The key is empty."),
+        (FileNotFoundError(2, "No such file or directory", "a.csv"), "No such file or directory (a.csv)."),
+        (ZeroDivisionError("division by zero"), "Unexpected ZeroDivisionError: division by zero."),
+    ],
+)
+def test_errors_are_sentences(error: Exception, words: str) -> None:
+    assert worded(error).startswith(words)
+
+
+def test_controls_are_disabled_while_a_widget_is_busy() -> None:
+    family, button, off = ServiceWidget(), ipywidgets.Button(), ipywidgets.Button(disabled=True)
+    family.show(controls=(button, off))
+    with family.working("Counting"):
+        assert (family.busy, button.disabled, off.disabled) == (True, True, True)
+        assert "Counting ..." in family.status.value
+        raise ValueError("seven")
+    assert (family.busy, button.disabled, off.disabled) == (False, False, True)
+    assert "seven" in family.status.value
+    with pytest.raises(TypeError):
+        family.picture()
+
+
+def test_a_check_list_keeps_what_is_still_there() -> None:
+    fields = CheckList("Fields", ["rain", "wind", "sun"])
+    fields.value = ["sun", "rain"]
+    assert fields.value == ("rain", "sun")
+    assert [box.value for box in fields.boxes] == [True, False, True]
+    fields.options = ("sun", "snow")
+    assert fields.value == ("sun",)
+    fields.boxes[1].value = True
+    fields.boxes[0].value = False
+    assert fields.value == ("snow",)
+    with pytest.raises(TraitError, match="'hail' is not among the options"):
+        fields.value = ["hail"]
+
+
+# -- the chart --------------------------------------------------------------------------------------------
+
+
+def test_a_long_line_is_thinned_and_keeps_its_spikes() -> None:
+    seconds = np.arange(100_000.0)
+    values = np.sin(seconds / 1000)
+    values[[17, 60_000, 99_999]] = 50.0, -50.0, 70.0
+    short_seconds, short = thinned(seconds, values)
+    assert len(short) <= 1200
+    assert {50.0, -50.0, 70.0} <= set(short.tolist())
+    assert np.all(np.diff(short_seconds) >= 0)
+
+
+def test_a_gap_interrupts_the_line_and_a_lonely_point_is_seen() -> None:
+    line = Line("a", np.array([0.0, 1, 2, 3, 4]), np.array([1.0, 2, np.nan, 3, np.nan]))
+    drawn = svg_chart.svg_chart([line], title="t").split('<path d="')[1].split('"')[0]
+    assert [piece.count("L") for piece in drawn.split("M")[1:]] == [1, 0]
+    assert drawn.endswith("h0")
+
+
+@pytest.mark.parametrize("seconds", [1e-3, 0.5, 5, 90, 3_600, 1e5, 1e6, 7e6, 3.1e7, 9e7, 2e9])
+def test_every_span_of_time_has_round_ticks(seconds: float) -> None:
+    for stretch in np.linspace(1, 2, 21):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            ticks, _ = time_ticks(1_325_376_000, 1_325_376_000 + seconds * stretch)
+        assert 2 <= len(ticks) <= 13
+
+
+def test_every_colour_is_seen_on_white_and_on_black() -> None:
+    def light(colour: str) -> float:
+        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for colour in PALETTE:
+        assert 1.05 / (light(colour) + 0.05) > 3, colour
+        assert (light(colour) + 0.05) / (light("#111111") + 0.05) > 3, colour
+
+
+# -- LiveDweets -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_what_arrives_is_drawn_and_kept(tk: toolkit.Connection, weather: pd.DataFrame) -> None:
+    drawn = threading.Event()
+    with LiveDweets(tk, "roof", ["temp_max", "temp_min"], time="date") as live:
+        assert "waiting for dweets of roof" in live.plot.value
+        live.plot.observe(lambda change: drawn.set() if change["new"].count("<path") == 2 else None, "value")
+        tk.dweets.post_frame(weather.head(250), "roof")
+        assert live.wait_for(250) == 250
+        assert drawn.wait(10)
+        assert live.running
+    assert not live.running
+    assert live.counter.value == "250 dweets"
+    assert "Stopped after 250 dweets" in live.status.value
+    pd.testing.assert_frame_equal(live.frame, tk.dweets.history("roof"))
+    assert repr(live) == "<LiveDweets: roof, temp_max, temp_min>"
+    assert live.picture().startswith(b"\x89PNG")
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_only_the_last_are_kept_and_drawn(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", points=10, keep=50) as live:
+        tk.dweets.post_frame(pd.DataFrame({"n": range(120)}), "roof")
+        live.wait_for(120)
+    assert live.frame["n"].tolist() == list(range(70, 120))
+    assert live.points.options == (10,)
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_a_flood_is_drawn_seldom_and_lost_never(tk: toolkit.Connection) -> None:
+    drawings: list[int] = []
+    with LiveDweets(tk, "roof", "n") as live:
+        live.plot.observe(lambda _change: drawings.append(live.seen), "value")
+        for start in range(0, 4_000, 500):
+            tk.dweets.post_frame(pd.DataFrame({"n": range(start, start + 500)}), "roof")
+        live.wait_for(4_000)
+    assert live.frame["n"].tolist() == list(range(4_000))
+    assert len(drawings) < 400
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_pause_keeps_the_picture_and_loses_nothing(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "n") as live:
+        live.pause.value = True
+        picture = live.plot.value
+        tk.dweets.post_frame(pd.DataFrame({"n": range(30)}), "roof")
+        live.wait_for(30)
+        assert live.plot.value == picture
+        live.pause.value = False
+        assert live.plot.value != picture
+        assert live.counter.value == "30 dweets"
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_the_stop_button_ends_both_threads_and_close_takes_it_away(tk: toolkit.Connection) -> None:
+    live = LiveDweets(tk, "roof")
+    live.stop_button.click()
+    assert not live.running
+    assert live.stop_button.disabled
+    live.stop()
+    live.close()
+    assert live.comm is None
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_an_observer_may_stop_it(tk: toolkit.Connection) -> None:
+    stopped = threading.Event()
+    live = LiveDweets(tk, "roof", "n")
+
+    def stop(_change: object) -> None:
+        live.stop()
+        stopped.set()
+
+    live.plot.observe(stop, "value")
+    tk.dweets.post("roof", {"n": 1})
+    assert stopped.wait(10)
+    live._drawer.join(10)
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_running_the_cell_again_stops_what_it_made_before(
+    tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs(cell: str, run: str, thing: str) -> LiveDweets:
+        monkeypatch.setattr(live_widget, "_cell_that_runs", lambda: (cell, run))
+        return LiveDweets(tk, thing)
+
+    first, beside = runs("cell 1", "run 1", "roof"), runs("cell 1", "run 1", "cellar")
+    elsewhere = runs("cell 2", "run 2", "roof")
+    assert first.running
+    assert beside.running
+    again = runs("cell 1", "run 3", "roof")
+    assert [each.running for each in (first, beside, elsewhere, again)] == [False, False, True, True]
+    nameless, other = runs("", "run 4", "roof"), runs("", "run 5", "cellar")
+    newer = runs("", "run 6", "roof")
+    assert [each.running for each in (nameless, other, newer)] == [False, True, True]
+    for each in (elsewhere, again, other, newer):
+        each.stop()
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_what_cannot_be_followed_is_said(tk: toolkit.Connection, gateway: Gateway) -> None:
+    lock = gateway.issue_lock()
+    tk.dweets.post("door", {"opened": 1})
+    tk.dweets.lock("door", lock=lock.lock, key=lock.master_key)
+    live = LiveDweets(tk, "door")
+    assert isinstance(live.error, KeyRejected)
+    assert live.frame.empty
+    assert not live.running
+    with pytest.raises(TimeoutError, match="0 of 1 dweets of door"):
+        live.wait_for(1)
+    live.stop()
+    assert live.picture().startswith(b"\x89PNG")
+    with LiveDweets(tk, "door", key=lock.read_key) as allowed:
+        assert allowed.running
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_a_lost_connection_is_said_until_it_is_back(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path)
+    port = int(gateway.base_url.rpartition(":")[2])
+    with toolkit.connect(gateway.base_url) as tk, LiveDweets(tk, "roof", "n") as live:
+        assert "Listening to roof." in live.status.value
+        gateway.stop()
+        eventually(lambda: "reconnecting" in live.status.value)
+        assert live.running
+        with Gateway(tmp_path, port=port):
+            eventually(lambda: "Listening to roof." in live.status.value)
+            tk.dweets.post("roof", {"n": 1})
+            assert live.wait_for(1) == 1
+            live.stop()
+            assert "Stopped after 1 dweet." in live.status.value
+
+
+def test_content_without_the_number_is_said(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "celsius") as live:
+        tk.dweets.post("roof", {"fahrenheit": 70, HOSTILE: 1})
+        live.wait_for(1)
+    assert "no numbers in celsius: the content has fahrenheit" in live.plot.value
+    assert "<img" not in live.plot.value
+
+
+@pytest.mark.usefixtures("no_thread_left")
+def test_a_time_that_is_none_is_said(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "n", time="noon") as live:
+        tk.dweets.post("roof", {"n": 1})
+        live.wait_for(1)
+    assert "There is no column &#x27;noon&#x27;" in live.status.value
+
+
+@pytest.mark.parametrize(("points", "keep"), [(1, 10), (11, 10)])
+def test_points_that_cannot_be_are_refused(tk: toolkit.Connection, points: int, keep: int) -> None:
+    with pytest.raises(InvalidArgument):
+        LiveDweets(tk, "roof", points=points, keep=keep)

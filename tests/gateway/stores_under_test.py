@@ -1,0 +1,61 @@
+"""The stores that the conformance suite runs on. A further store is one more entry of STORES."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from toolkit.gateway.stores import Store
+from toolkit.gateway.stores.embedded import EmbeddedStore
+
+T = TypeVar("T")
+Now = Callable[[], int]
+
+
+class SetClock:
+    """A gateway's clock that stands where a test sets it."""
+
+    def __init__(self, at: int = 1_000_000) -> None:
+        self.at = at
+
+    def __call__(self) -> int:
+        return self.at
+
+
+class StoreKind:
+    """One kind of store: how to make it, and whether it keeps what it holds when it is opened again."""
+
+    def __init__(self, name: str, make: Callable[[Path, Now], Store], *, keeps: bool) -> None:
+        self.name = name
+        self.make = make
+        self.keeps = keeps
+
+
+STORES = [
+    StoreKind("memory", lambda folder, now: EmbeddedStore(None, now), keeps=False),
+    StoreKind("disk", lambda folder, now: EmbeddedStore(folder / "store", now), keeps=True),
+]
+
+
+class StoreBench:
+    """Runs pieces of a test on one kind of store, each time opened anew in the same place."""
+
+    def __init__(self, kind: StoreKind, folder: Path) -> None:
+        self.kind = kind
+        self.folder = folder
+        self.clock = SetClock()
+
+    def __call__(self, work: Callable[[Store], Awaitable[T]]) -> T:
+        """Open the store, do the work, close it."""
+
+        async def run() -> T:
+            store = self.kind.make(self.folder, self.clock)
+            await store.open()
+            try:
+                return await asyncio.wait_for(work(store), 60)
+            finally:
+                await store.close()
+
+        return asyncio.run(run())

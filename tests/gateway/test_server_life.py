@@ -1,0 +1,291 @@
+"""The gateway's life in a notebook's process: up, down, interrupted, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import http.client
+import json
+import logging
+import os
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import toolkit
+from tests.conftest import ROOT, raw_call
+from toolkit.errors import Conflict, InvalidArgument, Unreachable
+from toolkit.gateway import Gateway, server
+from toolkit.gateway.app import Application
+from toolkit.gateway.routes.handwriting import HandwritingRoutes
+from toolkit.gateway.server import CannotServe, CannotStop, ServerThread
+from toolkit.gateway.stores import StoreUnavailable
+
+
+def own_threads() -> set[str]:
+    # quickjs makes its thread when it is imported and keeps it.
+    return {t.name for t in threading.enumerate() if not t.name.startswith(("quickjs-worker", "MainThread"))}
+
+
+def open_files() -> int:
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts file descriptors where Linux lists them")
+def test_up_and_down_leaves_no_thread_and_no_file_or_socket(tmp_path: Path) -> None:
+    def one_life(number: int) -> None:
+        with Gateway(tmp_path if number % 2 else None) as gateway, toolkit.connect(gateway) as tk:
+            tk.dweets.post("kitchen", {"n": number})
+            with tk.dweets.listen("kitchen", since=0) as listener:
+                assert next(listener).thing == "kitchen"
+            raw_call(gateway.base_url, "GET", "/get/latest/dweet/for/kitchen")
+
+    one_life(0)
+    threads, files = own_threads(), open_files()
+    for number in range(1, 12):
+        one_life(number)
+    assert own_threads() == threads
+    assert open_files() <= files
+
+
+def test_start_and_stop_are_quick() -> None:
+    starts, stops = [], []
+    for _ in range(5):
+        began = time.perf_counter()
+        gateway = Gateway()
+        started = time.perf_counter()
+        gateway.stop()
+        starts.append(started - began)
+        stops.append(time.perf_counter() - started)
+    print(f"\nup in {statistics.median(starts) * 1000:.0f} ms, down in {statistics.median(stops) * 1000:.0f} ms")
+    assert not gateway._server.is_running
+
+
+def test_stopping_twice_is_fine_and_a_stopped_gateway_says_so() -> None:
+    gateway = Gateway()
+    assert "running" in repr(gateway)
+    gateway.stop()
+    gateway.stop()
+    assert "stopped" in repr(gateway)
+    with pytest.raises(CannotServe, match="not running"):
+        _ = gateway.outbox
+    with pytest.raises(CannotServe, match="not running"):
+        gateway.issue_lock()
+    with toolkit.connect(gateway) as tk, pytest.raises(Unreachable):
+        tk.dweets.latest("kitchen")
+
+
+def test_a_port_that_is_taken_is_a_clear_error_and_leaves_nothing(tmp_path: Path) -> None:
+    before = own_threads()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CannotServe, match=rf"cannot listen on 127\.0\.0\.1:{port}: it is in use"):
+            Gateway(tmp_path, port=port)
+    assert own_threads() == before
+    with Gateway(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize("port", [-1, 65536, 10**9])
+def test_a_port_that_cannot_be(port: int) -> None:
+    with pytest.raises(InvalidArgument, match="0 .* to 65535"):
+        Gateway(port=port)
+
+
+def test_an_address_of_another_machine_is_a_clear_error() -> None:
+    with pytest.raises(CannotServe, match="not this machine's address"):
+        Gateway(host="192.0.2.1", exposed=True)
+    with pytest.raises(CannotServe, match="not this machine's address"):
+        Gateway(host="no such host.invalid", exposed=True)
+
+
+def test_a_folder_in_use_is_a_clear_error(tmp_path: Path) -> None:
+    with Gateway(tmp_path):
+        with pytest.raises(StoreUnavailable, match="another gateway has the folder"):
+            Gateway(tmp_path)
+        assert [name for name in own_threads() if name == "gateway-store"] == ["gateway-store"]
+
+
+def test_a_start_that_fails_after_the_store_is_open_lets_go_of_the_folder(tmp_path: Path) -> None:
+    before = own_threads()
+    with Gateway(tmp_path, locks={"l": "key"}):
+        pass
+    with pytest.raises(Conflict, match="another master key"):
+        Gateway(tmp_path, locks={"l": "another key"})
+    assert own_threads() == before
+    with Gateway(tmp_path, locks={"l": "key"}):
+        pass
+
+
+@pytest.mark.parametrize("smtp", ["mail.example", "http://mail.example", "smtp://"])
+def test_a_mail_server_that_cannot_be(smtp: str) -> None:
+    with pytest.raises(InvalidArgument, match="smtp://host:port"):
+        Gateway(smtp=smtp)
+
+
+def test_stop_ends_open_streams_properly_and_finishes_running_posts() -> None:
+    gateway = Gateway()
+    streams = [socket.create_connection(("127.0.0.1", port_of(gateway)), timeout=10) for _ in range(20)]
+    for stream in streams:
+        stream.sendall(b"GET /listen/for/dweets/from/kitchen HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert stream.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
+    acknowledged: list[int] = []
+    broken: list[int] = []
+    ready = threading.Barrier(9)
+
+    def post(worker: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port_of(gateway), timeout=10)
+        try:
+            for number in range(10_000):
+                connection.request("POST", f"/dweet/for/w{worker}", str(number))
+                acknowledged.append(json.loads(connection.getresponse().read())["with"]["content"])
+                if number == 20:
+                    ready.wait(10)
+        except (OSError, http.client.HTTPException):
+            broken.append(worker)
+        finally:
+            connection.close()
+
+    workers = [threading.Thread(target=post, args=(n,)) for n in range(8)]
+    for worker in workers:
+        worker.start()
+    ready.wait(10)
+    began = time.perf_counter()
+    gateway.stop()
+    took = time.perf_counter() - began
+    for worker in workers:
+        worker.join(10)
+    assert sorted(broken) == list(range(8)), "every poster was told, none hangs"
+    assert took < 5
+    for stream in streams:
+        with stream:
+            received = b""
+            while piece := stream.recv(65536):
+                received += piece
+            assert received.endswith(b"0\r\n\r\n"), "the stream ended properly"
+
+
+def test_a_stop_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_STOP_SECONDS", 0.05)
+    release = threading.Event()
+
+    async def opened() -> Application:
+        return Application([HandwritingRoutes(None)])  # type: ignore[arg-type]
+
+    async def closed() -> None:
+        await asyncio.to_thread(release.wait)
+
+    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving.start()
+    with pytest.raises(CannotStop, match="did not end within"):
+        serving.stop()
+    release.set()
+    serving._thread.join(10)
+    serving.stop()
+    assert not serving.is_running
+
+
+def test_a_close_that_fails_is_told_by_the_stop() -> None:
+    async def opened() -> Application:
+        return Application([HandwritingRoutes(None)])  # type: ignore[arg-type]
+
+    async def closed() -> None:
+        raise StoreUnavailable("the disk is full")
+
+    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving.start()
+    with pytest.raises(StoreUnavailable, match="the disk is full"):
+        serving.stop()
+    serving.stop()
+
+
+def test_each_call_is_one_line_of_the_log_whichever_way_it_goes(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "toolkit.gateway")
+    with Gateway() as gateway:
+        for method, target in [
+            ("POST", "/dweet/for/kitchen?key=hidden"),
+            ("GET", "/get/latest/dweet/for/kitchen?key=hidden"),
+            ("GET", "/get/latest/dweet/for/a%20%3F?key=hidden"),
+            ("HEAD", "/get/latest/dweet/for/kitchen?key=hidden"),
+            ("GET", "/nothing?key=hidden"),
+        ]:
+            raw_call(gateway.base_url, method, target, b"1" if method == "POST" else b"")
+    lines = [re.sub(r"[\d.]+ ms$", "_ ms", record.getMessage()) for record in caplog.records]
+    assert lines == [
+        "POST /dweet/for/kitchen 200 _ ms",
+        "GET /get/latest/dweet/for/kitchen 200 _ ms",
+        "GET /get/latest/dweet/for/a%20%3F 200 _ ms",
+        "HEAD /get/latest/dweet/for/kitchen 200 _ ms",
+        "GET /nothing 404 _ ms",
+    ]
+
+
+def test_many_calls_on_one_connection_are_quick(gateway: Gateway) -> None:
+    """A socket without TCP_NODELAY costs 40 ms a call on a kept connection; this prints what one costs."""
+    connection = http.client.HTTPConnection("127.0.0.1", port_of(gateway), timeout=10)
+    times = []
+    for number in range(300):
+        began = time.perf_counter()
+        connection.request("POST", "/dweet/for/kitchen", json.dumps({"n": number}))
+        reply = connection.getresponse()
+        body = reply.read()
+        times.append(time.perf_counter() - began)
+        assert json.loads(body)["with"]["content"] == {"n": number}
+    connection.close()
+    print(f"\n{statistics.median(times) * 1000:.2f} ms a call on a kept connection")
+
+
+_KERNEL = """
+import signal, sys, threading, time, urllib.request
+from toolkit.gateway import Gateway
+gateway = Gateway()
+print(gateway.base_url, flush=True)
+interrupts = 0
+for line in sys.stdin:
+    try:
+        print("busy", flush=True)
+        threading.Event().wait(30)
+    except KeyboardInterrupt:
+        interrupts += 1
+        body = urllib.request.urlopen(gateway.base_url + "/dweet/for/kitchen?a=1", timeout=10).read()
+        print(interrupts, b'"succeeded"' in body, flush=True)
+gateway.stop()
+"""
+
+
+def test_it_survives_the_interrupts_of_a_kernel() -> None:
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", _KERNEL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    )
+    assert kernel.stdin is not None
+    assert kernel.stdout is not None
+    try:
+        assert kernel.stdout.readline().startswith("http://127.0.0.1:")
+        for number in range(1, 4):
+            kernel.stdin.write("run a cell\n")
+            kernel.stdin.flush()
+            assert kernel.stdout.readline() == "busy\n"
+            kernel.send_signal(signal.SIGINT)
+            assert kernel.stdout.readline() == f"{number} True\n"
+    finally:
+        rest, _ = kernel.communicate(timeout=20)
+    assert (rest, kernel.returncode) == ("", 0)
+
+
+def test_a_process_that_forgets_its_gateway_still_ends() -> None:
+    program = "from toolkit.gateway import Gateway; gateway = Gateway(); print('made')"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=30)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("made\n", "", 0)
+
+
+def port_of(gateway: Gateway) -> int:
+    return int(gateway.base_url.rpartition(":")[2])

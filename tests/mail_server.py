@@ -1,0 +1,74 @@
+"""A real SMTP server on this machine, whose behaviour a test sets."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import Envelope, Session
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def eventually(check: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Return once the check holds; it fails after `seconds`."""
+    pause = threading.Event()
+    for _ in range(int(seconds / 0.02)):
+        if check():
+            return
+        pause.wait(0.02)
+    raise AssertionError(f"it did not come true within {seconds:.0f} seconds")
+
+
+class MailServer:
+    """Keeps what it is sent.
+
+    Parameters
+    ----------
+    port
+        Where to listen; a free one if None.
+    refuse_text, refuse_recipient
+        Answers in place of taking the text, or a recipient.
+    """
+
+    def __init__(self, port: int | None = None, *, refuse_text: str = "", refuse_recipient: str = "") -> None:
+        self.port = port or free_port()
+        self.mails: list[Envelope] = []
+        self.refuse_text = refuse_text
+        self.refuse_recipient = refuse_recipient
+        self._controller = Controller(self, hostname="127.0.0.1", port=self.port)
+
+    @property
+    def url(self) -> str:
+        return f"smtp://127.0.0.1:{self.port}"
+
+    async def handle_RCPT(  # noqa: N802
+        self, server: Any, session: Session, envelope: Envelope, address: str, options: list[str]
+    ) -> str:
+        if self.refuse_recipient and address.startswith(self.refuse_recipient):
+            return "550 no such mailbox"
+        envelope.rcpt_tos.append(address)
+        return "250 OK"
+
+    async def handle_DATA(self, server: Any, session: Session, envelope: Envelope) -> str:  # noqa: N802
+        if self.refuse_text:
+            return self.refuse_text
+        self.mails.append(envelope)
+        return "250 OK"
+
+    def __enter__(self) -> MailServer:
+        self._controller.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._controller.stop()

@@ -1,0 +1,202 @@
+"""The command line: reads what was typed, and hands it to the file that does the work.
+
+Nothing heavy is imported before a command runs, so that ``toolkit --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import click
+
+from toolkit.lab import USUAL_PORT
+
+if TYPE_CHECKING:
+    from toolkit.secret import Secret
+
+LEAST_KEPT = 500
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+FOLDER = click.Path(file_okay=False, path_type=Path)
+PORT = click.IntRange(0, 65535)
+
+
+def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, Secret]:
+    # No message shows what was typed: it holds a key.
+    from toolkit.secret import Secret
+
+    locks: dict[str, Secret] = {}
+    for text in texts:
+        lock, _, key = text.partition("=")
+        if not (lock and key):
+            raise click.BadParameter("it must be LOCK=MASTERKEY; what was typed is not shown", context, parameter)
+        if lock in locks:
+            raise click.BadParameter("the same lock is given twice", context, parameter)
+        locks[lock] = Secret(key)
+    return locks
+
+
+def _mail_server(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    # Checked here, because the text of the URL may hold a password and must not come back in an error.
+    try:
+        parts = urlsplit(url or "smtp://none")
+        usable = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise click.BadParameter("it must be smtp://[user:password@]host[:port] or smtps://...", context, parameter)
+    return url
+
+
+@contextmanager
+def _refusals_in_one_line() -> Iterator[None]:
+    """Turn what the toolkit refuses into one line on stderr and exit code 1."""
+    from toolkit.errors import ToolkitError
+    from toolkit.gateway.stores import StoreUnavailable
+
+    try:
+        yield
+    except (ToolkitError, StoreUnavailable) as error:
+        raise click.ClickException(str(error)) from None
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="gateway-toolkit", prog_name="toolkit")
+def main() -> None:
+    """Four services in a notebook, and the gateway behind them.
+
+    Begin with `toolkit lab`: it opens the notebooks in your browser.
+    """
+
+
+@main.command(context_settings={"allow_extra_args": True, "show_default": True})
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", type=PORT, default=USUAL_PORT, help="Port to listen on; 0 takes a free one.")
+@click.option("--data", type=FOLDER, help="Keep everything in this folder; without it all is gone at the end.")
+@click.option(
+    "--demo", is_flag=True, help="Load the demo world, on the real clock; its keys stand in data/demo_world.json."
+)
+@click.option(
+    "--lock",
+    "locks",
+    metavar="LOCK=MASTERKEY",
+    multiple=True,
+    callback=_locks,
+    envvar="TOOLKIT_LOCKS",
+    help="Issue this lock with this master key; may be repeated.  [env: TOOLKIT_LOCKS]",
+)
+@click.option(
+    "--smtp",
+    metavar="URL",
+    callback=_mail_server,
+    envvar="TOOLKIT_SMTP",
+    help="Send alert mails through smtp://[user:password@]host[:port]; without it they stay in the outbox."
+    "  [env: TOOLKIT_SMTP]",
+)
+@click.option("--keep", type=click.IntRange(min=LEAST_KEPT), default=10_000, help="Dweets kept of each thing.")
+@click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    default="warning",
+    help="What goes to stderr; info has a line for each call.",
+)
+@click.pass_context
+def gateway(
+    context: click.Context,
+    host: str,
+    port: int,
+    data: Path | None,
+    demo: bool,
+    locks: Mapping[str, Secret],
+    smtp: str | None,
+    keep: int,
+    rate: int | None,
+    log_level: str,
+) -> None:
+    """Run the gateway alone, until Ctrl-C or SIGTERM.
+
+    The first line it prints is "gateway at http://HOST:PORT", once it accepts calls.
+    """
+    if context.args:
+        # click would print the surplus, and it may well be a key.
+        raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
+    with _refusals_in_one_line():
+        from toolkit.gateway.foreground import log_to_stderr, run_gateway
+
+        log_to_stderr(log_level)
+        run_gateway(
+            data,
+            host=host,
+            port=port,
+            demo=demo,
+            locks=locks,
+            smtp=smtp,
+            keep=keep,
+            rate=rate,
+            announce=lambda url: click.echo(f"gateway at {url}"),
+        )
+
+
+@main.group()
+def lock() -> None:
+    """Locks that make a thing private."""
+
+
+@lock.command("new")
+@click.option("--data", type=FOLDER, required=True, help="The folder of the gateway that will know the lock.")
+def new_lock(data: Path) -> None:
+    """Issue a lock and print its keys, which are shown this once.
+
+    The gateway of that folder must not be running meanwhile.
+    """
+    from toolkit.gateway import Gateway
+
+    with _refusals_in_one_line(), Gateway(data) as kept:
+        issued = kept.issue_lock()
+    click.echo(f"lock        {issued.lock}")
+    click.echo(f"master key  {issued.master_key.reveal()}")
+    click.echo(f"read key    {issued.read_key.reveal()}")
+
+
+@main.command(context_settings={"show_default": True})
+@click.option("--data", type=FOLDER, help="Folder of the gateway.  [default: in your own data folder]")
+@click.option("--port", type=PORT, help=f"Port of the gateway.  [default: {USUAL_PORT}, or a free one]")
+@click.option("--lab-port", type=PORT, help="Port of JupyterLab.  [default: 8888, or a free one]")
+@click.option("--no-browser", is_flag=True, help="Only print the address of the notebooks.")
+@click.option("--folder", type=FOLDER, help="Copy notebooks and data to this folder and work there.")
+@click.argument("jupyter_options", nargs=-1, type=click.UNPROCESSED)
+def lab(
+    data: Path | None,
+    port: int | None,
+    lab_port: int | None,
+    no_browser: bool,
+    folder: Path | None,
+    jupyter_options: tuple[str, ...],
+) -> None:
+    """Open the notebooks in JupyterLab, with a gateway that keeps what they post.
+
+    Options of JupyterLab itself may follow after "--". Ctrl-C ends both.
+    """
+    from toolkit.lab import Lab, LabCannotStart
+
+    with _refusals_in_one_line():
+        try:
+            Lab(data, port, lab_port, folder, not no_browser, jupyter_options).run()
+        except LabCannotStart as error:
+            raise click.ClickException(str(error)) from None
+
+
+@main.command()
+def doctor() -> None:
+    """Say what is missing on this machine, and what that costs."""
+    from toolkit.doctor import examine, report
+
+    findings = examine()
+    click.echo(report(findings))
+    sys.exit(any(finding.stops_us for finding in findings))

@@ -1,0 +1,177 @@
+"""connect(): one object with a client for each service."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Mapping
+from functools import cached_property
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal
+
+from toolkit.errors import InvalidArgument
+from toolkit.secret import Secret
+
+if TYPE_CHECKING:
+    from toolkit.dweets.client import DweetClient
+    from toolkit.gateway import Gateway
+    from toolkit.handwriting.client import HandwritingClient
+    from toolkit.http_session import HttpSession
+    from toolkit.identity.client import IdentityClient
+    from toolkit.rewards.client import RewardClient
+
+Service = Literal["dweets", "handwriting", "rewards", "identity"]
+# A gateway without configured keys takes any, so that a notebook works at once.
+ANY_APIKEY = Secret("notebook")
+SERVICES: tuple[Service, ...] = ("dweets", "handwriting", "rewards", "identity")
+
+
+def connect(
+    gateway: Gateway | str | None = None,
+    *,
+    base_urls: Mapping[Service, str] | None = None,
+    credentials: Mapping[str, str | Secret] | None = None,
+) -> Connection:
+    """Connect to a gateway, or to any servers that speak the specification.
+
+    Parameters
+    ----------
+    gateway
+        A running `Gateway`, or its URL. None takes ``$TOOLKIT_URL`` where it is set, and starts an embedded gateway
+        of this process otherwise.
+    base_urls
+        The base URL of single services, where they live elsewhere.
+    credentials
+        Keys by their names on the wire (``apikey``, ``gatewaykey``, ``app_key``, ``ApiClientId``, ...). A gateway
+        of this process with the demo world brings its own.
+
+    Returns
+    -------
+    Connection
+        With ``.dweets``; close it, or use it in a ``with`` statement, to end what it started.
+
+    Examples
+    --------
+    >>> with connect() as tk:
+    ...     len(tk.dweets.post("kitchen", {"celsius": 21.5}))
+    1
+    """
+    return Connection(gateway, dict(base_urls or {}), dict(credentials or {}))
+
+
+class Connection:
+    """Clients of all services. Made by `connect`."""
+
+    def __init__(
+        self,
+        gateway: Gateway | str | None,
+        base_urls: dict[Service, str],
+        credentials: dict[str, str | Secret],
+    ) -> None:
+        if unknown := set(base_urls) - set(SERVICES):
+            raise InvalidArgument(f"base_urls knows {', '.join(SERVICES)}, not {', '.join(sorted(unknown))}")
+        self._base_urls = base_urls
+        self._credentials = {name: Secret(value) for name, value in credentials.items()}
+        self._sessions: dict[str, HttpSession] = {}
+        self.gateway: Gateway | None = None
+        self.base_url = self._resolve(gateway)
+
+    def _resolve(self, gateway: Gateway | str | None) -> str:
+        from toolkit.http_session import url_from_environment
+
+        if gateway is None:
+            gateway = url_from_environment()
+        if gateway is None:
+            from toolkit.gateway import Gateway
+
+            gateway = Gateway()
+            # Ours alone: it ends with this connection, also when that is only forgotten.
+            self._finalizer = weakref.finalize(self, gateway.stop)
+        if isinstance(gateway, str):
+            return gateway
+        self.gateway = gateway
+        return gateway.base_url
+
+    @cached_property
+    def dweets(self) -> DweetClient:
+        """Thing messaging: post, read, listen, lock, alert."""
+        from toolkit.dweets.client import DweetClient
+
+        return DweetClient(self._session("dweets"))
+
+    @cached_property
+    def handwriting(self) -> HandwritingClient:
+        """Handwriting: the hands on offer, and texts rendered as PNG, PDF, SVG or replay."""
+        from toolkit.handwriting.client import HandwritingClient
+
+        return HandwritingClient(self._session("handwriting"), self._credential("apikey", ANY_APIKEY))
+
+    @cached_property
+    def rewards(self) -> RewardClient:
+        """Mobile rewards: sessions, moments, the engine's decisions as a funnel.
+
+        Raises
+        ------
+        InvalidArgument
+            There is no gatewaykey or no app_key.
+        """
+        from toolkit.rewards.client import RewardClient
+
+        now = self.gateway.clock.now if self.gateway is not None else None
+        keys = self._credential("gatewaykey"), self._credential("app_key")
+        return RewardClient(self._session("rewards"), *keys, now)
+
+    @cached_property
+    def identity(self) -> IdentityClient:
+        """Mobile identity and checkout data: authenticate a phone, ask for eligibility and payments.
+
+        Raises
+        ------
+        InvalidArgument
+            There is no ApiClientId.
+        """
+        from toolkit.identity.client import IdentityClient
+
+        now = self.gateway.clock.now if self.gateway is not None else None
+        return IdentityClient(self._session("identity"), self._credential("ApiClientId"), now)
+
+    def close(self) -> None:
+        """Close all connections, and stop the gateway if `connect` started it."""
+        for session in self._sessions.values():
+            session.close()
+        if hasattr(self, "_finalizer"):
+            self._finalizer()
+
+    def _session(self, service: Service) -> HttpSession:
+        from toolkit.http_session import HttpSession
+
+        base_url = self._base_urls.get(service, self.base_url)
+        if base_url not in self._sessions:
+            self._sessions[base_url] = HttpSession(base_url)
+        return self._sessions[base_url]
+
+    def _credential(self, name: str, otherwise: Secret | None = None) -> Secret:
+        """Return a key: given, the demo world's own, from the environment, or what takes its place."""
+        demo = self.gateway.credentials if self.gateway is not None else {}
+        variable = f"TOOLKIT_{name.upper()}"
+        from_environment = os.environ.get(variable)
+        found = self._credentials.get(name) or demo.get(name) or (from_environment and Secret(from_environment))
+        found = found or otherwise
+        if not found:
+            raise InvalidArgument(
+                f"{name} is needed, and there is none here. To try it out take the demo world, which brings its own: "
+                f"toolkit.connect(toolkit.Gateway.demo()). For a gateway that knows your key set ${variable}, or say "
+                f"toolkit.connect(credentials={{{name!r}: Secret(...)}})"
+            )
+        return found
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.base_url}>"

@@ -1,0 +1,139 @@
+"""Endpoint: one method, one path template and its query, read in both directions.
+
+The client builds a path from it, the gateway matches a raw path against it, and both check the query with it,
+so that no fact of the wire is said twice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote, unquote_to_bytes
+
+from toolkit.errors import InvalidArgument
+
+_PLACEHOLDER = re.compile(r"\{(\w+)(\.\.\.)?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One query parameter of an endpoint.
+
+    Parameters
+    ----------
+    name
+        As it is written on the wire.
+    required
+        Whether a call without it is an error.
+    pattern
+        Regular expression that the whole value must match; None for any text.
+    secret
+        The value is a key: it is never logged and never part of a message.
+    """
+
+    name: str
+    required: bool = False
+    pattern: str | None = None
+    secret: bool = False
+
+    def check(self, value: str) -> None:
+        """Raise InvalidArgument where the value does not match the pattern."""
+        if self.pattern is not None and re.fullmatch(self.pattern, value) is None:
+            shown = "" if self.secret else f", not {value[:40]!r}"
+            raise InvalidArgument(f"{self.name} must match {self.pattern}{shown}")
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """One operation of a service.
+
+    Parameters
+    ----------
+    method
+        HTTP method.
+    template
+        Path with placeholders: ``{thing}`` is one segment, ``{condition...}`` takes all of the tail.
+    query
+        The declared query parameters.
+
+    Examples
+    --------
+    >>> latest = Endpoint("GET", "/get/latest/dweet/for/{thing}")
+    >>> latest.path_for(thing="my fridge")
+    '/get/latest/dweet/for/my%20fridge'
+    >>> latest.match("GET", b"/get/latest/dweet/for/my%20fridge")
+    {'thing': 'my fridge'}
+    """
+
+    method: str
+    template: str
+    query: tuple[Parameter, ...] = ()
+    _pattern: re.Pattern[bytes] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        pattern, end = "", 0
+        for hit in _PLACEHOLDER.finditer(self.template):
+            pattern += re.escape(self.template[end : hit.start()])
+            pattern += f"(?P<{hit[1]}>{'.+' if hit[2] else '[^/]+'})"
+            end = hit.end()
+        pattern += re.escape(self.template[end:])
+        object.__setattr__(self, "_pattern", re.compile(pattern.encode("ascii"), re.DOTALL))
+
+    @property
+    def literal_prefix(self) -> bytes:
+        """The part of the path before the first placeholder."""
+        return self.template.partition("{")[0].encode("ascii")
+
+    def path_for(self, **values: str) -> str:
+        """Return the path with every value percent-encoded as one piece."""
+        return _PLACEHOLDER.sub(lambda hit: quote(values[hit[1]], safe=""), self.template)
+
+    def match(self, method: str, raw_path: bytes) -> dict[str, str] | None:
+        """Return the path's values, each decoded once, or None where this is another operation.
+
+        The path is the raw one, so an encoded slash stays inside its value. Bytes that are not UTF-8 become
+        lone surrogates, which every service refuses in its own words.
+        """
+        if method != self.method:
+            return None
+        return self.path_values(raw_path)
+
+    def path_values(self, raw_path: bytes) -> dict[str, str] | None:
+        """Return what `match` does, whatever the method."""
+        hit = self._pattern.fullmatch(raw_path)
+        if hit is None:
+            return None
+        return {name: decode_once(value) for name, value in hit.groupdict().items()}
+
+    def checked_query(self, given: Mapping[str, str]) -> dict[str, str]:
+        """Keep the declared parameters of `given`.
+
+        Raises
+        ------
+        InvalidArgument
+            A required parameter is missing or empty, or a value does not match its pattern.
+        """
+        kept = {}
+        for parameter in self.query:
+            value = given.get(parameter.name)
+            if value is None or value == "":
+                if parameter.required:
+                    raise InvalidArgument(f"{parameter.name} is required")
+                continue
+            parameter.check(value)
+            kept[parameter.name] = value
+        return kept
+
+
+def decode_once(raw: bytes) -> str:
+    """Decode percent-encoding and UTF-8 exactly once."""
+    return unquote_to_bytes(raw).decode("utf-8", "surrogateescape")
+
+
+def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the first value of each name: a repeated parameter does not override an earlier one."""
+    values: dict[str, str] = {}
+    for name, value in pairs:
+        values.setdefault(name, value)
+    return values

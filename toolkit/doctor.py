@@ -1,0 +1,113 @@
+"""`toolkit doctor`: what is missing on this machine, and what that costs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import shutil
+import socket
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolkit.lab import USUAL_PORT
+from toolkit.working_folder import APPLICATION, gateway_folder
+
+_CONNECT_SECONDS = 0.5
+_WIDTH = 14
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked for.
+
+    Parameters
+    ----------
+    subject
+        What it is.
+    found
+        Where it is or which version; None where it is missing.
+    cost
+        What does not work without it, and what to do.
+    needed
+        Whether nothing works without it.
+    """
+
+    subject: str
+    found: str | None
+    cost: str
+    needed: bool = False
+
+    @property
+    def stops_us(self) -> bool:
+        """Whether it is missing and nothing works without it."""
+        return self.needed and self.found is None
+
+
+def examine() -> list[Finding]:
+    """Look for everything, in the order in which a newcomer needs it; takes under a second, changes nothing."""
+    return [
+        _data_folder(gateway_folder()),
+        _port(USUAL_PORT),
+        _distribution("JupyterLab", "jupyterlab", "`toolkit lab` cannot start: install the extra [lab]"),
+        _distribution("ipykernel", "ipykernel", "notebooks have no Python: install the extra [lab]"),
+        _mail_server("127.0.0.1", 25),
+        _program("Redis", "a gateway on many machines cannot run here", "redis-server", "valkey-server"),
+        _program("Chromium", "tests in the browser are skipped", "chromium", "chromium-browser", "google-chrome"),
+    ]
+
+
+def report(findings: list[Finding]) -> str:
+    """Return the findings as lines of text, one each."""
+    try:
+        version = importlib.metadata.version(APPLICATION)
+    except importlib.metadata.PackageNotFoundError:
+        version = "(not installed, run from its sources)"
+    lines = [f"{APPLICATION} {version}, Python {platform.python_version()}, {platform.system()} {platform.machine()}"]
+    for finding in findings:
+        mark, text = ("ok", finding.found) if finding.found else ("missing", finding.cost)
+        lines.append(f"  {mark:8} {finding.subject:{_WIDTH}} {text}")
+    return "\n".join(lines)
+
+
+def _data_folder(folder: Path) -> Finding:
+    # The folder itself may not be there yet: what counts is the nearest one above that is.
+    present = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=present):
+            found: str | None = str(folder)
+    except OSError:
+        found = None
+    return Finding("data folder", found, f"{folder} cannot be written: give --data another folder", needed=True)
+
+
+def _port(port: int) -> Finding:
+    with socket.socket() as listener:
+        try:
+            listener.bind(("127.0.0.1", port))
+            found: str | None = "free"
+        except OSError:
+            found = None
+    cost = "taken, perhaps by a gateway: `toolkit lab` takes a free one, `toolkit gateway` needs --port"
+    return Finding(f"port {port}", found, cost)
+
+
+def _distribution(subject: str, name: str, cost: str) -> Finding:
+    try:
+        found: str | None = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        found = None
+    return Finding(subject, found, cost)
+
+
+def _program(subject: str, cost: str, *names: str) -> Finding:
+    return Finding(subject, next((path for name in names if (path := shutil.which(name))), None), cost)
+
+
+def _mail_server(host: str, port: int) -> Finding:
+    try:
+        with socket.create_connection((host, port), timeout=_CONNECT_SECONDS):
+            found: str | None = f"smtp://{host}:{port}"
+    except OSError:
+        found = None
+    return Finding("mail server", found, "alert mails stay in the outbox, unless --smtp names a server elsewhere")

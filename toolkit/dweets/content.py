@@ -1,0 +1,113 @@
+"""Content between the wire and a dweet: query pairs and forms become JSON, JSON is checked but never rewritten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from decimal import Decimal
+from math import isfinite
+from urllib.parse import parse_qsl
+
+import orjson
+
+from toolkit.dweets.wire import MAX_BATCH_DWEETS, MAX_DWEET_BYTES, NOT_CONTENT, NOT_JSON, too_large
+from toolkit.errors import MalformedRequest
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+# As a float writes itself at most: -2.2250738585072014e-308.
+_LONGEST_NUMBER = 24
+_LARGEST_INTEGER = 2**53
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
+    """Return the caller's own bytes if they are one JSON value, without the white space around it.
+
+    Raises
+    ------
+    MalformedRequest
+        Not JSON (also NaN, lone surrogates, deeper than 1,024), or larger than `limit` bytes.
+    """
+    content = body.strip(b" \t\r\n")
+    if len(content) > limit:
+        raise too_large(limit)
+    try:
+        orjson.loads(content)
+    except orjson.JSONDecodeError:
+        raise MalformedRequest(NOT_JSON) from None
+    return content
+
+
+def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
+    """Split a body with one JSON value a line (NDJSON); all lines are right, or none is taken.
+
+    Raises
+    ------
+    MalformedRequest
+        A line is not JSON or too large (its number is told), there are no lines, or too many.
+    """
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    if not 1 <= len(lines) <= MAX_BATCH_DWEETS:
+        raise MalformedRequest(f"send 1 to {MAX_BATCH_DWEETS} dweets, one JSON value a line")
+    contents = []
+    for number, line in enumerate(lines, 1):
+        try:
+            contents.append(checked_content(line, limit))
+        except MalformedRequest as error:
+            raise MalformedRequest(f"line {number}: {error.message}", status=error.status) from None
+    return contents
+
+
+def content_of_pairs(pairs: Iterable[tuple[str, str]]) -> bytes:
+    """Write query or form pairs as a JSON object; the last value of a name counts.
+
+    Examples
+    --------
+    >>> content_of_pairs([("s", "66"), ("on", "true"), ("name", "a b"), ("key", "secret")])
+    b'{"s":66,"on":true,"name":"a b"}'
+    """
+    content = {name: coerced(value) for name, value in pairs if name not in NOT_CONTENT}
+    try:
+        written = orjson.dumps(content)
+    except orjson.JSONEncodeError:
+        raise MalformedRequest("names and values must be UTF-8") from None
+    if len(written) > MAX_DWEET_BYTES:
+        raise too_large(MAX_DWEET_BYTES)
+    return written
+
+
+def content_of_form(body: bytes) -> bytes:
+    """Write a form-encoded body as a JSON object."""
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="surrogateescape", max_num_fields=10_000)
+    except ValueError:
+        raise MalformedRequest("the body is not a form") from None
+    return content_of_pairs(pairs)
+
+
+def coerced(text: str) -> object:
+    """Return the number, truth value or null that the text writes, else the text.
+
+    It stays text where a reader's number could not hold it: ``007``, digits beyond a float's, ``1e400``.
+    """
+    if text in _WORDS:
+        return _WORDS[text]
+    if len(text) > _LONGEST_NUMBER or _NUMBER.fullmatch(text) is None:
+        return text
+    if text.lstrip("-").isdigit():
+        return int(text) if abs(int(text)) <= _LARGEST_INTEGER else text
+    number = float(text)
+    return number if isfinite(number) and Decimal(repr(number)) == Decimal(text) else text
+
+
+def content_of(record: bytes) -> bytes:
+    """Return the content's own bytes from a dweet record.
+
+    Examples
+    --------
+    >>> content_of(b'{"thing":"a","created":"2026-01-01T00:00:00.000Z","content":{"x":1.50}}')
+    b'{"x":1.50}'
+    """
+    # The name may itself hold the word, so look behind the time, which has a fixed length.
+    start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
+    return record[start:-1]

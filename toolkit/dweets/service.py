@@ -1,0 +1,224 @@
+"""The rules of thing messaging: post, read, listen, lock, alert. No HTTP in here."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from toolkit.dweets import wire
+from toolkit.dweets.active_things import ActiveThings
+from toolkit.dweets.alerts import Alert, Alerts
+from toolkit.dweets.live_streams import LiveStreams
+from toolkit.dweets.locks import SPACE, Locks
+from toolkit.dweets.names import readable_name
+from toolkit.dweets.outbox import Outbox, Postman
+from toolkit.dweets.things import HotThing, Things, journal_of
+from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
+from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.stores import Draft, Entry, Store
+
+
+@dataclass(frozen=True, slots=True)
+class DweetSettings:
+    """What whoever runs the gateway may set.
+
+    Parameters
+    ----------
+    keep
+        Dweets kept for each thing; at least the 500 of its history.
+    rate
+        Posts a thing may make in one second, None for any number.
+    sender
+        The address that alert mails come from.
+    """
+
+    keep: int = 10_000
+    rate: int | None = None
+    sender: str = "alerts@gateway.invalid"
+
+    def __post_init__(self) -> None:
+        if self.keep < wire.HISTORY_LENGTH:
+            raise InvalidArgument(f"keep must be at least the {wire.HISTORY_LENGTH} dweets of a history")
+        if self.rate is not None and self.rate < 1:
+            raise InvalidArgument("rate must be at least 1 post a second, or None for any number")
+
+
+class DweetService:
+    """Section A over a store.
+
+    Parameters
+    ----------
+    store, world, settings
+        Where all is kept; clock and identifiers; what the runner of the gateway set.
+    postman
+        Sends alert mails; None keeps them in the outbox.
+    """
+
+    def __init__(
+        self, store: Store, world: OutsideWorld, settings: DweetSettings, postman: Postman | None = None
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._settings = settings
+        self._things = Things(store.journals)
+        self._posts_this_second: dict[str, int] = {}
+        self._second = 0
+        self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
+        self.streams = LiveStreams(store.journals, self._things, self.locks)
+        self._active = ActiveThings(store.journals, self.locks, world.clock.now)
+        self.alerts = Alerts(store, world.clock.now)
+        self.outbox = Outbox(store.records, postman, settings.sender)
+
+    async def open(self) -> None:
+        """Take up what the store holds: locks, alerts, mails that wait."""
+        await self.locks.open()
+        await self.outbox.open()
+        await self.alerts.open()
+
+    async def close(self) -> None:
+        """Stop what works in the background; the store holds all that is left to do."""
+        await self.alerts.close()
+        await self.outbox.close()
+
+    # -- posting ------------------------------------------------------------------------------------------
+
+    def post(self, thing: str, content: bytes, key: str | None) -> asyncio.Future[list[Entry]]:
+        """Add one dweet; done when it is on disk. `content` is checked JSON, kept byte for byte."""
+        return self.post_all(thing, [content], key)
+
+    def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
+        """Add dweets in order, all or none; done when they are on disk.
+
+        Raises
+        ------
+        MalformedRequest, KeyRejected, RateLimited
+            Bad name, locked thing, too many posts.
+        """
+        wire.checked_thing(thing)
+        self.locks.check_master(thing, key)
+        if self._settings.rate is not None:
+            self._count_post(thing, len(contents), self._settings.rate)
+        self._active.posted(thing)
+        drafts = []
+        for content in contents:
+            at = self._world.clock.tick()
+            record = wire.dweet_record(thing, wire.created_text(at), content)
+            drafts.append(Draft(at, self._world.fresh_id(), record))
+        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep)
+
+    def fresh_name(self) -> str:
+        """Return a readable name for a thing that has none yet."""
+        return readable_name(self._world.random)
+
+    def _count_post(self, thing: str, posts: int, rate: int) -> None:
+        second = self._world.clock.now() // 1000
+        if second != self._second:
+            self._second = second
+            self._posts_this_second.clear()
+        count = self._posts_this_second.get(thing, 0) + posts
+        # A batch larger than the rate passes once in an idle second: it could never pass otherwise.
+        if count > rate and count != posts:
+            raise RateLimited(wire.RATE_EXCEEDED)
+        self._posts_this_second[thing] = count
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def readable(self, thing: str, key: str | None) -> HotThing | None:
+        """Return the thing if its ring is at hand; the caller waits for `load` otherwise."""
+        wire.checked_thing(thing)
+        self.locks.check_reader(thing, key)
+        return self._things.hot(thing)
+
+    def load(self, thing: str) -> asyncio.Future[HotThing]:
+        """Return the thing once its ring is filled. Check the key with `readable` first."""
+        return self._things.load(thing)
+
+    async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> list[bytes]:
+        """Return the kept records of one day or hour (UTC), oldest first.
+
+        Raises
+        ------
+        MalformedRequest
+            The date or hour cannot be read.
+        """
+        wire.checked_thing(thing)
+        self.locks.check_reader(thing, key)
+        start, end = _day_or_hour(date, hour)
+        return [entry.data for entry in await self._store.journals.between(journal_of(thing), start, end)]
+
+    async def stats(self) -> list[dict[str, object]]:
+        """Return at most 100 public things that were active last, each with the keywords of its newest content.
+
+        It may be a second old, but a thing that is new is told at once.
+        """
+        return await self._active.find()
+
+    # -- alerts -------------------------------------------------------------------------------------------
+
+    async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
+        """Set the alert of a locked thing; it takes the place of an earlier one, whose mails of today still count.
+
+        Raises
+        ------
+        ThingNotLocked, KeyRejected, MalformedRequest
+            Not locked, wrong key, unreadable addresses, or a condition that does not compile.
+        """
+        self._check_alert_key(thing, key)
+        recipients = wire.checked_recipients(who)
+        await self.alerts.compile(condition)
+        ring = await self._things.load(thing)
+        new = Alert(thing, recipients, condition, ring.last_sequence)
+        of_lock, of_alert = f"thing:{thing}", f"alert:{thing}"
+        while (locked := await self._store.records.get(SPACE, of_lock)) is not None:
+            earlier = await self._store.records.get(SPACE, of_alert)
+            alert = new.in_place_of(Alert.parse(earlier)) if earlier is not None else new
+            expected = {of_lock: locked, of_alert: earlier}
+            if await self._store.records.swap(SPACE, expected, {of_alert: alert.bytes()}):
+                return alert
+        raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
+
+    async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
+        """Return the alert of the thing with its status, every dweet acknowledged before being judged.
+
+        Raises
+        ------
+        NotFound
+            The thing has no alert.
+        """
+        self._check_alert_key(thing, key)
+        await self.alerts.settle(thing)
+        stored = await self._store.records.get(SPACE, f"alert:{thing}")
+        if stored is None:
+            raise NotFound(wire.NOT_FOUND)
+        alert = Alert.parse(stored)
+        return alert, self.alerts.status_of(alert)
+
+    async def remove_alert(self, thing: str, key: str | None) -> None:
+        """Remove the alert of the thing.
+
+        Raises
+        ------
+        NotFound
+            The thing has no alert.
+        """
+        self._check_alert_key(thing, key)
+        if await self._store.records.take(SPACE, f"alert:{thing}") is None:
+            raise NotFound(wire.NOT_FOUND)
+
+    def _check_alert_key(self, thing: str, key: str | None) -> None:
+        wire.checked_thing(thing)
+        if not self.locks.is_locked(thing):
+            raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
+        self.locks.check_master(thing, key)
+
+
+def _day_or_hour(date: str, hour: str | None) -> tuple[int, int]:
+    try:
+        day = datetime.strptime(date, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise MalformedRequest("date must be YYYY-MM-DD") from None
+    if hour is not None and not (len(hour) == 2 and hour.isascii() and hour.isdigit() and int(hour) < 24):
+        raise MalformedRequest("hour must be 00 to 23")
+    start = round((day + timedelta(hours=int(hour or 0))).timestamp() * 1000)
+    return start, start + (86_400_000 if hour is None else 3_600_000)

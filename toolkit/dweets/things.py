@@ -1,0 +1,166 @@
+"""Hot things: the last dweets of a thing as ready-made bytes, and who listens to it.
+
+A thing becomes hot when it is read. It then follows its journal, so it also holds what other gateways on the
+same store write. Cold things cost nothing; hot ones are let go when all together hold too much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+
+from toolkit.dweets.stream import Encode
+from toolkit.dweets.wire import HISTORY_LENGTH
+from toolkit.gateway.stores import Entry, Journals
+
+Write = Callable[[bytes], None]
+
+# What a thing costs beside its dweets, roughly: without it, reading names that nobody uses would cost nothing.
+_THING_BYTES = 2_000
+# Bytes of dweets that hot things hold together before the ones not read for longest are let go.
+HOT_BYTES = 256 * 1024 * 1024
+
+
+def journal_of(thing: str) -> str:
+    """Return the name of the journal that holds a thing's dweets."""
+    return f"dweets:{thing}"
+
+
+class HotThing:
+    """The ring of one thing, and its listeners by the form they read."""
+
+    __slots__ = ("_account", "_entries", "_history", "_listeners", "last_sequence", "name", "size", "unfollow")
+
+    def __init__(self, name: str, account: Callable[[int], None]) -> None:
+        self.name = name
+        self._account = account
+        self._entries: deque[Entry] = deque(maxlen=HISTORY_LENGTH)
+        self._history: bytes | None = None
+        self._listeners: dict[Encode, dict[Write, None]] = {}
+        self.last_sequence = 0
+        self.size = _THING_BYTES
+        self.unfollow: Callable[[], None] = lambda: None
+
+    def extend(self, entries: Sequence[Entry]) -> None:
+        """Take entries that were committed, skip those it has, and pass the new ones to the listeners."""
+        before = self.size
+        for entry in entries:
+            if entry.sequence <= self.last_sequence:
+                continue
+            if len(self._entries) == HISTORY_LENGTH:
+                self.size -= len(self._entries[0].data)
+            self._entries.append(entry)
+            self.size += len(entry.data)
+            self.last_sequence = entry.sequence
+            self._tell(entry)
+        self._history = None
+        self._account(self.size - before)
+
+    def _tell(self, entry: Entry) -> None:
+        for encode, writes in self._listeners.items():
+            encoded = encode(entry.sequence, entry.data)
+            for write in list(writes):
+                write(encoded)
+
+    def latest(self) -> bytes | None:
+        """Return the record of the newest dweet, or None where there is none."""
+        return self._entries[-1].data if self._entries else None
+
+    def history(self) -> bytes | None:
+        """Return the JSON array of at most the last 500 records, newest first; None where there is none."""
+        if self._history is None and self._entries:
+            self._history = b"[%b]" % b",".join([entry.data for entry in reversed(self._entries)])
+        return self._history
+
+    def entries_after(self, sequence: int) -> list[Entry] | None:
+        """Return what came after `sequence`, or None where the ring does not reach back that far."""
+        if self._entries and self._entries[0].sequence > sequence + 1:
+            return None
+        return [entry for entry in self._entries if entry.sequence > sequence]
+
+    def listen(self, encode: Encode, write: Write) -> Callable[[], None]:
+        """Write every new dweet, encoded once for all who read this form. Returns the call that ends it."""
+        writes = self._listeners.setdefault(encode, {})
+        writes[write] = None
+
+        def stop() -> None:
+            writes.pop(write, None)
+            if not writes and self._listeners.get(encode) is writes:
+                del self._listeners[encode]
+
+        return stop
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._listeners)
+
+
+class Things:
+    """The hot things of one gateway.
+
+    Parameters
+    ----------
+    journals
+        Where all dweets are kept.
+    hot_bytes
+        How many bytes hot things may hold together.
+    """
+
+    def __init__(self, journals: Journals, hot_bytes: int = HOT_BYTES) -> None:
+        self._journals = journals
+        self._hot_bytes = hot_bytes
+        self._hot: OrderedDict[str, HotThing] = OrderedDict()
+        self._filling: dict[str, asyncio.Task[HotThing]] = {}
+        self._held = 0
+
+    def hot(self, name: str) -> HotThing | None:
+        """Return the thing if its ring is filled, without waiting."""
+        thing = self._hot.get(name)
+        if thing is not None:
+            self._hot.move_to_end(name)
+        return thing
+
+    def load(self, name: str) -> asyncio.Future[HotThing]:
+        """Return the thing, its ring filled. Whoever waits for it may give up without harm to the others."""
+        thing = self.hot(name)
+        if thing is not None:
+            filled: asyncio.Future[HotThing] = asyncio.get_running_loop().create_future()
+            filled.set_result(thing)
+            return filled
+        if name not in self._filling:
+            self._filling[name] = asyncio.ensure_future(self._fill(name))
+        return asyncio.shield(self._filling[name])
+
+    async def _fill(self, name: str) -> HotThing:
+        # Follow first and read then, or a dweet between the two would be missed; what comes twice is skipped.
+        early: list[Entry] = []
+        unfollow = self._journals.follow(journal_of(name), early.extend)
+        try:
+            kept = await self._journals.last(journal_of(name), HISTORY_LENGTH)
+        finally:
+            unfollow()
+            del self._filling[name]
+        # No waiting from here on. It is counted before it is among the hot ones, so it is not let go at once.
+        thing = HotThing(name, self._account)
+        self._account(thing.size)
+        thing.extend(kept)
+        thing.extend(early)
+        thing.unfollow = self._journals.follow(journal_of(name), thing.extend)
+        self._hot[name] = thing
+        return thing
+
+    def _account(self, change: int) -> None:
+        self._held += change
+        if self._held > self._hot_bytes:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for thing in list(self._hot.values()):
+            if self._held <= self._hot_bytes:
+                return
+            if not thing.is_heard:
+                self._held -= thing.size
+                thing.unfollow()
+                del self._hot[thing.name]

@@ -1,0 +1,196 @@
+"""What travels in section A: endpoints, fields, limits, the envelope and its failures.
+
+Every success is ``{"this":"succeeded","by":...,"the":...,"with":...}``, every failure
+``{"this":"failed","with":<code>,"because":<text>}`` with HTTP status 200: old clients read the body only.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from functools import lru_cache
+from typing import Any
+
+from toolkit.contract import Endpoint, Parameter
+from toolkit.errors import (
+    Conflict,
+    KeyRejected,
+    MalformedRequest,
+    NotFound,
+    RateLimited,
+    ServiceError,
+    ServiceFailure,
+    ThingAlreadyLocked,
+    ThingNotLocked,
+)
+
+KEY = Parameter("key", secret=True)
+LOCK = Parameter("lock")
+CALLBACK = Parameter("callback", pattern=r"[A-Za-z_$][A-Za-z0-9_$.\[\]]{0,63}")
+SINCE = Parameter("since")
+
+POST_DWEET = Endpoint("POST", "/dweet/for/{thing}", (KEY,))
+POST_DWEETS = Endpoint("POST", "/dweets/for/{thing}", (KEY,))
+POST_UNNAMED = Endpoint("POST", "/dweet")
+POST_QUIETLY = Endpoint("POST", "/dweet/quietly/for/{thing}", (KEY,))
+GET_DWEET = Endpoint("GET", "/dweet/for/{thing}", (KEY, CALLBACK))
+GET_UNNAMED = Endpoint("GET", "/dweet", (CALLBACK,))
+GET_QUIETLY = Endpoint("GET", "/dweet/quietly/for/{thing}", (KEY,))
+LATEST = Endpoint("GET", "/get/latest/dweet/for/{thing}", (KEY, CALLBACK))
+HISTORY = Endpoint("GET", "/get/dweets/for/{thing}", (KEY, CALLBACK))
+STORED = Endpoint(
+    "GET",
+    "/get/stored/dweets/for/{thing}",
+    (KEY, Parameter("date", required=True), Parameter("hour"), Parameter("responseType"), CALLBACK),
+)
+STATS = Endpoint("GET", "/get/stats", (CALLBACK,))
+LISTEN = Endpoint("GET", "/listen/for/dweets/from/{thing}", (KEY, SINCE))
+SET_LOCK = Endpoint("GET", "/lock/{thing}", (LOCK, KEY, CALLBACK))
+UNLOCK = Endpoint("GET", "/unlock/{thing}", (KEY, CALLBACK))
+REMOVE_LOCK = Endpoint("GET", "/remove/lock/{lock}", (KEY, CALLBACK))
+SET_ALERT = Endpoint("GET", "/alert/{who}/when/{thing}/{condition...}", (KEY, CALLBACK))
+GET_ALERT = Endpoint("GET", "/get/alert/for/{thing}", (KEY, CALLBACK))
+REMOVE_ALERT = Endpoint("GET", "/remove/alert/for/{thing}", (KEY, CALLBACK))
+
+ENDPOINTS: tuple[Endpoint, ...] = tuple(value for value in globals().values() if isinstance(value, Endpoint))
+
+#: Query names that are never content when a dweet is sent by GET.
+NOT_CONTENT = frozenset({"key", "callback", "_"})
+
+# -- limits ------------------------------------------------------------------------------------------------
+
+HISTORY_LENGTH = 500
+MAX_DWEET_BYTES = 64 * 1024
+MAX_BATCH_BYTES = 8 * 1024 * 1024
+MAX_BATCH_DWEETS = 10_000
+MAX_THING_BYTES = 256
+MAX_CONDITION_CHARACTERS = 2_000
+MAX_RECIPIENTS = 20
+ALERTS_A_DAY = 100
+
+# -- fields ------------------------------------------------------------------------------------------------
+
+DWEET_FIELDS = ("thing", "created", "content")
+RECEIPT_FIELDS = (*DWEET_FIELDS, "transaction")
+ALERT_STATUS_FIELDS = ("message", "since", "open", "alerts_sent_today", "alerts_allowed_today")
+
+# -- failures: the texts that clients match ----------------------------------------------------------------
+
+NOT_FOUND = "we couldn't find this"
+KEY_NEEDED = "this thing is locked and requires a key"
+KEY_WRONG = "the key you provided doesn't work with this thing"
+LOCK_NOT_IN_USE = "this lock is not in use"
+LOCK_OR_KEY_WRONG = "this lock doesn't exist or the key doesn't fit"
+THING_LOCKED = "this thing is already locked"
+LOCK_IN_USE = "this lock is already in use"
+THING_NOT_LOCKED = "this thing is not locked"
+ALERT_NEEDS_LOCK = "a thing must be locked before an alert can be set"
+NOT_JSON = "the body is not valid JSON"
+WHO_UNREADABLE = "who must be a comma-separated list of e-mail addresses"
+RATE_EXCEEDED = "Rate limit exceeded, try again in 1 second(s)."
+NOT_KEPT = "the gateway cannot keep anything right now, nothing was saved, try again"
+BAD_THING = "a thing's name must have 1 to 256 bytes of UTF-8 and no control characters"
+
+_CLASS_OF_TEXT: dict[str, type[ServiceError]] = {
+    THING_LOCKED: ThingAlreadyLocked,
+    THING_NOT_LOCKED: ThingNotLocked,
+    ALERT_NEEDS_LOCK: ThingNotLocked,
+}
+_CLASS_OF_CODE: dict[int, type[ServiceError]] = {
+    403: KeyRejected,
+    404: NotFound,
+    409: Conflict,
+    429: RateLimited,
+}
+
+
+def too_large(limit: int) -> MalformedRequest:
+    """Return the error for content above `limit` bytes."""
+    return MalformedRequest(f"a dweet holds at most {limit} bytes", status=413)
+
+
+# -- the envelope ------------------------------------------------------------------------------------------
+
+
+@lru_cache(4096)
+def quoted(text: str) -> bytes:
+    """Write `text` as a JSON string in UTF-8."""
+    return json.dumps(text, ensure_ascii=False).encode("utf-8")
+
+
+def succeeded(by: str, the: str, data: bytes) -> bytes:
+    """Write a success around ready-made JSON."""
+    return b'{"this":"succeeded","by":%b,"the":%b,"with":%b}' % (quoted(by), quoted(the), data)
+
+
+def failed(error: ServiceError) -> bytes:
+    """Write a failure in this service's dialect."""
+    return b'{"this":"failed","with":%d,"because":%b}' % (error.status, quoted(error.message))
+
+
+def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
+    """Return the error that a failure reply stands for: the class that the service raised."""
+    code, text = reply.get("with"), str(reply.get("because", ""))
+    status = code if isinstance(code, int) else 400
+    fallback = ServiceFailure if status >= 500 else MalformedRequest
+    kind = _CLASS_OF_TEXT.get(text) or _CLASS_OF_CODE.get(status, fallback)
+    return kind(text, status=status, service="dweets", request=request)
+
+
+def dweet_record(thing: str, created: str, content: bytes) -> bytes:
+    """Write a dweet around its content, whose bytes stay as they came."""
+    return b'{"thing":%b,"created":"%b","content":%b}' % (quoted(thing), created.encode("ascii"), content)
+
+
+def receipt(record: bytes, transaction: str) -> bytes:
+    """Write what a post answers: the dweet with its transaction last."""
+    return b'%b,"transaction":"%b"}' % (record[:-1], transaction.encode("ascii"))
+
+
+@lru_cache(256)
+def created_text(at: int) -> str:
+    """Write milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SS.mmmZ``, exactly three decimals.
+
+    Examples
+    --------
+    >>> created_text(1_412_359_522_007)
+    '2014-10-03T18:05:22.007Z'
+    """
+    seconds, milliseconds = divmod(at, 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}Z"
+
+
+# -- names and addresses -----------------------------------------------------------------------------------
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+# One address as any mail server takes it: ASCII, nothing to be quoted, no comment and no group.
+_ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+
+
+@lru_cache(4096)
+def checked_thing(thing: str) -> str:
+    """Return the name of a thing, or raise MalformedRequest where it cannot be one."""
+    if not thing or _CONTROL.search(thing) or len(thing.encode("utf-8")) > MAX_THING_BYTES:
+        raise MalformedRequest(BAD_THING)
+    return thing
+
+
+def checked_lock(lock: str) -> str:
+    """Return the name of a lock, or raise KeyRejected where there cannot be one of this name."""
+    if not lock or _CONTROL.search(lock) or len(lock.encode("utf-8")) > MAX_THING_BYTES:
+        raise KeyRejected(LOCK_OR_KEY_WRONG)
+    return lock
+
+
+def is_callback(text: str) -> bool:
+    """Tell whether the text may be called in a JSONP answer."""
+    return re.fullmatch(CALLBACK.pattern or "", text) is not None
+
+
+def checked_recipients(who: str) -> list[str]:
+    """Split a comma-separated list of 1 to 20 e-mail addresses, or raise MalformedRequest."""
+    addresses = [address.strip(" ") for address in who.split(",")]
+    if len(addresses) > MAX_RECIPIENTS or not all(_ADDRESS.fullmatch(address) for address in addresses):
+        raise MalformedRequest(WHO_UNREADABLE)
+    return addresses

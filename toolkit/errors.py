@@ -1,0 +1,167 @@
+"""Every error of the toolkit, the same classes on both sides of the wire.
+
+::
+
+    ToolkitError
+    ├─ InvalidArgument (also ValueError)   nothing was sent: the argument cannot be
+    │  ├─ SessionClosed                    identity: the session is over, its secrets are forgotten
+    │  └─ CodeExpired                      identity: the code's life is over
+    ├─ Unreachable                         no answer: refused, reset, timed out
+    ├─ UnexpectedReply                     an answer the contract does not allow
+    └─ ServiceError                        the service refused
+       ├─ MalformedRequest                 the request cannot be read
+       ├─ KeyRejected                      a key is missing or does not fit
+       ├─ NotFound                         no such thing, alert, handwriting, ...
+       ├─ RateLimited                      too many calls; ``retry_after`` seconds
+       ├─ ServiceFailure                   the service itself failed
+       ├─ Conflict                         the state does not allow it
+       │  ├─ ThingNotLocked
+       │  └─ ThingAlreadyLocked
+       ├─ NotAuthenticated                 identity: alias and code are missing or not valid
+       └─ NotEligible                      identity: the user may not retrieve data
+
+A service raises them, its ``wire`` writes them in the service's dialect, the client raises the same class again.
+No message ever holds a key, a code or a query string.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ToolkitError(Exception):
+    """Base of every error the toolkit raises on purpose."""
+
+    #: Whether the same call may succeed later without any change.
+    retryable: ClassVar[bool] = False
+
+
+class InvalidArgument(ToolkitError, ValueError):
+    """The argument cannot be right, so nothing was sent."""
+
+
+class SessionClosed(InvalidArgument):
+    """The session is over and its secrets are forgotten; begin a new one."""
+
+
+class CodeExpired(InvalidArgument):
+    """The code's life is over, so nothing was sent; authenticate the phone again."""
+
+
+class Unreachable(ToolkitError):
+    """No answer came: the connection was refused, reset or timed out."""
+
+    retryable = True
+
+
+class UnexpectedReply(ToolkitError):
+    """The server sent an answer that the contract does not allow."""
+
+
+class ServiceError(ToolkitError):
+    """The service refused the call.
+
+    Parameters
+    ----------
+    message
+        What is wrong and what to do, in the words of the service.
+    code
+        The code in the service's own dialect; the HTTP status of the class where there is none.
+    status
+        HTTP status, where it differs from the default of the class.
+    service, request
+        Set by the client: the service's name, and method and path without the query.
+
+    Attributes
+    ----------
+    field
+        The field of the request that is wrong, where the service names one.
+
+    Examples
+    --------
+    >>> error = NotFound("we couldn't find this")
+    >>> error.status, error.code, str(error)
+    (404, 404, "we couldn't find this")
+    """
+
+    default_status: ClassVar[int] = 400
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: int | str | None = None,
+        status: int | None = None,
+        service: str = "",
+        request: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = self.default_status if status is None else status
+        self.code = self.status if code is None else code
+        self.service = service
+        self.request = request
+        self.field: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.service}: {self.request})" if self.request else self.message
+
+
+class MalformedRequest(ServiceError):
+    """The request cannot be read."""
+
+
+class KeyRejected(ServiceError):
+    """A key is missing or does not fit."""
+
+    default_status = 403
+
+
+class NotFound(ServiceError):
+    """What was asked for does not exist."""
+
+    default_status = 404
+
+
+class RateLimited(ServiceError):
+    """Too many calls; try again after ``retry_after`` seconds."""
+
+    default_status = 429
+    retryable = True
+
+    def __init__(self, message: str, *, retry_after: float = 1.0, **details: int | str | None) -> None:
+        super().__init__(message, **details)  # type: ignore[arg-type]
+        self.retry_after = retry_after
+
+
+class ServiceFailure(ServiceError):
+    """The service itself failed; the request may have been right."""
+
+    default_status = 500
+    retryable = True
+
+
+class Conflict(ServiceError):
+    """The present state does not allow this call."""
+
+    default_status = 409
+
+
+class ThingNotLocked(Conflict):
+    """The thing is not locked, and the call needs a locked one."""
+
+
+class ThingAlreadyLocked(Conflict):
+    """The thing is locked already."""
+
+
+class NotAuthenticated(ServiceError):
+    """Alias and code are missing, unknown or not a pair."""
+
+    default_status = 401
+
+
+class NotEligible(ServiceError):
+    """The user is not eligible for this data."""
+
+    default_status = 403

@@ -1,0 +1,107 @@
+"""The demo world: loads ``data/demo_world.json`` into what each service wants to be given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from toolkit.data_folder import data_folder
+from toolkit.errors import InvalidArgument
+from toolkit.handwriting.service import HandwritingSettings
+from toolkit.identity.callers import Caller, IdentitySetup
+from toolkit.identity.carrier import Network, SimulatedCarrier, wifi_address
+from toolkit.identity.handset import Handset
+from toolkit.identity.subscribers import Subscriber, generate, shaped
+from toolkit.rewards.partners import RewardSettings
+from toolkit.secret import Secret
+
+
+class DemoWorld:
+    """The sections of a demo world's file.
+
+    Parameters
+    ----------
+    sections
+        By service; the repository's own file if None.
+    """
+
+    def __init__(self, sections: Mapping[str, Any] | None = None) -> None:
+        if sections is None:
+            sections = json.loads((data_folder() / "demo_world.json").read_text("utf-8"))
+        self.sections: Mapping[str, Any] = sections
+
+    @property
+    def credentials(self) -> dict[str, Secret]:
+        """All sections' keys, by their names on the wire."""
+        found = (section.get("credentials", {}) for section in self.sections.values())
+        return {name: Secret(value) for credentials in found for name, value in credentials.items()}
+
+    # -- handwriting -----------------------------------------------------------------------------------------
+
+    def handwriting_settings(self) -> HandwritingSettings:
+        """Return the one key of section B, and its secret for HTTP Basic."""
+        return HandwritingSettings(apikeys={self.credentials["apikey"]: self.credentials["apisecret"]})
+
+    # -- rewards ---------------------------------------------------------------------------------------------
+
+    def reward_settings(self) -> RewardSettings:
+        """Return partners and rules of section C."""
+        return RewardSettings.parse({k: v for k, v in self.sections["rewards"].items() if k != "credentials"})
+
+    # -- identity --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _identity(self) -> Mapping[str, Any]:
+        section: Mapping[str, Any] = self.sections["identity"]
+        return section
+
+    @cached_property
+    def subscribers(self) -> list[Subscriber]:
+        """The people of the mobile networks; the first ones are shaped by the presets, in their order."""
+        given = self._identity["subscribers"]
+        carriers = [(one["short_code"], one["networks"]) for one in self._identity["carriers"] if one["networks"]]
+        people = generate(given["seed"], carriers, given["count"])
+        shapes = [preset["shape"] for preset in self._identity["presets"].values()]
+        return [shaped(person, shape) for person, shape in zip(people, shapes, strict=False)] + people[len(shapes) :]
+
+    def identity_setup(self) -> IdentitySetup:
+        """Return callers and carriers of section D."""
+        callers = [
+            Caller(one["name"], self.credentials[one["credential"]], tuple(one["FinalTargetUrls"]))
+            for one in self._identity["clients"]
+        ]
+        networks = [
+            Network(one["short_code"], one["name"], tuple(one["networks"]), one.get("retired", False))
+            for one in self._identity["carriers"]
+        ]
+        return IdentitySetup(callers, SimulatedCarrier(networks, self.subscribers))
+
+    @property
+    def presets(self) -> dict[str, str]:
+        """What a flow with each preset's phone comes to, by preset."""
+        return {name: preset["result"] for name, preset in self._identity["presets"].items()}
+
+    def handset(self, preset: str) -> Handset:
+        """Return the phone of a preset.
+
+        Raises
+        ------
+        InvalidArgument
+            There is no such preset.
+        """
+        presets = self._identity["presets"]
+        if preset not in presets:
+            raise InvalidArgument(f"a preset is one of {', '.join(presets)}")
+        about = presets[preset].get("handset", {})
+        owner = self.subscribers[list(presets).index(preset)]
+        address = wifi_address(owner.device_ip) if about.get("on_wifi") else owner.device_ip
+        return Handset(
+            preset,
+            address=address,
+            device_ip=address if about.get("says_address", True) else None,
+            carrier_short_code=about.get("says_carrier"),
+            result=presets[preset]["result"],
+            answer=Secret(owner.address.postal_code, guessable=True),
+        )

@@ -1,0 +1,83 @@
+"""The gateway as a command of its own: starts, says where it is, and runs until a signal."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FrameType
+
+from toolkit.dweets.service import DweetSettings
+from toolkit.gateway import Gateway
+from toolkit.secret import Secret
+
+#: What asks the gateway to end; a closed terminal (SIGHUP) too, where there is such a signal.
+END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+def run_gateway(
+    folder: Path | None,
+    *,
+    host: str,
+    port: int,
+    demo: bool,
+    locks: Mapping[str, Secret],
+    smtp: str | None,
+    keep: int,
+    rate: int | None,
+    announce: Callable[[str], object],
+) -> None:
+    """Run a gateway until the first signal to end, then stop it properly.
+
+    Parameters
+    ----------
+    folder, host, port, demo, locks, smtp
+        As of `Gateway`.
+    keep, rate
+        As of `DweetSettings`.
+    announce
+        Called with the base URL once calls are accepted.
+
+    Raises
+    ------
+    CannotServe, StoreUnavailable, Conflict
+        As `Gateway`.
+    """
+    ended = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.set()
+
+    # Before the start: a signal that comes meanwhile ends the gateway right after.
+    before = {number: signal.signal(number, end) for number in END_SIGNALS}
+    settings = DweetSettings(keep=keep, rate=rate)
+    try:
+        # Whoever names a host of other machines on the command line means it.
+        with Gateway(
+            folder, host=host, port=port, locks=locks, smtp=smtp, settings=settings, exposed=True, demo=demo
+        ) as gateway:
+            # This process serves and does nothing else: what the start made stays for good, and need not be looked
+            # through again and again for what may go.
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 100)
+            announce(gateway.base_url)
+            # In pieces: on Windows a wait without end does not hear Ctrl-C.
+            while not ended.wait(1.0):
+                pass
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def log_to_stderr(level: str) -> None:
+    """Write the gateway's log to stderr, from this level on (``info``: a line for each call, never its query)."""
+    log = logging.getLogger("toolkit.gateway")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(level.upper())
+    log.propagate = False

@@ -1,0 +1,250 @@
+"""A running gateway, as a notebook or the command line holds it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from toolkit.dweets.locks import IssuedLock
+from toolkit.dweets.service import DweetSettings
+from toolkit.errors import InvalidArgument
+from toolkit.gateway.app import Application
+from toolkit.gateway.demo_world import DemoWorld
+from toolkit.gateway.mail import FolderPostman, SmtpPostman
+from toolkit.gateway.outside_world import Clock, OutsideWorld, SteppedClock
+from toolkit.gateway.routes.identity import is_loopback
+from toolkit.gateway.server import ServerThread
+from toolkit.gateway.services import Services
+from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.handwriting.service import HandwritingSettings
+from toolkit.identity.callers import IdentitySetup
+from toolkit.identity.handset import Handset
+from toolkit.rewards.configuration import Configuration as RewardConfiguration
+from toolkit.rewards.partners import RewardSettings
+from toolkit.secret import Secret
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DEMO_START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
+DEMO_SEED = 2026
+
+
+class Gateway:
+    """A running gateway, served from a daemon thread of this process.
+
+    Parameters
+    ----------
+    folder
+        Where to keep everything, durably. None keeps all in memory.
+    host, port
+        Where to listen; port 0 takes a free one.
+    locks
+        Master keys by lock, issued at the start.
+    smtp
+        ``smtp://host:port`` of the server that alert mails go to. None keeps them in `outbox`, and as ``.eml`` files
+        in ``folder/outbox``.
+    settings
+        Limits and retention of thing messaging.
+    handwriting
+        Keys (`apikeys`) and limits of handwriting. Without keys, any that is not empty is taken.
+    rewards
+        Partners and rules of mobile rewards; without any, every partner key is refused.
+    world
+        Clock and identifiers; the real ones if None.
+    identity
+        Callers, carriers and settings of mobile identity; nobody may call it if None.
+    exposed
+        Say True to listen beyond this machine, on purpose.
+    demo
+        Load the demo world; a service that is given its own setup keeps that.
+
+    Raises
+    ------
+    InvalidArgument
+        The host is not of this machine alone, and `exposed` does not say that this is meant.
+    CannotServe
+        The address cannot be listened on.
+    StoreUnavailable
+        The folder cannot be written, or another gateway has it open.
+
+    Examples
+    --------
+    >>> with Gateway() as gateway:
+    ...     gateway.base_url.startswith("http://127.0.0.1:")
+    True
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        locks: Mapping[str, str | Secret] | None = None,
+        smtp: str | None = None,
+        settings: DweetSettings | None = None,
+        handwriting: HandwritingSettings | None = None,
+        rewards: RewardSettings | None = None,
+        world: OutsideWorld | None = None,
+        identity: IdentitySetup | None = None,
+        exposed: bool = False,
+        demo: bool = False,
+    ) -> None:
+        self._folder = Path(folder) if folder is not None else None
+        if not exposed and not is_loopback(host):
+            raise InvalidArgument("this host can be reached by other machines; say exposed=True if that is meant")
+        self._world = world or OutsideWorld()
+        self._demo = DemoWorld() if demo else None
+        self._locks = {lock: Secret(key) for lock, key in (locks or {}).items()}
+        self._postman = _postman_of(smtp, self._folder)
+        store = EmbeddedStore(self._folder, self._world.clock.now)
+        self._services = Services(
+            store,
+            self._world,
+            settings or DweetSettings(),
+            self._postman,
+            handwriting or (self._demo.handwriting_settings() if self._demo else HandwritingSettings()),
+            identity or (self._demo.identity_setup() if self._demo else None),
+            rewards or (self._demo.reward_settings() if self._demo else None),
+            on_loopback=is_loopback(host),
+        )
+        self._server = ServerThread(host, port, self._open, self._close)
+        self._server.start()
+        shown = f"[{host}]" if ":" in host else host
+        self.base_url = f"http://{shown}:{self._server.port}"
+
+    @classmethod
+    def demo(cls) -> Gateway:
+        """Start a gateway with the demo world: a stepped clock and seeded identifiers.
+
+        A tutorial on it prints the same every time. Nothing is kept.
+        """
+        clock = SteppedClock(DEMO_START, timedelta(seconds=1))
+        return cls(world=OutsideWorld(clock, DEMO_SEED), demo=True)
+
+    @property
+    def clock(self) -> Clock:
+        """The gateway's clock; the demo world's can be advanced."""
+        return self._world.clock
+
+    @property
+    def credentials(self) -> dict[str, Secret]:
+        """The demo world's keys by their names on the wire; none outside of it."""
+        return self._demo.credentials if self._demo is not None else {}
+
+    @property
+    def presets(self) -> dict[str, str]:
+        """What each simulated phone of the demo world comes to, by preset; none outside of it."""
+        return self._demo.presets if self._demo is not None else {}
+
+    def handset(self, preset: str = "happy") -> Handset:
+        """Return a simulated phone of the demo world.
+
+        Parameters
+        ----------
+        preset
+            ``happy``, ``wifi``, ``prepaid``, ...: what its flow comes to.
+
+        Raises
+        ------
+        InvalidArgument
+            There is no such preset, or this is not the demo world.
+        """
+        if self._demo is None:
+            raise InvalidArgument("only the demo world has handsets: Gateway.demo()")
+        return self._demo.handset(preset)
+
+    @property
+    def outbox(self) -> pd.DataFrame:
+        """The alert mails: at (UTC), thing, to, subject, text, state, error; oldest first.
+
+        Of those sent or kept the last thousand. Every dweet that was acknowledged before has been judged.
+        """
+        from toolkit.frames import declared_frame
+
+        mails = self._server.call(self._mails())
+        columns = {
+            "at": "datetime64[us, UTC]",
+            "thing": "str",
+            "to": "str",
+            "subject": "str",
+            "text": "str",
+            "state": "str",
+            "error": "str",
+        }
+        return declared_frame(mails, columns)
+
+    @property
+    def decisions(self) -> pd.DataFrame:
+        """All decisions of the reward engine, by number; columns as in `toolkit.rewards.decision_frame`."""
+        from toolkit.rewards.decision_frame import decision_frame
+
+        return decision_frame(self._server.call(self._services.rewards.decisions()))
+
+    @property
+    def reward_configuration(self) -> RewardConfiguration:
+        """The rules of the reward engine, as a what-if begins with them."""
+        return self._services.reward_settings.configuration
+
+    @property
+    def reward_sessions(self) -> pd.DataFrame:
+        """All reward sessions, oldest first: session_id, at (UTC), app_key_sha256, device, test."""
+        from toolkit.rewards.decision_frame import session_frame
+
+        return session_frame(self._server.call(self._services.rewards.sessions()))
+
+    def issue_lock(self) -> IssuedLock:
+        """Issue a lock: its name, its master key (everything) and its read key (latest, history, listen)."""
+        return self._server.call(self._services.dweets.locks.issue())
+
+    def stop(self) -> None:
+        """Finish what is being answered and let go of every thread, socket and file. Calling it again is fine."""
+        self._server.stop()
+
+    def __enter__(self) -> Gateway:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        kept = f"in {self._folder}" if self._folder else "in memory"
+        state = "running" if self._server.is_running else "stopped"
+        return f"<Gateway at {self.base_url}, {state}, kept {kept}>"
+
+    async def _open(self) -> Application:
+        await self._services.open(self._locks)
+        return Application(self._services.routes())
+
+    async def _close(self) -> None:
+        await self._services.close()
+        if self._postman is not None:
+            self._postman.close()
+
+    async def _mails(self) -> list[dict[str, object]]:
+        await self._services.dweets.alerts.settle()
+        return [
+            {
+                "at": datetime.fromtimestamp(mail.at / 1000, UTC),
+                "thing": mail.thing,
+                "to": ", ".join(mail.to),
+                "subject": mail.subject,
+                "text": mail.text,
+                "state": mail.state,
+                "error": mail.error,
+            }
+            for mail in await self._services.dweets.outbox.mails()
+        ]
+
+
+def _postman_of(smtp: str | None, folder: Path | None) -> SmtpPostman | FolderPostman | None:
+    if smtp:
+        return SmtpPostman(smtp)
+    return FolderPostman(folder / "outbox") if folder is not None else None

@@ -1,0 +1,122 @@
+"""Mail to the outside world, by SMTP or as files to be read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import smtplib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from email.message import EmailMessage
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from toolkit.dweets.outbox import NotDelivered
+from toolkit.errors import InvalidArgument
+from toolkit.secret import Secret
+
+
+class SmtpPostman:
+    """Deliver mails to one SMTP server.
+
+    Parameters
+    ----------
+    url
+        ``smtp://[user:password@]host[:port]`` (STARTTLS where the server offers it) or ``smtps://...``.
+    timeout
+        Seconds for each step of the conversation.
+    """
+
+    delivered = "sent"
+
+    def __init__(self, url: str, timeout: float = 20.0) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
+            raise InvalidArgument("the mail server must be smtp://host:port or smtps://host:port")
+        self._tls = parts.scheme == "smtps"
+        self._host = parts.hostname
+        self._port = parts.port or (465 if self._tls else 25)
+        self._user = unquote(parts.username or "")
+        self._password = Secret(unquote(parts.password or ""))
+        self._timeout = timeout
+        self._threads = ThreadPoolExecutor(2, "gateway-mail")
+
+    async def deliver(self, message: EmailMessage, before_text: Callable[[], object]) -> list[str]:
+        """Deliver one mail in a thread of its own; see `toolkit.dweets.outbox.Postman`."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, message, before_text)
+
+    def close(self) -> None:
+        """Let go of the threads once they are idle."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _deliver(self, message: EmailMessage, before_text: Callable[[], object]) -> list[str]:
+        recipients = [address.strip() for address in str(message["To"]).split(",")]
+        try:
+            server, refused = self._ready_for_text(str(message["From"]), recipients)
+        except OSError as error:  # smtplib's own errors are OSErrors too
+            raise NotDelivered(f"the mail server could not be used: {type(error).__name__}") from None
+        try:
+            before_text()
+            try:
+                code, _ = server.data(message.as_bytes())
+            except smtplib.SMTPDataError as error:  # it would not even begin
+                raise NotDelivered(f"the mail server refused the text with {error.smtp_code}") from None
+            if code != 250:
+                raise NotDelivered(f"the mail server refused the text with {code}")
+        finally:
+            with contextlib.suppress(OSError):  # how it says goodbye changes nothing about the mail
+                server.quit()
+            server.close()
+        return refused
+
+    def _ready_for_text(self, sender: str, recipients: list[str]) -> tuple[smtplib.SMTP, list[str]]:
+        kind = smtplib.SMTP_SSL if self._tls else smtplib.SMTP
+        server = kind(self._host, self._port, timeout=self._timeout)
+        try:
+            server.ehlo()
+            if not self._tls and server.has_extn("starttls"):
+                server.starttls()
+                server.ehlo()
+            if self._user:
+                server.login(self._user, self._password.reveal())
+            server.mail(sender)
+            refused = [address for address in recipients if server.rcpt(address)[0] not in (250, 251)]
+            if len(refused) == len(recipients):
+                raise smtplib.SMTPException("no recipient was accepted")
+        except BaseException:
+            server.close()
+            raise
+        return server, refused
+
+
+class FolderPostman:
+    """Keep mails as ``.eml`` files, which every mail program opens.
+
+    Parameters
+    ----------
+    folder
+        Where they go; made with the first one.
+    """
+
+    delivered = "kept"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def deliver(self, message: EmailMessage, before_text: Callable[[], object]) -> list[str]:
+        """Write one mail; its name follows from its Message-ID, so writing it again changes nothing."""
+        name, _, _ = str(message["Message-ID"]).strip("<>").partition("@")
+        try:
+            await asyncio.to_thread(self._write, f"{name}.eml", message.as_bytes())
+        except OSError as error:
+            raise NotDelivered(f"the folder {self._folder} cannot be written: {error.strerror}") from None
+        return []
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _write(self, name: str, text: bytes) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        unfinished = self._folder / f".{name}.part"
+        unfinished.write_bytes(text)
+        unfinished.replace(self._folder / name)  # at once: a reader never sees half of a mail

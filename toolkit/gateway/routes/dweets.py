@@ -1,0 +1,255 @@
+"""Routes of section A."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+
+import orjson
+
+from toolkit.dweets import wire
+from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
+from toolkit.dweets.service import DweetService
+from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
+from toolkit.dweets.things import HotThing
+from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
+from toolkit.gateway.exchange import Answer, Eventually, Handler, Header, Reply, Request, Route, Sink, Stream
+from toolkit.gateway.stores import Entry
+
+_JAVASCRIPT = b"application/javascript; charset=utf-8"
+_EVENTS = b"text/event-stream"
+_CSV = b"text/csv; charset=utf-8"
+
+# The body may be longer than the content: white space around it, percent-encoding of a form.
+_POST_BYTES = 4 * wire.MAX_DWEET_BYTES
+
+
+class DweetRoutes:
+    """See `toolkit.gateway.exchange.Routes`."""
+
+    segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
+    headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"), (b"cache-control", b"no-store"))
+    cross_origin = True
+
+    def __init__(self, service: DweetService) -> None:
+        self._service = service
+        self.table = [
+            Route(wire.POST_DWEET, self._post, _POST_BYTES, hot=True),
+            Route(wire.LATEST, _jsonp(self._latest), hot=True),
+            Route(wire.HISTORY, _jsonp(self._history), hot=True),
+            Route(wire.LISTEN, self._listen),
+            Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
+            Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES),
+            Route(wire.POST_QUIETLY, self._post_quietly, _POST_BYTES),
+            Route(wire.GET_DWEET, _jsonp(self._post), safe=False),
+            Route(wire.GET_UNNAMED, _jsonp(self._post_unnamed), safe=False),
+            Route(wire.GET_QUIETLY, self._post_quietly, safe=False),
+            Route(wire.STORED, _jsonp(self._stored)),
+            Route(wire.STATS, _jsonp(self._stats)),
+            Route(wire.SET_LOCK, _jsonp(self._lock), safe=False),
+            Route(wire.UNLOCK, _jsonp(self._unlock), safe=False),
+            Route(wire.REMOVE_LOCK, _jsonp(self._remove_lock), safe=False),
+            Route(wire.SET_ALERT, _jsonp(self._set_alert), safe=False),
+            Route(wire.GET_ALERT, _jsonp(self._get_alert)),
+            Route(wire.REMOVE_ALERT, _jsonp(self._remove_alert), safe=False),
+        ]
+
+    def refuse(self, error: ServiceError, request: Request) -> Reply:
+        """Write a failure: HTTP 200, but for what is no operation of this service at all."""
+        if error.status == 413 and not request.raw_path.startswith(b"/dweets/"):
+            error = wire.too_large(wire.MAX_DWEET_BYTES)  # told by the server, which knows only of bodies
+        status = error.status if error.status in (404, 405) and not request.values else 200
+        reply = Reply(status, wire.failed(error))
+        callback = request.query.get("callback", "")
+        # A script element shows its page no failure but one that is a script too.
+        return _called(callback, reply) if request.method == "GET" and wire.is_callback(callback) else reply
+
+    # -- posting ------------------------------------------------------------------------------------------
+
+    def _post(self, request: Request) -> Eventually[list[Entry]]:
+        return self._posted(request, request.values["thing"])
+
+    def _post_unnamed(self, request: Request) -> Eventually[list[Entry]]:
+        return self._posted(request, self._service.fresh_name())
+
+    def _posted(self, request: Request, thing: str) -> Eventually[list[Entry]]:
+        return Eventually(self._service.post(thing, _content(request), request.query.get("key")), _receipt)
+
+    def _post_quietly(self, request: Request) -> Eventually[list[Entry]]:
+        done = self._service.post(request.values["thing"], _content(request), request.query.get("key"))
+        return Eventually(done, lambda _: Reply(204, b""))
+
+    async def _post_batch(self, request: Request) -> Reply:
+        contents = checked_batch(request.body)
+        entries = await self._service.post_all(request.values["thing"], contents, request.query.get("key"))
+        data = b"[%b]" % b",".join([wire.receipt(entry.data, entry.id) for entry in entries])
+        return Reply(200, wire.succeeded("dweeting", "dweets", data))
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def _latest(self, request: Request) -> Reply | Eventually[HotThing]:
+        return self._read(request, _latest_of)
+
+    def _history(self, request: Request) -> Reply | Eventually[HotThing]:
+        return self._read(request, _history_of)
+
+    def _read(self, request: Request, answer: Callable[[HotThing], Reply]) -> Reply | Eventually[HotThing]:
+        thing = request.values["thing"]
+        hot = self._service.readable(thing, request.query.get("key"))
+        return answer(hot) if hot is not None else Eventually(self._service.load(thing), answer)
+
+    async def _stored(self, request: Request) -> Reply:
+        query = _checked(wire.STORED.checked_query, request)
+        thing, kind = request.values["thing"], query.get("responseType", "json")
+        records = await self._service.stored(thing, query.get("key"), query["date"], query.get("hour"))
+        if kind == "csv":
+            try:
+                return Reply(200, _as_csv(records), _CSV)
+            except RecursionError:
+                raise MalformedRequest("a dweet is nested too deeply for CSV: ask for json") from None
+        if kind != "json":
+            raise MalformedRequest("responseType must be csv or json")
+        return Reply(200, wire.succeeded("getting", "dweets", b"[%b]" % b",".join(reversed(records))))
+
+    async def _stats(self, request: Request) -> Reply:
+        return _reply("getting", "stats", {"active_things": await self._service.stats()})
+
+    async def _listen(self, request: Request) -> Stream:
+        thing, query = request.values["thing"], request.query
+        key = query.get("key")
+        events = "text/event-stream" in request.header(b"accept")
+        since = query.get("since") or (request.header(b"last-event-id") if events else "") or None
+        number = await self._service.streams.position(thing, key, since)
+        encode = encode_event if events else encode_frame
+
+        async def start(sink: Sink) -> Callable[[], None]:
+            if events:
+                sink.write(encode_position(number))
+            return await self._service.streams.listen(thing, key, number, encode, sink)
+
+        return Stream(start, _EVENTS, heartbeat=EVENT_HEARTBEAT) if events else Stream(start, b"application/json")
+
+    # -- locks and alerts ---------------------------------------------------------------------------------
+
+    async def _lock(self, request: Request) -> Reply:
+        thing, lock = wire.checked_thing(request.values["thing"]), request.query.get("lock", "")
+        await self._service.locks.lock(thing, lock, request.query.get("key"))
+        return _reply("locking", thing, lock)
+
+    async def _unlock(self, request: Request) -> Reply:
+        thing = wire.checked_thing(request.values["thing"])
+        await self._service.locks.unlock(thing, request.query.get("key"))
+        return _reply("unlocking", "thing", thing)
+
+    async def _remove_lock(self, request: Request) -> Reply:
+        lock = request.values["lock"]
+        await self._service.locks.remove(lock, request.query.get("key"))
+        return _reply("removing", "lock", lock)
+
+    async def _set_alert(self, request: Request) -> Reply:
+        values = request.values
+        alert = await self._service.set_alert(
+            values["who"], values["thing"], values["condition"], request.query.get("key")
+        )
+        return _reply("alerting", "alert", alert.record())
+
+    async def _get_alert(self, request: Request) -> Reply:
+        alert, status = await self._service.get_alert(request.values["thing"], request.query.get("key"))
+        return _reply("getting", "alert", {"status": status, **alert.record()})
+
+    async def _remove_alert(self, request: Request) -> Reply:
+        thing = request.values["thing"]
+        await self._service.remove_alert(thing, request.query.get("key"))
+        return _reply("removing", "alert", {"thing": thing})
+
+
+def _content(request: Request) -> bytes:
+    if request.method != "POST":
+        return content_of_pairs(request.pairs)
+    if request.header(b"content-type").startswith("application/x-www-form-urlencoded"):
+        return content_of_form(request.body)
+    return checked_content(request.body)
+
+
+def _receipt(entries: list[Entry]) -> Reply:
+    (entry,) = entries
+    return Reply(200, wire.succeeded("dweeting", "dweet", wire.receipt(entry.data, entry.id)))
+
+
+def _latest_of(thing: HotThing) -> Reply:
+    record = thing.latest()
+    if record is None:
+        raise NotFound(wire.NOT_FOUND)
+    return Reply(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record)
+
+
+def _history_of(thing: HotThing) -> Reply:
+    records = thing.history()
+    if records is None:
+        raise NotFound(wire.NOT_FOUND)
+    return Reply(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":%b}' % records)
+
+
+def _reply(by: str, the: str, data: object) -> Reply:
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return Reply(200, wire.succeeded(by, the, text.encode("utf-8")))
+
+
+def _checked(check: Callable[[dict[str, str]], dict[str, str]], request: Request) -> dict[str, str]:
+    try:
+        return check(request.query)
+    except InvalidArgument as error:
+        raise MalformedRequest(str(error)) from None
+
+
+def _jsonp(handler: Handler) -> Handler:
+    """Wrap the answer of a GET in the function named by ``callback``, where one is."""
+
+    def handle(request: Request) -> Answer | Awaitable[Answer]:
+        callback = request.query.get("callback") if b"callback=" in request.query_string else None
+        if callback is None:
+            return handler(request)
+        if not wire.is_callback(callback):  # before anything is done: a GET may post or lock
+            raise MalformedRequest("callback must be the name of a function")
+        answer = handler(request)
+        if isinstance(answer, Reply):
+            return _called(callback, answer)
+        if isinstance(answer, Eventually):
+            return answer.then(lambda reply: _called(callback, reply))
+        return called_later(callback, answer)
+
+    async def called_later(callback: str, answer: Answer | Awaitable[Answer]) -> Answer:
+        reply = answer if isinstance(answer, Reply | Stream) else await answer
+        return _called(callback, reply) if isinstance(reply, Reply) else reply
+
+    return handle
+
+
+def _called(callback: str, reply: Reply) -> Reply:
+    if reply.content_type == _CSV:
+        return reply
+    # The comment keeps the file from being read as anything but a script; the two separators end a line there.
+    safe = reply.body.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
+    return reply._replace(body=b"/**/%b(%b);" % (callback.encode("ascii"), safe), content_type=_JAVASCRIPT)
+
+
+def _as_csv(records: list[bytes]) -> bytes:
+    """Write records as CSV: created, then a column for each name of their contents, in order of appearance."""
+    import csv
+    import io
+
+    rows = [orjson.loads(record) for record in records]
+    contents = [row["content"] if isinstance(row["content"], dict) else {"content": row["content"]} for row in rows]
+    names = list(dict.fromkeys(name for content in contents for name in content))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(["created", *names])
+    for row, content in zip(rows, contents, strict=True):
+        writer.writerow([row["created"], *(_cell(content.get(name)) for name in names)])
+    return out.getvalue().encode("utf-8")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))

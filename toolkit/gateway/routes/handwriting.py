@@ -1,0 +1,122 @@
+"""Routes of section B."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Awaitable, Callable, Mapping
+
+from toolkit.errors import RateLimited, ServiceError
+from toolkit.gateway.exchange import Handler, Header, Reply, Request, Route
+from toolkit.handwriting import wire
+from toolkit.handwriting.authentication import Caller
+from toolkit.handwriting.parameters import Format
+from toolkit.handwriting.query import decoded, listing_of
+from toolkit.handwriting.rate_limit import Allowance
+from toolkit.handwriting.service import HandwritingService, Writing, fingerprint
+
+_JSON = b"application/json; charset=utf-8"
+_NO_STORE: Header = (b"cache-control", b"no-store")
+_ROUTER_TEXTS = {404: wire.NOT_FOUND, 405: wire.METHOD_NOT_ALLOWED}
+
+# What a caller may do, once it is known: request, its query, who it is -> the answer.
+_Call = Callable[[Request, Mapping[str, str], Caller], Awaitable[Reply]]
+
+
+class HandwritingRoutes:
+    """See `toolkit.gateway.exchange.Routes`."""
+
+    segments = frozenset({b"handwritings", b"render"})
+    headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),)
+    cross_origin = False
+
+    def __init__(self, service: HandwritingService) -> None:
+        self._service = service
+        self.table = [
+            Route(wire.LISTING, self._admitted(self._listing)),
+            Route(wire.RECORD, self._admitted(self._record)),
+            Route(wire.RENDER_PNG, self._admitted(self._render("png"))),
+            Route(wire.RENDER_PDF, self._admitted(self._render("pdf"))),
+            Route(wire.RENDER_SVG, self._admitted(self._render("svg"))),
+            Route(wire.RENDER_REPLAY, self._admitted(self._render("replay"))),
+        ]
+
+    def refuse(self, error: ServiceError, request: Request) -> Reply:
+        """Write a failure in the words of this service."""
+        if not request.values and error.status in _ROUTER_TEXTS and not isinstance(error, wire.InvalidParameters):
+            error = ServiceError(_ROUTER_TEXTS[error.status], status=error.status)
+        headers: list[Header] = [_NO_STORE]
+        if error.status == 401:
+            headers.append((b"www-authenticate", b'Basic realm="handwriting"'))
+        if isinstance(error, RateLimited):
+            headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
+        return Reply(error.status, wire.failed(error), _JSON, tuple(headers))
+
+    def _admitted(self, call: _Call) -> Handler:
+        """Let a call through once its caller is known and not too fast; every answer tells what is left."""
+
+        async def handle(request: Request) -> Reply:
+            query = decoded(request.query_string)
+            caller = self._service.caller(query, request.header(b"authorization"))
+            try:
+                left = self._service.admit(caller)
+                reply = await call(request, query, caller)
+            except RateLimited as error:
+                left, reply = self._service.allowance(caller), self.refuse(error, request)
+            except ServiceError as error:
+                reply = self.refuse(error, request)
+            return reply._replace(headers=(*reply.headers, *_left(left)))
+
+        return handle
+
+    async def _listing(self, request: Request, query: Mapping[str, str], caller: Caller) -> Reply:
+        return _json(self._service.listing(listing_of(query)))
+
+    async def _record(self, request: Request, query: Mapping[str, str], caller: Caller) -> Reply:
+        return _json(self._service.record(request.values["id"]))
+
+    def _render(self, kind: Format) -> _Call:
+        content_type = wire.CONTENT_TYPES[kind].encode("ascii")
+
+        async def call(request: Request, query: Mapping[str, str], caller: Caller) -> Reply:
+            handwriting, parameters = await self._service.checked(query, kind, caller.dialect)
+            name = fingerprint(handwriting, parameters, kind)
+            caching = _caching(name)
+            if name is not None and f'"{name}"' in request.header(b"if-none-match"):
+                return Reply(304, b"", content_type, caching)
+            writing = await self._service.render(handwriting, parameters, kind)
+            return Reply(200, writing.rendered.data, content_type, (*caching, *_figures(writing)))
+
+        return call
+
+
+def _json(data: object) -> Reply:
+    return Reply(200, json.dumps(data, ensure_ascii=False).encode("utf-8"), _JSON, (_NO_STORE,))
+
+
+def _caching(name: str | None) -> tuple[Header, ...]:
+    if name is None:
+        return (_NO_STORE,)
+    return ((b"etag", f'"{name}"'.encode("ascii")), (b"cache-control", b"private, max-age=86400"))
+
+
+def _figures(writing: Writing) -> tuple[Header, ...]:
+    done = writing.rendered
+    texts = {
+        wire.SEED_HEADER: str(writing.seed),
+        wire.OVERFLOW_HEADER: "true" if done.overflow else "false",
+        wire.SIZE_HEADER: "{:g}x{:g}".format(*(round(length, 2) for length in done.size)),
+        wire.LINES_HEADER: str(done.lines),
+        wire.INK_HEADER: f"{done.ink_share:.6f}",
+        "Server-Timing": ", ".join(f"{stage};dur={spent:.1f}" for stage, spent in done.timings.items()),
+    }
+    return tuple((name.lower().encode("ascii"), text.encode("ascii")) for name, text in texts.items())
+
+
+def _left(allowance: Allowance) -> tuple[Header, ...]:
+    limit, remaining, reset = allowance
+    return (
+        (b"x-ratelimit-limit", b"%d" % limit),
+        (b"x-ratelimit-remaining", b"%d" % remaining),
+        (b"x-ratelimit-reset", b"%d" % reset),
+    )

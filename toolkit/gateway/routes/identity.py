@@ -1,0 +1,126 @@
+"""Routes of section D."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from toolkit.errors import ServiceError
+from toolkit.gateway.exchange import Handler, Header, Reply, Request, Route
+from toolkit.identity import envelope, wire
+from toolkit.identity.body_checks import echoable_request_id, normal_address, parse_body
+from toolkit.identity.carrier import Arrival
+from toolkit.identity.envelope import refusal
+from toolkit.identity.service import IdentityService
+
+_HOST = re.compile(r"(?P<name>localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
+_SIMULATED = wire.SIMULATED_ADDRESS.lower().encode("ascii")
+_JSON_TYPE = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
+_DEVICE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
+_NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
+# What the gateway itself refuses, before any handler: its status, and what to say in this service's words.
+_OWN_WORDS = {
+    404: envelope.NO_SUCH_OPERATION,
+    405: envelope.USE_POST,
+    408: envelope.BODY_BROKEN,
+    413: envelope.BODY_TOO_LARGE,
+    503: envelope.NOT_AVAILABLE,
+}
+
+
+class IdentityRoutes:
+    """See `toolkit.gateway.exchange.Routes`.
+
+    Parameters
+    ----------
+    service
+        Section D.
+    on_loopback
+        Whether the gateway listens to this machine only: only then may a handset be simulated, and only loopback
+        names are served. Otherwise nothing but the host of the settings' ``public_url`` is.
+    """
+
+    segments = frozenset({b"account", b"mobileauth"})
+    headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
+    cross_origin = False
+
+    def __init__(self, service: IdentityService, *, on_loopback: bool) -> None:
+        self._service = service
+        self._on_loopback = on_loopback
+        self._public = urlsplit(service.settings.public_url or "")
+        posts = [Route(operation.endpoint, self._post(operation), wire.MAX_BODY_BYTES) for operation in wire.OPERATIONS]
+        self.table = [*posts, Route(wire.OPEN_TARGET, self._open_target, safe=False)]
+
+    def refuse(self, error: ServiceError, request: Request) -> Reply:
+        """Write a failure: the envelope, or for a phone a single text."""
+        error = _in_own_words(error, request)
+        retry: tuple[Header, ...] = ()
+        if (seconds := getattr(error, "retry_after", None)) is not None:
+            retry = ((b"retry-after", b"%d" % seconds),)
+        if request.raw_path == _DEVICE_PATH:
+            status, body = envelope.device_failed(error)
+            return Reply(status, body, headers=(*retry, _NO_REFERRER))
+        status = 200 if self._service.settings.legacy_http_200 else error.status
+        return Reply(status, envelope.failed(echoable_request_id(request.body), error), headers=retry)
+
+    def _post(self, operation: wire.Operation) -> Handler:
+        async def handle(request: Request) -> Reply:
+            origin = self._origin(request)
+            if not _JSON_TYPE.fullmatch(request.header(b"content-type")):
+                raise refusal(2, envelope.NOT_JSON_TYPE, http=415)
+            body = parse_body(request.body)
+            response = await self._service.answer(operation, body, request.client, origin)
+            return Reply(200, envelope.succeeded(body["RequestId"], response))
+
+        return handle
+
+    async def _open_target(self, request: Request) -> Reply:
+        self._origin(request)
+        fingerprint, answer_here = request.query.get("vfp", ""), request.query.get("r")
+        if not fingerprint:
+            raise refusal(1000, envelope.FINGERPRINT_NEEDED)
+        if answer_here not in (None, "f"):
+            raise refusal(1000, envelope.R_MUST_BE_F)
+        opened = await self._service.open_target(fingerprint, self._arrival(request))
+        if answer_here == "f":
+            return Reply(200, envelope.final_fingerprint(opened.fingerprint), headers=(_NO_REFERRER,))
+        # 302 and never 307: the phone must not repeat what it sent here to somebody else.
+        location: Header = (b"location", opened.location.encode("ascii"))
+        return Reply(302, b"", b"text/plain", (location, _NO_REFERRER))
+
+    def _origin(self, request: Request) -> str:
+        """Return scheme and host by which the gateway was reached, if it may be reached so.
+
+        A page of another host whose name was pointed at this machine (DNS rebinding) is turned away here.
+        """
+        host = request.header(b"host").lower()
+        if self._public.netloc and host == self._public.netloc.lower():
+            return f"{self._public.scheme}://{self._public.netloc}"
+        if self._on_loopback and _HOST.fullmatch(host):
+            return f"http://{host}"
+        raise refusal(2, envelope.WRONG_HOST, http=421)
+
+    def _arrival(self, request: Request) -> Arrival:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
+        simulated = request.header(_SIMULATED) if self._on_loopback else ""
+        address = normal_address(simulated or request.client) or ""
+        return Arrival(request.client, address, headers)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this is an address of this machine that no other machine can reach."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _in_own_words(error: ServiceError, request: Request) -> ServiceError:
+    if error.code in envelope.STATUSES:
+        return error
+    if error.status == 405 and request.raw_path == _DEVICE_PATH:
+        return refusal(2, envelope.USE_GET, http=405)
+    if error.status not in _OWN_WORDS:
+        return refusal(1)
+    return refusal(1 if error.status == 503 else 2, _OWN_WORDS[error.status], http=error.status)

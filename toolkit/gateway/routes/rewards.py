@@ -1,0 +1,102 @@
+"""Routes of section C."""
+
+from __future__ import annotations
+
+import re
+
+from toolkit.errors import RateLimited, ServiceError
+from toolkit.gateway.exchange import JSON, Header, Reply, Request, Route
+from toolkit.rewards import reward_page, wire
+from toolkit.rewards.service import Call, RewardService
+
+_HTML = b"text/html; charset=utf-8"
+_HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")
+_PAGES = b"/reward/"
+# In a sandboxed frame the page has no origin. What it may read is only whether its own event was recorded.
+_READABLE: Header = (b"access-control-allow-origin", b"*")
+
+
+class RewardRoutes:
+    """See `toolkit.gateway.exchange.Routes`."""
+
+    segments = frozenset({b"2.0", b"reward"})
+    headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
+    # A partner key does not belong into a browser. The page's own beacons need no permission.
+    cross_origin = False
+
+    def __init__(self, service: RewardService) -> None:
+        self._service = service
+        self.table = [
+            Route(wire.MOMENT, self._moment, wire.MAX_BODY_BYTES),
+            Route(wire.REWARD_PAGE, self._page),
+            Route(wire.ENGAGEMENT, self._engage),
+        ]
+
+    def refuse(self, error: ServiceError, request: Request) -> Reply:
+        """Write a failure: JSON, but for the pages that a person reads."""
+        error = wire.in_dialect(error)
+        if request.raw_path.startswith(_PAGES) and request.method in ("GET", "HEAD"):
+            document = reward_page.notice(error.message)
+            return Reply(error.status, document.html, _HTML, _page_headers(document))
+        if request.raw_path.startswith(_PAGES):
+            return Reply(error.status, wire.written(error), JSON, (_READABLE,))
+        headers: tuple[Header, ...] = ()
+        if isinstance(error, RateLimited):
+            headers = ((b"retry-after", b"%d" % error.retry_after),)
+        return Reply(error.status, wire.written(error), JSON, headers)
+
+    async def _moment(self, request: Request) -> Reply:
+        _check_media_types(request)
+        query = request.query
+        call = Call(
+            query.get(wire.GATEWAYKEY.name),
+            query.get(wire.R.name),
+            request.body,
+            request.header(b"idempotency-key"),
+            _base_url(request),
+        )
+        answer = await self._service.answer(call)
+        if answer.decision is None:
+            return Reply(200, answer.body)
+        header = wire.DECISION_HEADER.lower().encode("ascii"), answer.decision.encode("ascii")
+        return Reply(200, answer.body, JSON, (header,))
+
+    async def _page(self, request: Request) -> Reply:
+        token = request.query.get(wire.TOKEN.name, "")
+        view, claimed = await self._service.view(request.values["view"], token)
+        document = reward_page.page(view, claimed=claimed)
+        return Reply(200, document.html, _HTML, _page_headers(document))
+
+    async def _engage(self, request: Request) -> Reply:
+        values = request.values
+        await self._service.engage(values["view"], request.query.get(wire.TOKEN.name, ""), values["event"])
+        return Reply(204, b"", headers=(_READABLE,))
+
+
+def _page_headers(document: reward_page.Document) -> tuple[Header, ...]:
+    # The address holds the view's token: it must not travel on to other sites.
+    return (
+        (b"content-security-policy", document.policy.encode("ascii")),
+        (b"referrer-policy", b"no-referrer"),
+    )
+
+
+def _check_media_types(request: Request) -> None:
+    content_type = request.header(b"content-type").partition(";")[0].strip().lower()
+    if content_type != "application/json":
+        raise wire.refusal("unsupported_media_type")
+    accept = request.header(b"accept")
+    if accept and not any(_takes_json(part) for part in accept.split(",")):
+        raise wire.refusal("not_acceptable")
+
+
+def _takes_json(part: str) -> bool:
+    kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    refused = any(re.fullmatch(r"q=0(?:\.0*)?", parameter) for parameter in parameters)
+    return kind in ("application/json", "application/*", "*/*") and not refused
+
+
+def _base_url(request: Request) -> str:
+    # As the caller names the gateway; what is no host name is not written into an address.
+    host = request.header(b"host")
+    return f"http://{host}" if _HOST.fullmatch(host) else ""

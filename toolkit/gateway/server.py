@@ -1,0 +1,182 @@
+"""The server: uvicorn on an event loop of its own, in a daemon thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+import uvicorn
+
+from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.gateway.app import Application
+from toolkit.gateway.long_query import LongQueryProtocol
+
+T = TypeVar("T")
+
+_START_SECONDS = 10.0
+_STOP_SECONDS = 15.0
+
+
+class CannotServe(ToolkitError):
+    """The server could not start: the port is taken, the address is not this machine's, ..."""
+
+
+class CannotStop(ToolkitError):
+    """The server did not end in time; its port and its folder stay taken."""
+
+
+class ServerThread:
+    """Serve an application from a daemon thread.
+
+    Parameters
+    ----------
+    host, port
+        Where to listen; port 0 takes a free one.
+    open_application
+        Called on the server's loop: opens the services and returns the application.
+    close_application
+        Called on the server's loop after the last answer.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        open_application: Callable[[], Awaitable[Application]],
+        close_application: Callable[[], Awaitable[None]],
+    ) -> None:
+        if not 0 <= port <= 65535:
+            raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
+        self._host = host
+        self._requested_port = port
+        self._open = open_application
+        self._close = close_application
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_asked: asyncio.Event | None = None
+        self.port = port
+        self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
+
+    def start(self) -> None:
+        """Start and return once calls are accepted.
+
+        Raises
+        ------
+        CannotServe
+            The address cannot be listened on.
+        """
+        self._thread.start()
+        if not self._ready.wait(_START_SECONDS):
+            raise CannotServe(f"the gateway did not start within {_START_SECONDS:.0f} seconds")
+        if self._failure is not None:
+            self._thread.join(_STOP_SECONDS)
+            raise self._failure
+
+    def stop(self) -> None:
+        """Finish what is being answered, end all streams, and return once the thread is gone.
+
+        Raises
+        ------
+        CannotStop
+            The thread is still there after 15 seconds.
+        StoreUnavailable
+            What was left could not be written.
+        """
+        if self._loop is None or self._stop_asked is None or not self._thread.is_alive():
+            return
+        self._loop.call_soon_threadsafe(self._stop_asked.set)
+        self._thread.join(_STOP_SECONDS)
+        if self._thread.is_alive():
+            raise CannotStop(
+                f"the gateway did not end within {_STOP_SECONDS:.0f} seconds: port {self.port} and its folder stay "
+                "taken until it does, at the latest with this process"
+            )
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def is_running(self) -> bool:
+        """Whether calls are accepted."""
+        return self._thread.is_alive() and self._failure is None
+
+    def call(self, work: Coroutine[Any, Any, T], timeout: float = 30.0) -> T:
+        """Run a coroutine on the server's loop, from any other thread, and return its result."""
+        if self._loop is None or not self.is_running:
+            work.close()
+            raise CannotServe("the gateway is not running")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(self._serve())
+        except BaseException as error:  # raised again by start() or stop(), in the thread of the caller
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop_asked = asyncio.Event()
+        application = await self._open()
+        try:
+            server = uvicorn.Server(_config(application, self._host, self._requested_port))
+            await self._bind(server)
+            # As uvicorn's own main loop, without its signals and with a stop that is heard at once.
+            serving = asyncio.ensure_future(server.main_loop())
+            self._ready.set()
+            await self._stop_asked.wait()
+            server.should_exit = True
+            application.end_streams()
+            await serving
+            await server.shutdown()
+            await _abort(server)
+        finally:
+            await self._close()
+
+    async def _bind(self, server: uvicorn.Server) -> None:
+        server.config.load()
+        server.lifespan = server.config.lifespan_class(server.config)
+        try:
+            await server.startup()
+        except SystemExit:
+            why = "it is in use or not this machine's address; take another port, or 0 for a free one"
+            raise CannotServe(f"cannot listen on {self._host}:{self._requested_port}: {why}") from None
+        self.port = server.servers[0].sockets[0].getsockname()[1]
+
+
+async def _abort(server: uvicorn.Server) -> None:
+    """Drop the connections of those who do not read their answer; a loop is not closed with open ones."""
+    for connection in list(server.server_state.connections):
+        connection.transport.abort()
+    await asyncio.sleep(0)
+
+
+def _config(application: Application, host: str, port: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        host=host,
+        port=port,
+        http=LongQueryProtocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="critical",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=3,
+        backlog=4096,
+    )
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:  # Windows: the standard loop serves as well, more slowly
+        return None
+    return uvloop.new_event_loop

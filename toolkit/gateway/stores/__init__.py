@@ -1,0 +1,147 @@
+"""The Store protocol: what services need to keep, and nothing about HTTP or a service's rules.
+
+A store has three parts:
+
+* ``journals``: append-only, numbered, followed live (dweets of a thing, decisions of the reward engine);
+* ``records``: small values by key that survive a restart (locks, alerts, aliases, stock);
+* ``fleeting``: the same, but gone with a restart and never on disk (codes, fingerprints, sessions).
+
+Every call is made from the gateway's event loop. What a call answers is committed: with a durable store it
+survives ``kill -9`` and power loss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+
+class Entry(NamedTuple):
+    """One line of a journal.
+
+    ``sequence`` counts up by one within its journal, ``at`` is milliseconds since the epoch, ``id`` is the
+    writer's own identifier, ``data`` the bytes it gave.
+    """
+
+    sequence: int
+    at: int
+    id: str
+    data: bytes
+
+
+class Draft(NamedTuple):
+    """A line that has no number yet."""
+
+    at: int
+    id: str
+    data: bytes
+
+
+Follower = Callable[[Sequence[Entry]], None]
+
+
+class StoreUnavailable(Exception):
+    """The store cannot keep or read anything now (disk full, server away); nothing was acknowledged."""
+
+
+class Journals(Protocol):
+    """Named append-only sequences."""
+
+    def append(self, name: str, drafts: Sequence[Draft], keep: int | None = None) -> asyncio.Future[list[Entry]]:
+        """Append all drafts in order or none; done when they are committed.
+
+        With `keep`, older lines than about the last `keep` are dropped now and then; never one of the last `keep`.
+        """
+        ...
+
+    def last(self, name: str, count: int) -> asyncio.Future[list[Entry]]:
+        """Return at most the last `count` lines, oldest first."""
+        ...
+
+    def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
+        """Return the lines numbered above `sequence`, oldest first, at most `count` of them."""
+        ...
+
+    def between(self, name: str, start: int, end: int) -> asyncio.Future[list[Entry]]:
+        """Return the lines with ``start <= at < end`` (milliseconds), oldest first."""
+        ...
+
+    def find(self, name: str, id: str) -> asyncio.Future[Entry | None]:  # noqa: A002
+        """Return the line with this identifier."""
+        ...
+
+    def names(self, prefix: str, count: int) -> asyncio.Future[list[str]]:
+        """Return the names with this prefix, the most recently written first, at most `count`."""
+        ...
+
+    def follow(self, name: str, follower: Follower) -> Callable[[], None]:
+        """Call `follower` with every line committed from now on, by any gateway, in order.
+
+        The follower runs on the event loop and must not block. Returns the call that ends it.
+        """
+        ...
+
+
+class Records(Protocol):
+    """Small values by space and key. What one call changes, it changes at once and whole."""
+
+    def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
+        """Return the value, or None where there is none or it has expired."""
+        ...
+
+    def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
+        """Set the value, until `expires` (milliseconds since the epoch) where given."""
+        ...
+
+    def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
+        """Return the value and remove it: of many callers at once, exactly one gets it."""
+        ...
+
+    def swap(
+        self,
+        space: str,
+        expected: Mapping[str, bytes | None],
+        changes: Mapping[str, bytes | None],
+        expires: int | None = None,
+    ) -> asyncio.Future[bool]:
+        """Make all changes if every expected value still stands (None: absent); None in `changes` removes.
+
+        `expires` holds for every value that is set.
+        """
+        ...
+
+    def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
+        """Add one and return the new count, or 0 and change nothing where it would pass `limit`.
+
+        `expires` is set with the first count and kept by later ones.
+        """
+        ...
+
+    def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
+        """Return all values of the space that have not expired."""
+        ...
+
+    def watch(self, space: str, watcher: Callable[[str, bytes | None], None]) -> asyncio.Future[Callable[[], None]]:
+        """Call `watcher` with every present value, then with every committed change (None: removed).
+
+        A change made through this store has reached the watcher before its own call is answered.
+        Returns the call that ends it.
+        """
+        ...
+
+
+class Store(Protocol):
+    """What a gateway keeps its services' state in."""
+
+    journals: Journals
+    records: Records
+    fleeting: Records
+
+    async def open(self) -> None:
+        """Make the store ready; the running loop becomes its loop."""
+        ...
+
+    async def close(self) -> None:
+        """Commit what was asked for and let go of every file, thread and socket."""
+        ...

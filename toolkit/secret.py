@@ -1,0 +1,69 @@
+"""A value that never shows itself: not printed, not pickled, not copied."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from typing import NoReturn
+
+
+class Secret:
+    """A key or a code that may be used but not seen.
+
+    Two equal secrets show the same short hash, so that one can see that they are equal. A value that can be
+    guessed from its hash (a ZIP code, a birthday) is made with ``guessable=True`` and shows no hash.
+
+    Parameters
+    ----------
+    value
+        The raw text, or a Secret to take over.
+    guessable
+        Show ``Secret(***)`` instead of a hash.
+
+    Examples
+    --------
+    >>> Secret("correct horse")
+    Secret(sha256:4104d36f)
+    >>> f"{Secret('97024', guessable=True)}"
+    'Secret(***)'
+    """
+
+    __slots__ = ("__label", "__value")
+
+    def __init__(self, value: str | Secret, *, guessable: bool = False) -> None:
+        if not isinstance(value, str | Secret):
+            raise TypeError(f"a secret is text, not {type(value).__name__}")
+        self.__value: str = value.__value if isinstance(value, Secret) else value
+        digest = hashlib.sha256(self.__value.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+        hidden = value.__label == "***" if isinstance(value, Secret) else guessable
+        self.__label: str = "***" if hidden else f"sha256:{digest}"
+
+    def reveal(self) -> str:
+        """Return the raw text. Only the transport calls this, when the request is built."""
+        return self.__value
+
+    def __repr__(self) -> str:
+        return f"Secret({self.__label})"
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+    def _repr_html_(self) -> str:
+        return f"<code>{self!r}</code>"
+
+    def __bool__(self) -> bool:
+        return bool(self.__value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        mine, its = (v.encode("utf-8", "surrogatepass") for v in (self.__value, other.__value))
+        return hmac.compare_digest(mine, its)
+
+    def __hash__(self) -> int:
+        return hash((Secret, self.__value))
+
+    def _refuse(self, *_: object) -> NoReturn:
+        raise TypeError("a secret is neither copied nor stored; ask for it again where it is needed")
+
+    __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse
