@@ -1,0 +1,66 @@
+"""What the handwriting tests share: a handwriting, and pages of ink without a file around them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from toolkit.handwriting.catalogue import Handwriting, catalogue
+from toolkit.handwriting.page import Page
+from toolkit.handwriting.parameters import Parameters
+from toolkit.handwriting.renderer import Rendering, render, write_page
+
+LETTER = (
+    "Dear Hannah,\n\nThe children have not stopped talking about the canoe and the little green frog they found under "
+    "the pier. Please tell Robert that I still owe him a proper dinner; we will be home by the 3rd of October.\n\n"
+    "    With love,\n    Margaret"
+)
+
+
+def handwriting(title: str) -> Handwriting:
+    found = catalogue().by_title(title)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def molly() -> Handwriting:
+    """Give a joined hand."""
+    return handwriting("Molly")
+
+
+@pytest.fixture
+def winters() -> Handwriting:
+    """Give a print hand."""
+    return handwriting("Winters")
+
+
+@pytest.fixture
+def page_of(winters: Handwriting) -> Callable[..., Page]:
+    """Return the ink of a text as a page, in Winters unless another hand is given."""
+
+    def page(text: str, hand: Handwriting = winters, seed: int = 7, kind: str = "png", **parameters: Any) -> Page:
+        return write_page(hand, Parameters(text, **parameters), kind, seed)
+
+    return page
+
+
+def written(hand: Handwriting, text: str, kind: str, seed: int | None = 7, **parameters: Any) -> Rendering:
+    return render(hand, Parameters(text, random_seed=seed, **parameters), kind)
+
+
+def pixels(rendering: Rendering) -> np.ndarray:
+    """RGBA of a PNG, shape (height, width, 4)."""
+    return np.asarray(Image.open(io.BytesIO(rendering.data)))
+
+
+def ink_left(page: Page, line: int = 0) -> float:
+    """Left end of the ink of a line."""
+    strokes = np.isin(page.stroke_word, np.nonzero(page.layout.line == line)[0])
+    chosen = page.strokes.select(strokes)
+    return float((chosen.x - chosen.radius).min())

@@ -1,0 +1,135 @@
+"""The catalogue and the packs: enough of them, small enough, licensed, with names of our own."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from toolkit.handwriting.catalogue import catalogue
+from toolkit.handwriting.hand import open_hand
+from toolkit.handwriting.hands.pack import PACKS
+from toolkit.handwriting.hands.sources import chain, sources
+from toolkit.handwriting.writers import writer_of
+
+CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")
+MOMENT = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{1,6}Z")
+KNOWN = {
+    "2D5QW0F80001": "Molly", "2D5S18M00002": "Winters", "2D5S46A80003": "Perry", "2D5S46JG0004": "Squire",
+    "5WGWVX5G00WA": "Bailey", "5WGWVX9800WC": "Cedar", "7EQMJPSG00H9": "Beekman",
+}  # fmt: skip
+RATINGS = ["rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width"]
+LICENCES = PACKS.parent / "licences"
+
+
+def test_at_least_30_scripts_in_4_hands_each():
+    scripts = {}
+    for handwriting in catalogue():
+        scripts.setdefault(handwriting.script, []).append(handwriting.writer)
+    assert len(scripts) >= 30
+    assert all(sorted(writers) == [0, 1, 2, 3] for writers in scripts.values())
+    assert len(catalogue()) >= 120
+
+
+def test_ids_titles_and_dates_have_the_form_of_the_service():
+    everything = list(catalogue())
+    assert [h.id for h in everything] == sorted(h.id for h in everything)
+    assert len({h.id for h in everything}) == len({h.title.casefold() for h in everything}) == len(everything)
+    for handwriting in everything:
+        assert CROCKFORD.fullmatch(handwriting.id)
+        assert MOMENT.fullmatch(handwriting.date_created)
+        assert MOMENT.fullmatch(handwriting.date_modified)
+        assert handwriting.date_created <= handwriting.date_modified
+
+
+def test_known_ids_keep_their_titles():
+    assert {known: catalogue().by_id(known).title for known in KNOWN} == KNOWN
+    for known in ("31SAZEF000DX", "31SB3NWR00E0", "31SF81NG00ES", "5WGWVXQG00WM", "8X3WQ4D800B0", "2ZK3ZD280058"):
+        assert catalogue().by_id(known)
+
+
+def test_a_handwriting_is_found_by_id_or_title():
+    molly = catalogue().find("molly")
+    assert molly is catalogue().find("2D5QW0F80001") is catalogue().by_title("Molly")
+    assert catalogue().find("Nobody") is None
+    assert set(molly.record()) == {"id", "title", "date_created", "date_modified", *RATINGS}
+
+
+@pytest.mark.parametrize("rating", RATINGS)
+def test_ratings_are_whole_centred_on_1400_and_tell_handwritings_apart(rating):
+    values = np.array([getattr(h, rating) for h in catalogue()])
+    assert values.dtype.kind == "i"
+    assert values.min() >= 1000
+    assert values.max() <= 1800
+    assert values.mean() == pytest.approx(1400, abs=15)
+    assert len(set(values.tolist())) >= 20
+
+
+def test_ratings_mean_what_they_say():
+    by_title = catalogue().by_title
+    assert by_title("Molly").rating_cursivity > by_title("Winters").rating_cursivity  # joined, print
+    assert by_title("Kingsley").rating_character_width < by_title("Draper").rating_character_width
+    for handwriting in catalogue():
+        if handwriting.writer == 2:  # the neat one
+            others = [h for h in catalogue() if h.script == handwriting.script and h.writer == 3]
+            assert handwriting.rating_neatness > others[0].rating_neatness
+
+
+def test_packs_are_small_and_each_has_its_licence():
+    packs = sorted(PACKS.glob("*.npz"))
+    assert {pack.stem for pack in packs} == {source.name for source in sources()}
+    assert sum(pack.stat().st_size for pack in packs) <= 4_000_000
+    assert max(pack.stat().st_size for pack in packs) < 2_000_000
+    for source in sources():
+        text = (LICENCES / f"{source.name}.txt").read_text("utf-8")
+        assert source.package in text
+        assert re.search(r"copyright", text, re.IGNORECASE)
+        assert ("Apache License" if source.licence == "Apache-2.0" else "SIL OPEN FONT LICENSE") in text.replace(
+            "SIL Open Font License", "SIL OPEN FONT LICENSE"
+        )
+
+
+def test_no_reserved_font_name_is_used():
+    declared = re.compile(r"Reserved Font Names? [\"'“]?([A-Z][\w ]+?)[\"'”.,\n]")
+    reserved = set()
+    for licence in LICENCES.glob("*.txt"):
+        reserved |= {name.casefold().strip() for name in declared.findall(licence.read_text("utf-8"))}
+    reserved |= {source.package.split("/")[1].replace("-", " ") for source in sources()}
+    ours = {h.title.casefold() for h in catalogue()} | {source.name for source in sources()}
+    assert len(reserved) >= len(sources())
+    assert not ours & reserved
+
+
+def test_pinned_sources_are_exact():
+    for source in sources():
+        assert re.fullmatch(r"\d+\.\d+\.\d+", source.version)
+        assert re.fullmatch(r"sha512-[A-Za-z0-9+/]{86}==", source.integrity)
+
+
+@pytest.mark.parametrize("name", [source.name for source in sources() if source.titles])
+def test_every_hand_writes_ascii_through_its_chain_and_most_of_it_itself(name):
+    hands = [open_hand(link) for link in chain(name)]
+    ascii_signs = [chr(code) for code in range(33, 127)]
+    assert all(any(hand.writes(sign) for hand in hands) for sign in ascii_signs)
+    assert sum(hands[0].writes(sign) for sign in ascii_signs) >= 90
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda source: source.name)
+def test_measures_are_sane(source):
+    measures = open_hand(source.name).measures
+    assert 0.015 < measures.nib < 0.08
+    assert 0.2 < measures.space < 1.7
+    assert 0 <= measures.descender < 1.2
+
+
+def test_writers_differ_from_script_to_script():
+    assert writer_of("molly", 1) != writer_of("winters", 1)
+    assert writer_of("molly", 1) == writer_of("molly", 1)
+
+
+def test_the_contact_sheet_is_there():
+    with Image.open(PACKS.parent / "contact_sheet.png") as sheet:
+        assert sheet.width > 2000
+    assert (PACKS.parent / "contact_sheet.png").stat().st_size < 2_000_000

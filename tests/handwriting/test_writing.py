@@ -1,0 +1,141 @@
+"""The writing itself: no two letters alike, one seed one writing, nothing touches what it should not."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.handwriting.conftest import LETTER, handwriting, written
+from toolkit.handwriting.catalogue import catalogue
+from toolkit.handwriting.hand import open_hand
+from toolkit.handwriting.keyed_noise import KeyedNoise
+from toolkit.handwriting.parameters import CMYK, RGB, Parameters
+from toolkit.handwriting.renderer import write_page
+from toolkit.handwriting.ribbons import DOT
+from toolkit.handwriting.shaping import PUNCTUATION_GAP, Shaper
+from toolkit.handwriting.writers import WRITERS
+
+DIGESTS = """
+import hashlib
+from tests.handwriting.conftest import LETTER, handwriting, written
+for title in ("Molly", "Winters"):
+    for kind in ("png", "pdf", "svg", "replay"):
+        print(hashlib.sha256(written(handwriting(title), LETTER, kind).data).hexdigest())
+"""
+
+
+@pytest.mark.parametrize("title", ["Winters", "Molly"])
+def test_no_two_of_the_first_200_e_have_the_same_outline(title, page_of):
+    page = page_of("see the tree " * 60, hand=handwriting(title), width=1200.0, height=None)
+    forms = set()
+    letters = "".join(word.text for word in page.layout.words)
+    places = [n for n, letter in enumerate(letters) if letter == "e"][:200]
+    for place in places:
+        form = page.strokes.select(page.stroke_letter == place)
+        forms.add((np.round(form.x - form.x[0], 2).tobytes(), np.round(form.y - form.y[0], 2).tobytes()))
+    assert len(places) == len(forms) == 200
+
+
+def test_same_seed_gives_the_same_bytes_in_two_processes():
+    command = [sys.executable, "-c", DIGESTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=100)
+    here = [
+        hashlib.sha256(written(handwriting(title), LETTER, kind).data).hexdigest()
+        for title in ("Molly", "Winters")
+        for kind in ("png", "pdf", "svg", "replay")
+    ]
+    assert done.stdout.split() == here
+
+
+def test_without_a_seed_every_call_writes_anew_and_tells_its_seed(winters):
+    first, second = (written(winters, "Hello", "png", seed=None) for _ in range(2))
+    assert first.seed != second.seed
+    assert first.data != second.data
+    assert written(winters, "Hello", "png", seed=int(first.seed)).data == first.data
+    assert written(winters, "Hello", "png", seed=-1).seed > 0
+
+
+def test_the_writing_does_not_depend_on_colour_or_format(winters):
+    def ink(kind, colour):
+        return write_page(winters, Parameters(LETTER, handwriting_color=colour), kind, 7).strokes
+
+    plain, other = ink("png", RGB(0, 0, 0)), ink("pdf", CMYK(1, 0.5, 0, 0.2))
+    assert np.array_equal(plain.x, other.x)
+    assert np.array_equal(plain.y, other.y)
+    assert np.array_equal(plain.radius, other.radius)
+
+
+def test_what_follows_does_not_change_what_was_written(winters):
+    short, long = (write_page(winters, Parameters(text), "png", 7).strokes for text in ("Dear you,", "Dear you,\nmore"))
+    count = len(short.x)
+    assert np.allclose(short.x, long.x[:count])
+    assert np.allclose(short.y, long.y[:count])
+
+
+def test_two_writers_and_two_seeds_write_differently(winters):
+    other = handwriting("Foster")
+    assert other.script == winters.script
+    data = {written(hand, LETTER, "png", seed=seed).data for hand in (winters, other) for seed in (1, 2)}
+    assert len(data) == 4
+
+
+PUNCTUATED = "so, week! book. no? yes) it; ok: Anna, far. Rob!"
+
+
+@pytest.mark.parametrize("writer", range(4))
+def test_punctuation_touches_no_letter(writer):
+    """Measured on the drawn ink of every script, after the hand has moved."""
+    for hand in (h for h in catalogue() if h.writer == writer):
+        page = write_page(hand, Parameters(PUNCTUATED, 20.0, width=None, height=None), "png", 3)
+        for number, word in enumerate(page.layout.words):
+            in_word = page.stroke_word == number
+            last = page.stroke_letter == page.stroke_letter[in_word].max()
+            mark, letters = page.strokes.select(in_word & last), page.strokes.select(in_word & ~last)
+            assert white_between(mark, letters) > 0, f"{hand.title}: {word.text}"
+
+
+def white_between(a, b):
+    """Width of the white between two sets of strokes, in points; negative where their ink overlaps."""
+    apart = np.hypot(a.x[:, None] - b.x, a.y[:, None] - b.y)
+    return float((apart - a.radius[:, None] - b.radius).min())
+
+
+def test_the_nominal_gap_of_punctuation_is_kept():
+    assert PUNCTUATION_GAP == 0.06
+    shaper = Shaper("molly", WRITERS[0])
+    word = shaper.word("flowers,")
+    comma = word.letter == word.letter.max()
+    x, y = word.x + word.origin_x[word.letter], word.y
+    apart = np.hypot(x[comma][:, None] - x[~comma], y[comma][:, None] - y[~comma])
+    assert apart.min() >= PUNCTUATION_GAP + 2 * shaper.nib - 0.01
+
+
+def test_words_stay_apart_where_a_capital_swings_back():
+    shaper = Shaper("molly", WRITERS[0])
+    assert shaper.least_gap("on", "Sunday") > shaper.least_gap("on", "monday")
+
+
+def test_noise_streams_do_not_move_each_other():
+    noise = KeyedNoise("7", "molly", "own")
+    assert np.array_equal(noise.uniform("line", 5), noise.uniform("line", 50)[:5])
+    assert not np.array_equal(noise.uniform("line", 5), noise.uniform("word", 5))
+    values = noise.gaussian("many", 20_000)
+    assert values.mean() == pytest.approx(0, abs=0.03)
+    assert values.std() == pytest.approx(1, abs=0.03)
+    drift = noise.drift("slow", np.linspace(0, 50, 5001))
+    assert np.abs(np.diff(drift)).max() < 0.1
+
+
+@pytest.mark.parametrize("letter", "äëïöüÿ")
+def test_the_dots_of_beekman_stand_over_their_letter(letter):
+    hand = open_hand("beekman")
+    [at] = hand.shape(letter)
+    strokes = hand.glyph(at.glyph)
+    dot = np.repeat((strokes.flags & DOT) > 0, strokes.length)
+    assert dot.any()
+    middle = (strokes.x[~dot].min() + strokes.x[~dot].max()) / 2
+    assert strokes.x[dot].mean() == pytest.approx(middle, abs=0.2)

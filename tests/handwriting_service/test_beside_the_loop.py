@@ -1,0 +1,133 @@
+"""Renders run in other processes: streams go on, their number is bounded, and nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+
+import toolkit
+from tests.handwriting_service.conftest import MOLLY, Service, errors_of
+from toolkit.gateway import Gateway
+from toolkit.handwriting.service import HandwritingSettings
+
+TEXT = ("The quick brown fox jumps over the lazy dog, and then it sleeps. " * 140)[:9000]
+
+
+def children() -> set[int]:
+    listed = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True, timeout=10
+    )
+    return {int(pid) for pid in listed.stdout.split() if Path(f"/proc/{pid}").exists()}
+
+
+def ended(pids: set[int]) -> bool:
+    return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def test_a_stream_is_not_stalled_by_a_large_pdf(
+    running: Gateway, hands: toolkit.Connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tk = hands
+    with tk.dweets.listen("clock") as listener:
+        tk.handwriting.pdf("warm", "Molly")
+        times: list[float] = []
+        done = threading.Event()
+
+        def post() -> None:
+            with toolkit.connect(running) as other:
+                while not done.is_set():
+                    other.dweets.post("clock", {"at": time.perf_counter()})
+                other.dweets.post("clock", {"at": 0})
+
+        poster = threading.Thread(target=post)
+        with ThreadPoolExecutor(1) as pool:
+            poster.start()
+            pdf = pool.submit(tk.handwriting.pdf, TEXT, "Molly", height="auto")
+            pdf.add_done_callback(lambda _: done.set())
+            for dweet in listener:
+                if not dweet.content["at"]:
+                    break
+                times.append(time.perf_counter() - dweet.content["at"])
+            size = len(pdf.result().data)
+        poster.join()
+    late = sorted(times)
+    with capsys.disabled():
+        print(
+            f"\n  a 9,000-character PDF ({size / 1e6:.1f} MB) beside {len(late)} dweets: from post to listener "
+            f"{1000 * late[len(late) // 2]:.1f} ms (median), {1000 * late[-1]:.0f} ms (slowest)"
+        )
+    # While the whole render takes longer than this, no dweet waited for it.
+    assert len(late) > 20
+    assert late[len(late) // 2] < 0.05
+
+
+def test_the_life_of_a_rendering_process() -> None:
+    before, threads = children(), set(threading.enumerate())
+    with Gateway(handwriting=HandwritingSettings(renderers=2)) as gateway:
+        service = Service(gateway.base_url)
+        service.get("/handwritings")
+        assert children() == before, "no process before the first text"
+        assert [service.render().status for _ in range(3)] == [200] * 3
+        (worker,) = children() - before
+        os.kill(worker, signal.SIGINT)  # "interrupt kernel" goes to the whole group
+        assert service.render().status == 200
+        os.kill(worker, signal.SIGKILL)
+        reply = service.render()
+        assert (reply.status, errors_of(reply)) == (500, [{"error": "the gateway failed at this rendering"}])
+        with ThreadPoolExecutor(6) as pool:
+            replies = list(pool.map(lambda n: service.render(text="Hello " * 50, random_seed=str(n + 1)), range(12)))
+        assert {reply.status for reply in replies} == {200}
+        workers = children() - before
+        assert len(workers) <= 2, "renders at once are bounded"
+    assert ended(workers)
+    assert not set(threading.enumerate()) - threads
+
+
+def test_renderers_end_with_a_gateway_that_is_killed() -> None:
+    script = (
+        "import toolkit, os, sys, pathlib; g = toolkit.Gateway(); tk = toolkit.connect(g);"
+        "tk.handwriting.png('Hello', 'Molly');"
+        "print(' '.join(p for t in pathlib.Path('/proc/self/task').iterdir() "
+        "for p in (t / 'children').read_text().split()), flush=True);"
+        "sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        workers = {int(pid) for pid in process.stdout.readline().split()}
+        assert len(workers) == 1
+        process.kill()
+    gone = [os.pidfd_open(pid) for pid in workers if Path(f"/proc/{pid}").exists()]
+    for descriptor in gone:
+        signalled = select.select([descriptor], [], [], 10)[0]
+        os.close(descriptor)
+        assert signalled, "the renderer outlived its gateway"
+
+
+def test_many_at_once_are_all_answered(service: Service) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(lambda n: service.render(text=f"note {n}", random_seed="7"), range(48)))
+    assert {reply.status for reply in replies} == {200}
+    assert len({reply.body for reply in replies}) == 48
+
+
+def test_a_gateway_that_stops_gives_up_what_is_being_rendered() -> None:
+    before = children()
+    gateway = Gateway(handwriting=HandwritingSettings(renderers=1))
+    address = urlsplit(gateway.base_url)
+    target = f"/render/pdf?apikey=k&handwriting_id={MOLLY}&height=auto&text={quote(TEXT)}"
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        gateway.stop()
+        connection.recv(65536)  # an answer or the end, but no silence
+    assert ended(children() - before)

@@ -1,0 +1,235 @@
+"""The client: against the gateway, and against a server with literal replies."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from PIL import Image
+
+import toolkit
+from toolkit.errors import InvalidArgument, RateLimited, ServiceFailure, UnexpectedReply
+from toolkit.gateway import DEMO_SEED
+from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.handwriting.style import STYLE_FIELDS, Style
+from toolkit.handwriting.wire import RENDER_PARAMETERS, InvalidParameters
+
+
+def test_a_style_knows_every_parameter_of_the_wire() -> None:
+    assert set(STYLE_FIELDS) == set(RENDER_PARAMETERS) - {"handwriting_id", "text"}
+
+
+@pytest.mark.parametrize(
+    ("style", "kind", "query"),
+    [
+        (Style(), "png", {}),
+        (Style(width=504, height="auto"), "png", {"width": "504px", "height": "auto"}),
+        (Style(width=1e-5, handwriting_size=12.5), "pdf", {"handwriting_size": "12.5pt", "width": "0.00001pt"}),
+        (Style(handwriting_color=(1, 0.5, 0, 0.2)), "png", {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
+        (Style(random_seed=Decimal("1.5"), line_spacing=2), "png", {"line_spacing": "2", "random_seed": "1.5"}),
+    ],
+)
+def test_how_a_style_is_written(style: Style, kind: str, query: dict[str, str]) -> None:
+    assert style.query(kind) == query
+
+
+def test_a_picture_and_its_figures(hands: toolkit.Connection) -> None:
+    done = hands.handwriting.png("Dear Ada,\nhello", "molly", height="auto", random_seed=7)
+    assert (done.handwriting, done.seed, done.lines, done.width, done.overflow) == ("Molly", 7, 2, 504, False)
+    alpha = done.image().getchannel("A")
+    share = sum(level * count for level, count in enumerate(alpha.histogram())) / 255 / (alpha.width * alpha.height)
+    assert done.ink_share == pytest.approx(share, abs=1e-6)
+    assert done.milliseconds > 0
+    assert repr(done) == f"<PNG by Molly, 504 x 78, 2 lines, ink {share:.2%}, seed 7>"
+
+
+def test_one_seed_is_one_writing_in_all_formats(hands: toolkit.Connection) -> None:
+    tk = hands.handwriting
+    png = tk.png("Hello", "Molly", width=300, height=60, random_seed=7)
+    for other in (
+        tk.pdf("Hello", "Molly", width=300, height=60, random_seed=7),
+        tk.svg("Hello", "Molly", width=300, height=60, random_seed=7),
+    ):
+        assert other.image().tobytes() == png.image().tobytes()
+    assert tk.replay("Hello", "Molly", width=300, random_seed=7).seed == 7
+
+
+def test_a_fresh_seed_gives_the_writing_again(hands: toolkit.Connection) -> None:
+    first = hands.handwriting.png("Hello", "Molly")
+    assert hands.handwriting.png("Hello", "Molly", random_seed=first.seed) == first
+    assert hands.handwriting.png("Hello", "Molly").data != first.data
+
+
+def test_in_the_demo_world_fresh_seeds_repeat(demo: toolkit.Gateway) -> None:
+    expected = OutsideWorld(seed=DEMO_SEED).random
+    with toolkit.connect(demo) as tk:
+        seeds = [tk.handwriting.png("Hello", "Molly").seed for _ in range(2)]
+    assert seeds == [expected.getrandbits(63) for _ in range(2)]
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg", "replay"])
+def test_it_shows_itself(hands: toolkit.Connection, kind: str, tmp_path: Path) -> None:
+    done = getattr(hands.handwriting, kind)("Hello", "Molly", height=40, random_seed=7)
+    shown = done._repr_mimebundle_()
+    assert shown["text/plain"] == repr(done)
+    assert set(shown) == {"text/plain", "image/svg+xml" if kind in ("svg", "replay") else "image/png"}
+    suffix = {"replay": "svg"}.get(kind, kind)
+    assert done.save(tmp_path / f"hello.{suffix}").read_bytes() == done.data
+    with pytest.raises(InvalidArgument, match=rf"\*\.{suffix}"):
+        done.save(tmp_path / "hello.txt")
+
+
+def test_light_ink_is_shown_on_dark_paper(hands: toolkit.Connection) -> None:
+    done = hands.handwriting.png("Hello", "Molly", handwriting_color="#ffffff", height=40)
+    assert done.on_paper().getpixel((0, 0)) == (43, 43, 43)
+    assert done.image().getpixel((0, 0)) == (255, 255, 255, 0)
+
+
+def test_a_name_that_nobody_has(hands: toolkit.Connection) -> None:
+    with pytest.raises(InvalidArgument, match="no handwriting 'Moly': the nearest titles are Molly"):
+        hands.handwriting.png("Hello", "Moly")
+    with pytest.raises(InvalidArgument, match=r"see available\(\)"):
+        hands.handwriting.png("Hello", "zzzzzzzz")
+    with pytest.raises(InvalidArgument, match="id or title, not by a int"):
+        hands.handwriting.png("Hello", 7)
+
+
+def test_nothing_is_sent_that_cannot_be(hands: toolkit.Connection) -> None:
+    for text, why in ((7, "text is a str"), ("x" * 9001, "9000"), ("\ud800", "UTF-8")):
+        with pytest.raises(InvalidArgument, match=why):
+            hands.handwriting.png(text, "Molly")
+    for style in ({"width": True}, {"line_spacing": [1]}, {"handwriting_color": 7j}):
+        with pytest.raises(InvalidArgument, match=next(iter(style))):
+            hands.handwriting.png("Hello", "Molly", **style)
+
+
+def test_every_problem_is_in_the_error(hands: toolkit.Connection) -> None:
+    with pytest.raises(InvalidParameters, match='width unable to parse: "5gophers"; line_spacing must be') as caught:
+        hands.handwriting.png("Hello", "Molly", width="5gophers", line_spacing=9)
+    assert [problem.field for problem in caught.value.problems] == ["width", "line_spacing"]
+    with pytest.raises(InvalidParameters, match="cannot write: 'क'"):
+        hands.handwriting.png("क", "Molly")
+
+
+def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection) -> None:
+    frame = hands.handwriting.sweep(
+        "Hello", ["Molly", "Perry"], line_spacing=[1, 2, 3], handwriting_color="#123456", random_seed=range(1, 3)
+    )
+    assert frame.columns.tolist() == ["handwriting", "line_spacing", "random_seed", "thumbnail", "ms", "width",
+                                      "height", "lines", "ink_share", "seed"]  # fmt: skip
+    assert frame["handwriting"].tolist() == ["Molly"] * 6 + ["Perry"] * 6
+    assert frame["random_seed"].tolist() == [1, 2] * 6
+    assert frame.groupby("line_spacing")["height"].max().is_monotonic_increasing
+    assert hands.handwriting.contact_sheet(frame, columns=3).image.width == 3 * (504 + 24)
+    with pytest.raises(InvalidArgument, match="line_spacing is an empty list"):
+        hands.handwriting.sweep("Hello", "Molly", line_spacing=[])
+
+
+def test_a_sheet_shows_every_picture(hands: toolkit.Connection, tmp_path: Path) -> None:
+    notes = [hands.handwriting.png("Hi", "Molly", width=width, height=30) for width in (100, 200, 150)]
+    shown = hands.handwriting.contact_sheet(notes, columns=2)
+    assert repr(shown) == f"<Contact sheet of 3, 448 x 144, {shown.digest}>"
+    assert set(shown._repr_mimebundle_()) == {"text/plain", "image/png"}
+    assert shown.save(tmp_path / "sheet.png").read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(InvalidArgument, match="png"):
+        shown.save(tmp_path / "sheet.jpg")
+    assert hands.handwriting.contact_sheet(notes, labels=["a", "b", "c"]).digest == shown.digest
+    assert hands.handwriting.contact_sheet(notes[:2]).digest != shown.digest
+    sheet = shown.image
+    assert sheet.size == (2 * 224, 2 * (30 + 18 + 24))
+    dark = [sheet.crop(box).convert("L").getextrema()[0] for box in
+            ((12, 30, 112, 60), (236, 30, 436, 60), (12, 102, 162, 132))]  # fmt: skip
+    assert max(dark) < 100
+    for wrong in ({"pictures": []}, {"pictures": notes, "columns": 0}, {"pictures": notes, "labels": ["one"]}):
+        with pytest.raises(InvalidArgument, match="contact sheet"):
+            hands.handwriting.contact_sheet(**wrong)
+
+
+# -- against literal replies -----------------------------------------------------------------------------------
+
+RECORD = (
+    b'[{"id":"2D5QW0F80001","title":"Molly","date_created":"2016-06-10T16:20:24.251406Z",'
+    b'"date_modified":"2015-05-04T10:09:09.55861Z"}]'
+)
+
+
+@pytest.fixture
+def literal() -> Iterator[tuple[toolkit.Connection, dict]]:
+    """A server of the specification alone: four fields, no headers of ours; what it answers is in the dict."""
+    replies: dict = {"seen": []}
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            url = urlsplit(self.path)
+            replies["seen"].append((url.path, parse_qs(url.query)))
+            body = RECORD if "offset=0" in url.query else b"[]"
+            status, headers, body = replies.get(url.path, (200, {}, body))
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Server)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    base_url = f"http://127.0.0.1:{server.server_port}"
+    with toolkit.connect(base_url, credentials={"apikey": "k"}) as connection:
+        yield connection, replies
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_server_that_knows_the_specification_only(literal: tuple[toolkit.Connection, dict]) -> None:
+    tk, replies = literal
+    file = io.BytesIO()
+    Image.new("RGBA", (40, 10), (0, 0, 0, 51)).save(file, "PNG")
+    replies["/render/png"] = (200, {}, file.getvalue())
+    frame = tk.handwriting.available()
+    assert frame["rating_neatness"].isna().all()
+    assert str(frame["date_modified"].iloc[0]) == "2015-05-04 10:09:09.558610+00:00"
+    done = tk.handwriting.png("a\nb&c", "Molly", width="4in")
+    assert (done.width, done.height, done.seed, done.lines) == (40, 10, None, None)
+    assert done.ink_share == pytest.approx(0.2)
+    path, query = replies["seen"][-1]
+    assert path == "/render/png"
+    assert query == {"apikey": ["k"], "handwriting_id": ["2D5QW0F80001"], "text": ["a\nb&c"], "width": ["4in"]}
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "text"),
+    [
+        ((400, {}, b'{"errors":[{"field":"text","error":"no"},{"error":"nor"}]}'), InvalidParameters, "no; nor"),
+        ((429, {"Retry-After": "7"}, b'{"errors":[{"error":"slow down"}]}'), RateLimited, "slow down"),
+        ((500, {}, b"<html>"), ServiceFailure, "status 500"),
+        ((200, {}, b"<html>"), UnexpectedReply, "not JSON"),
+        ((200, {}, b"{}"), UnexpectedReply, "not an array"),
+        ((200, {}, b'[{"id":"x"}]'), UnexpectedReply, "without id, title"),
+    ],
+)
+def test_failures_of_another_server(
+    literal: tuple[toolkit.Connection, dict], reply: tuple, error: type[Exception], text: str
+) -> None:
+    tk, replies = literal
+    replies["/handwritings"] = reply
+    with pytest.raises(error, match=text) as caught:
+        tk.handwriting.available()
+    if isinstance(caught.value, RateLimited):
+        assert caught.value.retry_after == 7
+
+
+def test_a_server_that_pages_for_ever_ends(literal: tuple[toolkit.Connection, dict]) -> None:
+    tk, replies = literal
+    replies["/handwritings"] = (200, {}, RECORD)
+    assert len(tk.handwriting.available()) == 1

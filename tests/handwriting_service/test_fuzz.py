@@ -1,0 +1,151 @@
+"""Any parameters: never a 500, never more than 10 seconds or 500 MB."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.handwriting_service.conftest import Service, errors_of
+from tests.handwriting_service.test_beside_the_loop import children
+from toolkit.gateway import Gateway
+from toolkit.handwriting.catalogue import catalogue
+from toolkit.handwriting.wire import RENDER_PARAMETERS
+
+SECONDS = 10.0
+MEGABYTES = 500.0
+
+IDS = [hand.id for hand in catalogue()]
+NUMBERS = st.one_of(
+    st.sampled_from(["0", "1", "0.5", "-1", "1e3", "", "NaN", "5", "5.0", "0.0001", "9" * 30]),
+    st.floats(0, 10).map(lambda number: f"{number:.6f}"),
+)
+DISTANCES = st.one_of(
+    st.tuples(st.floats(0, 9100).map(lambda n: f"{n:.3f}"), st.sampled_from(["px", "pt", " px"])).map("".join),
+    st.tuples(st.floats(0, 130).map(lambda n: f"{n:.3f}"), st.sampled_from(["in", "cm", "mm"])).map("".join),
+    st.sampled_from(["auto", "", "px", "1px", "0.01px", "9000px", "100in", "0px", "٣px"]),
+)
+TEXTS = st.one_of(
+    st.text(max_size=80),
+    st.text("abc Hello,\t\n\r.é€\N{SLIGHTLY SMILING FACE}П", max_size=300),
+    st.builds(
+        lambda piece, count: (piece * count)[:9000],
+        st.text("ab M.\n\t,é", min_size=1, max_size=40),
+        st.integers(1, 9000),
+    ),
+    st.builds(
+        lambda piece: (piece * 9000)[:9000], st.text("@W\u0152\N{NOTEBOOK}\N{POTTED PLANT} ", min_size=1, max_size=5)
+    ),
+    st.sampled_from(
+        ["x" * 9000, "\n" * 8999 + "x", "x " * 4500, "é\N{SLIGHTLY SMILING FACE}" * 4500, "\t" * 8999 + "x"]
+    ),
+)
+FULL = st.fixed_dictionaries(
+    {"handwriting_id": st.sampled_from(IDS), "text": TEXTS},
+    optional={
+        "handwriting_size": DISTANCES,
+        "handwriting_color": st.one_of(
+            st.sampled_from(["#000000", "ff8800", "(0,0,0,1)", "(1, 0.5, 0, 0.2)", "red"]), st.text(max_size=12)
+        ),
+        "width": DISTANCES,
+        "height": DISTANCES,
+        "min_padding": DISTANCES,
+        "line_spacing": NUMBERS,
+        "line_spacing_variance": NUMBERS,
+        "word_spacing_variance": NUMBERS,
+        "random_seed": NUMBERS,
+    },
+)
+KINDS = st.sampled_from(["png", "png", "pdf", "svg", "replay"])
+
+
+def peak_megabytes(running: Gateway) -> float:
+    """Return the largest memory that a rendering process has ever taken."""
+    statuses = [Path(f"/proc/{pid}/status").read_text() for pid in children()]
+    peaks = [int(line.split()[1]) for status in statuses for line in status.splitlines() if line.startswith("VmHWM")]
+    return max(peaks, default=0) / 1024
+
+
+def forget_peaks() -> None:
+    for pid in children():
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def check(service: Service, kind: str, given: dict[str, str]) -> float:
+    began = time.perf_counter()
+    reply = service.render(kind, **given)
+    spent = time.perf_counter() - began
+    assert reply.status in (200, 400), (kind, given, reply.body[:200])
+    if reply.status == 400:
+        assert all(error["field"] in RENDER_PARAMETERS and error["error"] for error in errors_of(reply))
+    return spent
+
+
+# The same examples every time: what is found at depth is written down below.
+@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@given(kind=KINDS, full=FULL)
+def test_any_parameters(service: Service, running: Gateway, kind: str, full: dict[str, str]) -> None:
+    assert check(service, kind, full) < SECONDS
+    assert peak_megabytes(running) < MEGABYTES
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(kind=KINDS, full=FULL)
+def test_any_parameters_at_depth(service: Service, running: Gateway, kind: str, full: dict[str, str]) -> None:
+    assert check(service, kind, full) < SECONDS
+    assert peak_megabytes(running) < MEGABYTES
+
+
+@settings(max_examples=100, deadline=None)
+@given(query=st.text(st.characters(codec="ascii", exclude_characters=" #\r\n\x00", min_codepoint=33), max_size=60))
+def test_any_query_string(service: Service, query: str) -> None:
+    assert service.get("/handwritings", f"apikey=k&{query}").status in (200, 400)
+    assert service.get("/render/png", query).status in (400, 401)
+
+
+WORST = [
+    ("png", {"text": "x" * 9000, "width": "9000px", "height": "9000px", "handwriting_size": "60px"}),
+    ("png", {"text": "x", "width": "9000px", "height": "9000px", "handwriting_size": "9000px"}),
+    ("png", {"text": "MW" * 4500, "width": "9000px", "height": "9000px", "line_spacing": "0"}),
+    ("png", {"text": "M" * 9000, "width": "9000px", "height": "9000px"}),
+    (
+        "png",
+        {"text": "M" * 9000, "width": "9000px", "height": "9000px", "handwriting_size": "300px", "line_spacing": "0"},
+    ),
+    (
+        "png",
+        {"text": "M" * 9000, "width": "9000px", "height": "9000px", "handwriting_size": "9000px", "line_spacing": "0"},
+    ),
+    ("png", {"text": "\N{NOTEBOOK}" * 9000, "width": "9000px", "height": "9000px"}),
+    ("pdf", {"text": "\N{NOTEBOOK}" * 9000, "width": "100in", "height": "auto"}),
+    ("png", {"text": "ab " * 3000, "handwriting_size": "0.01px", "width": "1px"}),
+    ("pdf", {"text": "x" * 9000, "height": "auto"}),
+    ("pdf", {"text": "ab " * 3000, "width": "100in", "height": "100in", "handwriting_size": "100in"}),
+    ("png", {"text": "é\N{SLIGHTLY SMILING FACE}" * 4500, "height": "auto"}),
+    ("replay", {"text": "the quick " * 900, "height": "auto"}),
+    ("png", {"text": "\n" * 8999 + "x", "height": "auto", "line_spacing": "0"}),
+    ("pdf", {"text": "W" * 9000, "width": "1px", "height": "auto", "line_spacing": "0.01"}),
+]
+
+
+@pytest.mark.parametrize(("kind", "given"), WORST)
+def test_the_worst_we_know(
+    service: Service, running: Gateway, kind: str, given: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    forget_peaks()
+    spent = check(service, kind, given)
+    with capsys.disabled():
+        print(f"\n  {kind} {str(given)[:70]}: {spent:.2f} s, peak {peak_megabytes(running):.0f} MB", end="")
+    assert spent < SECONDS
+    assert peak_megabytes(running) < MEGABYTES
+
+
+def test_ps_is_there() -> None:
+    # The measure above would pass with nothing to measure.
+    assert subprocess.run(["ps", "--version"], capture_output=True, timeout=10, check=True).stdout

@@ -1,0 +1,121 @@
+"""Who may call, and how often."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+import toolkit
+from tests.conftest import raw_call
+from tests.handwriting_service.conftest import Service, errors_of
+from toolkit.errors import KeyRejected, RateLimited
+from toolkit.gateway import Gateway
+from toolkit.handwriting.rate_limit import RateLimit
+from toolkit.handwriting.service import HandwritingSettings
+from toolkit.secret import Secret
+
+
+def basic(pair: str) -> str:
+    return f"Authorization: Basic {base64.b64encode(pair.encode()).decode()}\r\n"
+
+
+@pytest.fixture(scope="module")
+def closed():
+    """A gateway with one key."""
+    settings = HandwritingSettings(apikeys={Secret("letters-key"): Secret("letters-secret")})
+    with Gateway(handwriting=settings) as gateway:
+        yield Service(gateway.base_url)
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "status"),
+    [
+        ("apikey=letters-key", "", 200),
+        ("", basic("letters-key:letters-secret"), 200),
+        ("apikey=letters-key", basic("foo:bar"), 200),
+        ("", "", 401),
+        ("apikey=", "", 401),
+        ("apikey=other", "", 401),
+        ("apikey=letters-secret", "", 401),
+        ("", basic("letters-key:other"), 401),
+        ("", basic("letters-key"), 401),
+        ("", basic(":"), 401),
+        ("", "Authorization: Basic !!!\r\n", 401),
+        ("", "Authorization: Basic\r\n", 401),
+        ("", "Authorization: Bearer letters-key\r\n", 401),
+    ],
+)
+def test_only_configured_keys_are_taken(closed: Service, query: str, headers: str, status: int) -> None:
+    reply = closed.get("/handwritings", query, headers=headers)
+    assert reply.status == status
+    if status == 401:
+        assert errors_of(reply) == [{"error": "unauthorized"}]
+        assert reply.headers["www-authenticate"].startswith("Basic ")
+        assert "x-ratelimit-limit" not in reply.headers
+
+
+def test_without_configured_keys_any_is_taken_but_not_none(service: Service) -> None:
+    assert service.get("/handwritings", "apikey=whatever").status == 200
+    assert service.get("/handwritings", "", headers=basic("who:ever")).status == 200
+    assert service.get("/handwritings", "").status == 401
+    assert service.get("/handwritings", "apikey=").status == 401
+
+
+def test_a_client_with_a_wrong_key_is_told_without_it(closed: Service) -> None:
+    with toolkit.connect(closed.base_url, credentials={"apikey": "my-own-wrong-key"}) as tk:
+        with pytest.raises(KeyRejected, match="unauthorized") as caught:
+            tk.handwriting.available()
+        assert caught.value.status == 401
+        assert "my-own-wrong-key" not in str(caught.value)
+    with toolkit.connect(closed.base_url, credentials={"apikey": "letters-key"}) as tk:
+        assert len(tk.handwriting.available()) >= 120
+
+
+def test_the_bucket_of_a_key_runs_dry_and_fills_again() -> None:
+    now = 0.0
+    settings = HandwritingSettings(burst=2, calls_a_second=0.5, seconds=lambda: now)
+    with Gateway(handwriting=settings) as gateway, toolkit.connect(gateway) as tk:
+        replies = [raw_call(gateway.base_url, "GET", "/handwritings?limit=1&apikey=a") for _ in range(3)]
+        assert [reply.status for reply in replies] == [200, 200, 429]
+        assert [reply.headers["x-ratelimit-remaining"] for reply in replies] == ["1", "0", "0"]
+        assert {reply.headers["x-ratelimit-limit"] for reply in replies} == {"2"}
+        assert [reply.headers["x-ratelimit-reset"] for reply in replies] == ["2", "4", "4"]
+        assert errors_of(replies[2]) == [{"error": "rate limit exceeded"}]
+        assert replies[2].headers["retry-after"] == "2"
+        assert raw_call(gateway.base_url, "GET", "/handwritings?limit=1&apikey=b").status == 200
+        tk.handwriting.available()  # asks for two pages, so the bucket of its key is dry
+        with pytest.raises(RateLimited) as caught:
+            tk.handwriting.available()
+        assert (caught.value.retry_after, caught.value.retryable) == (2.0, True)
+        now = 2.0
+        assert raw_call(gateway.base_url, "GET", "/handwritings?limit=1&apikey=a").status == 200
+        assert raw_call(gateway.base_url, "GET", "/handwritings?limit=0&apikey=a").status == 429
+
+
+def test_errors_are_counted_and_tell_what_is_left(service: Service) -> None:
+    reply = service.get("/handwritings", "apikey=k&limit=0")
+    assert (reply.status, reply.headers["x-ratelimit-limit"]) == (400, "1000000")
+
+
+def test_strangers_do_not_fill_the_memory() -> None:
+    now = 0.0
+    limit = RateLimit(1, 1.0, lambda: now)
+    for number in range(30_000):
+        now = number / 1000
+        limit.take(Secret(str(number)))
+    assert len(limit._empty_at) <= 10_000
+
+
+def test_no_key_is_shown(gateway: Gateway) -> None:
+    settings = HandwritingSettings(apikeys={Secret("letters-key"): Secret("letters-secret")})
+    assert "letters" not in repr(settings)
+
+
+def test_the_demo_world_brings_its_key(demo: Gateway) -> None:
+    with toolkit.connect(demo) as tk:
+        assert len(tk.handwriting.available()) >= 120
+    service = Service(demo.base_url)
+    assert service.get("/handwritings", "apikey=notebook").status == 401
+    pair = ":".join(demo.credentials[name].reveal() for name in ("apikey", "apisecret"))
+    assert service.get("/handwritings", "", headers=basic(pair)).status == 200

@@ -1,0 +1,134 @@
+"""HandwritingExplorer without a browser: controls in, picture, figures and code out."""
+
+from __future__ import annotations
+
+import base64
+import io
+from html import unescape
+
+import pytest
+from PIL import Image
+
+import toolkit
+from toolkit import HandwritingExplorer
+from toolkit.handwriting.style import STYLE_FIELDS
+
+
+@pytest.fixture
+def explorer(hands: toolkit.Connection) -> HandwritingExplorer:
+    return HandwritingExplorer(hands, text="Hello")
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "said"),
+    [
+        ("size", 40, "handwriting_size=40"),
+        ("width", 304, "width=304"),
+        ("padding", 10, "min_padding=10"),
+        ("line_spacing", 3.0, "line_spacing=3.0"),
+        ("line_variance", 0.5, "line_spacing_variance=0.5"),
+        ("word_variance", 0.5, "word_spacing_variance=0.5"),
+        ("colour", "#1b3a8a", "handwriting_color='#1b3a8a'"),
+        ("inks", "(1, 0.5, 0, 0.2)", "handwriting_color='(1, 0.5, 0, 0.2)'"),
+        ("seed", 7, "random_seed=7"),
+    ],
+)
+def test_every_control_is_a_parameter(explorer: HandwritingExplorer, control: str, value: object, said: str) -> None:
+    before = explorer.result
+    getattr(explorer.look, control).value = value
+    assert said in explorer.code
+    # A variance of lines or words changes nothing where there is one of them.
+    assert (explorer.result == before) == control.endswith("variance")
+    assert said in unescape(explorer.code_line.value)
+    assert explorer.error is None
+
+
+def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
+    look = explorer.look
+    look.height_auto.value = False
+    for control in ("size", "width", "height", "padding", "line_spacing", "line_variance", "word_variance"):
+        getattr(look, control).value += getattr(look, control).step
+    look.colour.value = "#010203"
+    assert set(look.style.given()) == set(STYLE_FIELDS)
+
+
+def test_the_code_gives_what_is_shown(explorer: HandwritingExplorer, hands: toolkit.Connection) -> None:
+    explorer.text.value = 'It\'s "quoted"\nand \\ on two lines'
+    explorer.look.size.value = 33
+    for kind in ("png", "pdf"):
+        explorer.kind.value = kind
+        assert eval(explorer.code, {"tk": hands}).data == explorer.file.data
+
+
+def test_the_seed_stays_or_goes(explorer: HandwritingExplorer) -> None:
+    explorer.look.size.value = 30
+    assert explorer.look.seed.value == 1
+    explorer.look.reroll_button.click()
+    rolled = explorer.look.seed.value
+    assert rolled != 1
+    assert explorer.result.seed == rolled
+    explorer.look.seed_locked.value = False
+    explorer.look.size.value = 31
+    assert explorer.look.seed.value != rolled
+
+
+def test_a_hand_by_title_by_id_or_by_its_picture(explorer: HandwritingExplorer) -> None:
+    explorer.picker.name.value = "Perry"
+    assert explorer.result.handwriting == "Perry"
+    titles = [card.description for card in explorer.picker.cards]
+    assert "Perry" in titles
+    explorer.picker.on_button.click()
+    explorer.picker.cards[0].click()
+    assert explorer.result.handwriting == explorer.picker.cards[0].description not in titles
+    explorer.picker.order.value = "by neatness"
+    assert explorer.picker.back_button.disabled
+    for _ in range(30):
+        explorer.picker.on_button.click()
+    assert explorer.picker.on_button.disabled
+    assert any(card.layout.visibility == "visible" for card in explorer.picker.cards)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda e: e.text.set_trait("value", ""), "Text is required"),
+        (lambda e: e.text.set_trait("value", "क"), "cannot write"),
+        (lambda e: e.look.inks.set_trait("value", "blue-ish"), "must be valid RGB or CMYK"),
+        (lambda e: e.picker.name.set_trait("value", "Moly"), "nearest titles are Molly"),
+    ],
+)
+def test_a_mistake_is_a_sentence_and_the_picture_stays(explorer: HandwritingExplorer, wrong, said: str) -> None:
+    before = explorer.result
+    wrong(explorer)
+    assert said in explorer.status.value
+    assert explorer.result == before
+    explorer.text.value, explorer.look.inks.value, explorer.picker.name.value = "Fine", "", "Molly"
+    assert explorer.error is None
+    assert explorer.result != before
+
+
+def test_without_a_gateway_it_says_so() -> None:
+    with toolkit.connect("http://127.0.0.1:9") as tk:
+        explorer = HandwritingExplorer(tk)
+    assert "Trying again may help" in explorer.status.value
+    assert repr(explorer) == "<HandwritingExplorer: nothing to show>"
+    assert explorer.picture().startswith(b"\x89PNG")
+
+
+def test_a_saved_notebook_shows_a_picture(explorer: HandwritingExplorer) -> None:
+    shown = explorer._repr_mimebundle_()
+    assert shown["text/plain"] == f"<HandwritingExplorer: {repr(explorer.result)[1:-1]}>"
+    explorer.keep_button.click()
+    explorer.look.size.value = 40
+    with Image.open(io.BytesIO(base64.b64decode(explorer._repr_mimebundle_()["image/png"]))) as image:
+        assert image.width > 2 * 504
+    assert explorer.paper.value.count("<img ") == 2
+    explorer.drop_button.click()
+    assert explorer.paper.value.count("<img ") == 1
+
+
+def test_the_text_is_never_html(hands: toolkit.Connection) -> None:
+    explorer = HandwritingExplorer(hands, text="<b onclick='x'>\"&")
+    explorer.keep_button.click()
+    for part in (explorer.paper, explorer.code_line, explorer.link):
+        assert "<b onclick" not in part.value

@@ -1,0 +1,25 @@
+"""Section B, handwriting: text in, a picture of real handwriting out.
+
+Read ``renderer`` first: `render` takes a handwriting of the ``catalogue`` and ``parameters`` and returns a file. It
+runs through one small file a stage, with structures of arrays between them::
+
+    shaping    words as strokes of a hand: fallback chain, kerning, clearance of punctuation      (uharfbuzz)
+    layout     lines of words at their nominal places
+    motion     the moving hand: drift of lines, words and letters
+    pen        how wide the ink is: speed, pressure, attack and release
+    page       baselines, left edge, squeezed lines, automatic size, padding; points from here on
+    ribbons    strokes as closed outlines
+    canvases/  png (Agg, Pillow), pdf (pydyf, true CMYK, searchable), svg, replay
+
+Below them: ``keyed_noise`` (randomness that is looked up by seed, script, writer, name and index, so the same seed
+gives the same writing whatever the colour or the format), ``writers`` (who holds the pen), ``hand`` (one compiled
+script) and ``hands/`` (where the scripts come from, and the command that compiles them: ``python -m
+toolkit.handwriting.hands.compile``; ``hands/contact_sheet.png`` shows all handwritings).
+
+To add a handwriting: add its font to ``hands/sources.toml`` with four titles, and compile.
+
+Above them: ``wire`` (what travels), ``service`` (what the gateway does), ``client`` (what one types), ``widget``
+(what one clicks). The gateway reads a request with ``query`` and ``values``, knows callers by ``authentication`` and
+``rate_limit``, and has texts rendered by the processes of ``render_pool``, each running ``render_worker``. A person
+gives a ``style`` and gets a ``handwritten`` one back, a table of them from ``sweeping``, a ``picture_sheet`` of many.
+"""

@@ -1,0 +1,86 @@
+"""The handwritings on offer: every script in the hand of every writer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+
+TABLE = Path(__file__).parent / "hands" / "catalogue.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Handwriting:
+    """One handwriting.
+
+    Attributes
+    ----------
+    id : str
+        12 characters of Crockford base 32.
+    title : str
+        Display name, unique.
+    date_created, date_modified : str
+        ISO 8601 with fractional seconds and Z.
+    rating_neatness, rating_cursivity, rating_embellishment, rating_character_width : int
+        1400 is the average of the catalogue, 100 one standard deviation.
+    script : str
+        Name of the hand pack.
+    writer : int
+        Number of the writer.
+    """
+
+    id: str
+    title: str
+    date_created: str
+    date_modified: str
+    rating_neatness: int
+    rating_cursivity: int
+    rating_embellishment: int
+    rating_character_width: int
+    script: str
+    writer: int
+
+    def record(self) -> dict[str, str | int]:
+        """Return what the listing tells of the handwriting."""
+        return {k: v for k, v in asdict(self).items() if k not in ("script", "writer")}
+
+
+class Catalogue:
+    """All handwritings, in the order of their ids.
+
+    Examples
+    --------
+    >>> catalogue().by_id("2D5QW0F80001").title
+    'Molly'
+    """
+
+    def __init__(self, handwritings: list[Handwriting]) -> None:
+        self._all = sorted(handwritings, key=lambda h: h.id)
+        self._by_id = {h.id: h for h in self._all}
+        self._by_title = {h.title.casefold(): h for h in self._all}
+
+    def __iter__(self) -> Iterator[Handwriting]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def by_id(self, handwriting_id: str) -> Handwriting | None:
+        """Return the handwriting with this id, or None."""
+        return self._by_id.get(handwriting_id)
+
+    def by_title(self, title: str) -> Handwriting | None:
+        """Return the handwriting with this title in any case, or None."""
+        return self._by_title.get(title.casefold())
+
+    def find(self, name: str) -> Handwriting | None:
+        """Return the handwriting whose id or title is `name`, or None."""
+        return self.by_id(name) or self.by_title(name)
+
+
+@cache
+def catalogue() -> Catalogue:
+    """Return the catalogue, read once."""
+    return Catalogue([Handwriting(**row) for row in json.loads(TABLE.read_text())])

@@ -1,0 +1,90 @@
+"""Draw the outline of one glyph: as a picture, and as closed contours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from fontTools.pens.basePen import BasePen
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.path import Path
+from matplotlib.transforms import Affine2D
+
+RESOLUTION = 200  # pixels in one cap height
+MARGIN = 8  # empty pixels round the picture
+
+
+class _PathPen(BasePen):
+    """A fontTools pen that writes a matplotlib path; Agg flattens its curves."""
+
+    def __init__(self, glyphs: Any) -> None:  # noqa: ANN401 - fontTools' glyph sets have no common type
+        super().__init__(glyphs)
+        self.vertices: list[tuple[float, float]] = []
+        self.codes: list[np.uint8] = []
+
+    def _add(self, code: np.uint8, *points: tuple[float, float]) -> None:
+        self.vertices += points
+        self.codes += [code] * len(points)
+
+    def _moveTo(self, pt: tuple[float, float]) -> None:
+        self._add(Path.MOVETO, pt)
+
+    def _lineTo(self, pt: tuple[float, float]) -> None:
+        self._add(Path.LINETO, pt)
+
+    def _curveToOne(self, pt1: tuple[float, float], pt2: tuple[float, float], pt3: tuple[float, float]) -> None:
+        self._add(Path.CURVE4, pt1, pt2, pt3)
+
+    def _qCurveToOne(self, pt1: tuple[float, float], pt2: tuple[float, float]) -> None:
+        self._add(Path.CURVE3, pt1, pt2)
+
+    def _closePath(self) -> None:
+        self._add(Path.CLOSEPOLY, (0.0, 0.0))
+
+
+def glyph_path(glyphs: Any, name: str) -> Path | None:  # noqa: ANN401
+    """Return the outline of the glyph `name` in font units, or None when it has none."""
+    pen = _PathPen(glyphs)
+    glyphs[name].draw(pen)
+    return Path(pen.vertices, pen.codes) if pen.vertices else None
+
+
+class Picture:
+    """One glyph drawn at `RESOLUTION`, and the way back from its pixels to cap heights.
+
+    Parameters
+    ----------
+    path : matplotlib.path.Path
+        Outline in cap heights, y upwards.
+    """
+
+    def __init__(self, path: Path) -> None:
+        (self._left, self._bottom), (right, top) = path.get_extents().get_points()
+        self.width = int((right - self._left) * RESOLUTION) + 2 * MARGIN + 1
+        self.height = int((top - self._bottom) * RESOLUTION) + 2 * MARGIN + 1
+        self.ink = self._draw(path) > 127
+
+    def _draw(self, path: Path) -> npt.NDArray[np.uint8]:
+        agg = RendererAgg(self.width, self.height, 72)
+        gc = agg.new_gc()
+        gc.set_linewidth(0)
+        gc.set_snap(False)
+        shift = Affine2D().translate(-self._left, -self._bottom).scale(RESOLUTION).translate(MARGIN, MARGIN)
+        agg.draw_path(gc, path, shift, (0, 0, 0, 1))
+        return np.asarray(agg.buffer_rgba())[:, :, 3]
+
+    def to_caps(self, rows_columns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Pixels (row, column) as (x, y) in cap heights, shape (n, 2); a pixel stands for its centre."""
+        x = (rows_columns[:, 1] + 0.5 - MARGIN) / RESOLUTION + self._left
+        y = (self.height - rows_columns[:, 0] - 0.5 - MARGIN) / RESOLUTION + self._bottom
+        return np.stack([x, y], axis=1)
+
+    def to_pixels(
+        self, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Points in cap heights as x and downward y in pixels of the picture."""
+        return (
+            (x - self._left) * RESOLUTION + MARGIN,
+            self.height - ((y - self._bottom) * RESOLUTION + MARGIN),
+        )

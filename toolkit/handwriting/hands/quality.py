@@ -1,0 +1,50 @@
+"""Compare strokes with the outline they came from, and fall back to the outline where they differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.path import Path
+
+from toolkit.handwriting.canvases.raster import coverage
+from toolkit.handwriting.hands.outline import Picture
+from toolkit.handwriting.ribbons import OUTLINE, Strokes, refined, ribbons
+
+LEAST_OVERLAP = 0.75  # intersection over union
+_DENSITY = 40  # points in one cap height of a stored contour
+
+
+def overlap(strokes: Strokes, picture: Picture) -> float:
+    """Return the intersection over union of the ink of `strokes` and of the picture."""
+    if not len(strokes.length):
+        return 0.0
+    outlines = ribbons(refined(strokes, 3))
+    x, y = picture.to_pixels(outlines.x, outlines.y)
+    drawn = coverage([replace(outlines, x=x, y=y)], picture.width, picture.height) > 127
+    return float((drawn & picture.ink).sum() / max(1, (drawn | picture.ink).sum()))
+
+
+def outline_as_strokes(path: Path) -> Strokes:
+    """Return the contours of an outline as they are, turning the way ribbons turn."""
+    polygons = [np.asarray(polygon, np.float64) for polygon in path.to_polygons(closed_only=True)]
+    contours = [_evened(polygon) for polygon in polygons if len(polygon) > 3]
+    if sum(_area(contour) for contour in contours) < 0:
+        contours = [contour[::-1] for contour in contours]
+    x, y = np.concatenate(contours).T
+    length = np.array([len(contour) for contour in contours], np.int64)
+    return Strokes(x, y, np.zeros(len(x)), length, np.full(len(length), OUTLINE, np.uint8))
+
+
+def _evened(polygon: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Place points closely enough for the contour to bend."""
+    arc = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(polygon, axis=0).T))])
+    even = np.union1d(arc[:-1], np.linspace(0, arc[-1], max(4, int(arc[-1] * _DENSITY)), endpoint=False))
+    keep = np.concatenate([[True], np.diff(even) > 0.004])
+    return np.stack([np.interp(even[keep], arc, column) for column in polygon.T], axis=1)
+
+
+def _area(polygon: npt.NDArray[np.float64]) -> float:
+    x, y = polygon.T
+    return float((x * np.roll(y, -1) - y * np.roll(x, -1)).sum() / 2)

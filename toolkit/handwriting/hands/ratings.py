@@ -1,0 +1,105 @@
+"""The catalogue: a handwriting for every script and writer, with its id, its dates and its four ratings."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import datetime, timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from toolkit.handwriting.catalogue import Handwriting
+from toolkit.handwriting.hand import open_hand
+from toolkit.handwriting.hands.sources import Source, sources
+from toolkit.handwriting.shaping import Shaper
+from toolkit.handwriting.writers import Writer, writer_of
+
+KNOWN_IDS = {
+    "Molly": "2D5QW0F80001", "Winters": "2D5S18M00002", "Perry": "2D5S46A80003", "Squire": "2D5S46JG0004",
+    "Bailey": "5WGWVX5G00WA", "Cedar": "5WGWVX9800WC", "Beekman": "7EQMJPSG00H9",
+    # ids of the public service whose titles are not known; old example code uses them
+    "Hadley": "31SAZEF000DX", "Foster": "31SB3NWR00E0", "Doyle": "31SF81NG00ES", "Rosalind": "5WGWVXQG00WM",
+    "Colette": "8X3WQ4D800B0", "Rowan": "2ZK3ZD280058",
+}  # fmt: skip
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford base 32
+_FIRST_DAY = datetime(2015, 3, 2, 9)
+_PAIRS = (
+    "th he in er an re nd on en at ou ed ha to or it is hi es ng ar se st te me sa ne wa ve le no ll ee ss "
+    "om my la be ma co ch we wh up ay"
+)
+
+
+def handwritings() -> list[Handwriting]:
+    """Return the whole catalogue, measured on the packs as they are."""
+    rows = [(s, n, writer_of(s.name, n)) for s in sources() for n in range(len(s.titles))]
+    shapers = [Shaper(source.name, writer) for source, _, writer in rows]
+    ratings = np.stack(
+        [
+            _rated([-_restlessness(source, writer) for source, _, writer in rows]),
+            _rated([_cursivity(shaper) for shaper in shapers]),
+            _rated([_embellishment(source) for source, _, _ in rows]),
+            _rated([_character_width(shaper) for shaper in shapers]),
+        ],
+        axis=1,
+    )
+    return [
+        Handwriting(*_identity(source.titles[n]), neat, cursive, ornate, wide, source.name, n)
+        for (source, n, _), (neat, cursive, ornate, wide) in zip(rows, ratings.tolist(), strict=True)
+    ]
+
+
+def _rated(values: list[float]) -> npt.NDArray[np.int64]:
+    """Return values as ratings: 1400 on average, 100 a standard deviation, 1000..1800."""
+    all_values = np.array(values)
+    z = (all_values - all_values.mean()) / all_values.std()
+    return np.asarray(np.clip(np.rint(1400 + 100 * z), 1000, 1800), np.int64)
+
+
+def _identity(title: str) -> tuple[str, str, str, str]:
+    """Id, title, and the two dates; all follow from the title, so that a rebuild changes nothing."""
+    number = int.from_bytes(hashlib.sha256(title.encode()).digest()[:16], "big")
+    digits = "".join(_DIGITS[number >> 5 * k & 31] for k in range(12))
+    created = _FIRST_DAY + timedelta(microseconds=number % (500 * 86_400_000_000))
+    modified = created + timedelta(microseconds=number // 7 % (200 * 86_400_000_000))
+    dates = [date.isoformat(timespec="microseconds") + "Z" for date in (created, modified)]
+    return KNOWN_IDS.get(title, digits), title, dates[0], dates[1]
+
+
+def _restlessness(source: Source, writer: Writer) -> float:
+    """Weighted amplitudes of the writer's motion; single letters move on their own, joined ones with their word."""
+    single = 0.0 if source.joined else 0.35
+    return writer.shake * (1 + single) + 0.5 * writer.wander + 0.1 * writer.haste
+
+
+def _cursivity(shaper: Shaper) -> float:
+    """Share of common pairs of small letters whose ink touches."""
+    return float(np.mean([_touch(shaper, pair) for pair in _PAIRS.split()]))
+
+
+def _touch(shaper: Shaper, pair: str) -> bool:
+    word = shaper.word(pair)
+    second = word.letter == word.letter.max()
+    x = word.x + word.origin_x[word.letter]
+    a = np.stack([x[~second], word.y[~second]], axis=1)
+    b = np.stack([x[second], word.y[second]], axis=1)
+    gap = np.hypot(*(a[:, None] - b[None]).transpose(2, 0, 1)).min(initial=np.inf)
+    return bool(gap < 2 * shaper.nib)
+
+
+def _embellishment(source: Source) -> float:
+    """Mean length of the strokes of a capital letter, in cap heights."""
+    hand = open_hand(source.name)
+    lengths = []
+    for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
+        glyph = hand.glyph(hand.shape(letter)[0].glyph)
+        step = np.hypot(np.diff(glyph.x), np.diff(glyph.y))
+        step[np.cumsum(glyph.length)[:-1] - 1] = 0.0
+        lengths.append(step.sum())
+    return float(np.mean(lengths))
+
+
+def _character_width(shaper: Shaper) -> float:
+    """Mean advance of the small letters over the height of the x."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    advance = np.mean([shaper.word(letter).advance for letter in letters])
+    return float(advance / shaper.word("x").y.max())

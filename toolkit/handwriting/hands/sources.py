@@ -1,0 +1,46 @@
+"""The table of fonts, ``sources.toml``, as objects."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+TABLE = Path(__file__).with_name("sources.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One row of ``sources.toml``: the font of a hand, and what we call it."""
+
+    name: str
+    package: str
+    version: str
+    font: str
+    integrity: str
+    licence: str
+    titles: tuple[str, ...] = ()
+    joined: bool = False
+    word_space: float = 1.0
+    companions: tuple[str, ...] = field(default=())
+    dots_moved: dict[str, float] = field(default_factory=dict)
+
+
+@cache
+def sources() -> tuple[Source, ...]:
+    """Return all rows, those with titles first."""
+    rows = tomllib.loads(TABLE.read_text())["hand"]
+    values: list[dict[str, Any]] = [
+        {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()} for row in rows
+    ]
+    return tuple(Source(**row) for row in values)
+
+
+@cache
+def chain(name: str) -> tuple[str, ...]:
+    """Return the hands that write for hand `name`: itself, its companions, the shared fallback."""
+    row = next(source for source in sources() if source.name == name)
+    shared = tomllib.loads(TABLE.read_text())["shared_fallback"]
+    return tuple(dict.fromkeys((name, *row.companions, *shared)))

@@ -1,0 +1,214 @@
+"""From the medial axis of a glyph to pen strokes: joined straight through their crossings, smoothed, ordered."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+from scipy import ndimage
+
+from toolkit.handwriting.hands.outline import RESOLUTION, Picture
+from toolkit.handwriting.hands.skeleton import FREE, Branch, Skeleton, skeleton
+from toolkit.handwriting.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes
+
+STEP = RESOLUTION / 30  # pixels between the points of a stroke
+_PINHOLE = 0.004 * RESOLUTION**2  # pixels
+_STRAIGHT = -0.35  # cosine between two arms that are one movement of the pen
+
+Arm = tuple[int, int]
+Line = tuple[npt.NDArray[np.float64], int]  # (row, column, radius) of shape (n, 3), and flags
+
+
+def glyph_strokes(picture: Picture) -> Strokes:
+    """Return the pen strokes of a drawn glyph in cap heights, y upwards, in writing order."""
+    ink = _without_pinholes(ndimage.binary_closing(np.pad(picture.ink, 2))[2:-2, 2:-2] | picture.ink)
+    found = skeleton(ink)
+    lines = _with_dots(_lines(found), ink)
+    lines = [(_unhooked(points, flags), flags) for points, flags in lines]
+    lines = [_directed(_resampled(points, flags), flags) for points, flags in lines]
+    lines.sort(key=lambda line: (bool(line[1] & DOT), line[0][:, 1].min()))
+    return _as_strokes(lines, picture)
+
+
+def _without_pinholes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Fill holes that no pen could have left open."""
+    hole_of, holes = ndimage.label(~ink)
+    area = np.bincount(hole_of.ravel())
+    return ink | (area < _PINHOLE)[hole_of] & (hole_of > 0) if holes else ink
+
+
+def _as_strokes(lines: list[Line], picture: Picture) -> Strokes:
+    if not lines:
+        return Strokes.none()
+    points = np.concatenate([line[0] for line in lines])
+    x, y = picture.to_caps(points[:, :2]).T
+    length = np.array([len(line[0]) for line in lines], np.int64)
+    return Strokes(x, y, points[:, 2] / RESOLUTION, length, np.array([line[1] for line in lines], np.uint8))
+
+
+def _lines(found: Skeleton) -> list[Line]:
+    """Follow every movement of the pen through the nodes."""
+    mate = _mates(found)
+    used: set[int] = set()
+    loose = [(i, end) for i in range(len(found.branches)) for end in (0, 1) if (i, end) not in mate]
+    loops = [(i, 0) for i in range(len(found.branches))]
+    lines = []
+    for start in loose + loops:
+        if start[0] in used:
+            continue
+        chain = [start]
+        while (out := (chain[-1][0], 1 - chain[-1][1])) in mate and mate[out][0] not in used | {chain[0][0]}:
+            used.add(chain[-1][0])
+            chain.append(mate[out])
+        used.add(chain[-1][0])
+        lines.append(_joined(found, chain, closed=start in mate))
+    return [line for line in lines if len(line[0]) > 1]
+
+
+def _mates(found: Skeleton) -> dict[Arm, Arm]:
+    """Pair the arms of every node, straightest pair first."""
+    mate: dict[Arm, Arm] = {}
+    for node, arms in found.arms().items():
+        away = {arm: _direction(found.branches[arm[0]], arm[1], found.radius[node]) for arm in arms}
+        pairs = [(float(away[a] @ away[b]), a, b) for n, a in enumerate(arms) for b in arms[n + 1 :] if a[0] != b[0]]
+        for cosine, a, b in sorted(pairs):
+            if cosine < _STRAIGHT and a not in mate and b not in mate:
+                mate[a], mate[b] = b, a
+    return mate
+
+
+def _direction(branch: Branch, end: int, radius: float) -> npt.NDArray[np.float64]:
+    """Direction away from the node, measured past the node's own ink, where the axis is bent."""
+    points = branch.points[::-1] if end else branch.points
+    far = min(len(points) - 1, int(2.2 * radius) + 4)
+    near = min(int(0.9 * radius), max(far - 2, 0))
+    step = points[far] - points[near]
+    norm = math.hypot(*step)
+    return np.asarray(step / norm if norm else step)
+
+
+def _joined(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
+    """Concatenate the branches of a chain; each is entered at the given end."""
+    arms = found.arms()
+    parts = []
+    for n, (i, end) in enumerate(chain):
+        branch = found.branches[i]
+        points = np.column_stack([branch.points, branch.radii])
+        points = points[::-1] if end else points
+        head = branch.node(end) if n or closed else FREE
+        tail = branch.node(1 - end) if n + 1 < len(chain) or closed else FREE
+        parts.append(_trimmed(points, found, head, tail))
+    flags = 0
+    first, last = found.branches[chain[0][0]].node(chain[0][1]), found.branches[chain[-1][0]].node(1 - chain[-1][1])
+    if closed:
+        return np.vstack([*parts, parts[0][:1]]), STARTS_IN_INK | ENDS_IN_INK
+    if first != FREE:
+        parts.insert(0, _node_point(found, first))
+        flags |= STARTS_IN_INK if len(arms[first]) > 1 else 0
+    if last != FREE:
+        parts.append(_node_point(found, last))
+        flags |= ENDS_IN_INK if len(arms[last]) > 1 else 0
+    points = np.vstack(parts)
+    if math.hypot(*(points[0, :2] - points[-1, :2])) < 2:
+        flags |= STARTS_IN_INK | ENDS_IN_INK
+    return points, flags
+
+
+def _node_point(found: Skeleton, node: int) -> npt.NDArray[np.float64]:
+    return np.array([[*found.centre[node], found.radius[node]]])
+
+
+def _trimmed(points: npt.NDArray[np.float64], found: Skeleton, head: int, tail: int) -> npt.NDArray[np.float64]:
+    """Leave out what lies within 0.6 radii of a node that the pen passes: the axis is bent there."""
+    before = 0 if head == FREE else int(0.6 * found.radius[head])
+    after = 0 if tail == FREE else int(0.6 * found.radius[tail])
+    if len(points) > 2 * (before + after) + 2:
+        return points[before : len(points) - after]
+    middle = len(points) // 2
+    return points[middle : middle + 1]
+
+
+def _with_dots(lines: list[Line], ink: npt.NDArray[np.bool_]) -> list[Line]:
+    """Replace what is shorter than it is wide by a dot: a short dash along its longer axis."""
+    piece_of, pieces = ndimage.label(ink, np.ones((3, 3), bool))
+    owner = [int(piece_of[tuple(np.rint(points[len(points) // 2, :2]).astype(int))]) for points, _ in lines]
+    kept = list(lines)
+    for piece in range(1, pieces + 1):
+        rows, columns = np.nonzero(piece_of == piece)
+        if len(rows) < 12:
+            continue
+        inside = [line for line, own in zip(lines, owner, strict=True) if own == piece]
+        total = sum(float(np.hypot(*np.diff(points[:, :2], axis=0).T).sum()) for points, _ in inside)
+        dash, slimness = _dash(np.stack([rows, columns], axis=1).astype(float))
+        radius = math.sqrt(len(rows) / math.pi)
+        if total < 1.1 * radius or (total < 2 * radius and slimness < 1.6):
+            kept = [line for line in kept if not any(line is gone for gone in inside)]
+            kept.append((dash, DOT))
+    return kept
+
+
+def _dash(pixels: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], float]:
+    """Return a dash of the extent of a blob, and how many times longer than wide it is."""
+    centre = pixels.mean(axis=0)
+    variances, axes = np.linalg.eigh(np.cov((pixels - centre).T) if len(pixels) > 2 else np.eye(2))
+    minor, major = 2 * np.sqrt(np.maximum(variances, 0.25))
+    along = axes[:, 1] * (1 if axes[0, 1] + 0.4 * axes[1, 1] > 0 else -1)
+    half = max(major - minor, 0.12 * minor)
+    offsets = np.array([-1.0, 0.0, 1.0])[:, None] * half
+    return np.column_stack([centre + offsets * along, np.full(3, minor)]), float(major / minor)
+
+
+def _unhooked(points: npt.NDArray[np.float64], flags: int) -> npt.NDArray[np.float64]:
+    """Cut the hooks off the free ends: the axis of a stroke that is cut off flat bends into a corner there."""
+    if flags & DOT:
+        return points
+    if not flags & STARTS_IN_INK:
+        points = points[_hook(points) :]
+    if not flags & ENDS_IN_INK:
+        points = points[::-1][_hook(points[::-1]) :][::-1]
+    return points
+
+
+def _hook(points: npt.NDArray[np.float64]) -> int:
+    """How many points at the beginning narrow too fast for a pen."""
+    arc = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))])
+    inside = int(np.searchsorted(arc, 1.6 * np.median(points[:, 2])))
+    if inside >= len(points) // 2 or points[0, 2] > 0.5 * points[inside, 2]:
+        return 0
+    return int(np.argmax(points[:, 2] >= 0.8 * points[inside, 2]))
+
+
+def _resampled(points: npt.NDArray[np.float64], flags: int) -> npt.NDArray[np.float64]:
+    """Smooth the pixel noise out along the arc and space the points evenly, one thirtieth of a cap height apart."""
+    if flags & DOT:
+        return points
+    arc = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))])
+    moved = np.concatenate([[True], np.diff(arc) > 0])
+    points, arc = points[moved], arc[moved]
+    fine = np.linspace(0, arc[-1], max(8, int(arc[-1] / STEP * 4)))
+    dense = np.stack([np.interp(fine, arc, column) for column in points.T], axis=1)
+    closed = math.hypot(*(points[0, :2] - points[-1, :2])) < 2 and arc[-1] > 4 * STEP
+    dense = _smoothed(dense, 4.0, closed)
+    even = np.linspace(0, arc[-1], max(3, round(arc[-1] / STEP) + 1))
+    return np.stack([np.interp(even, fine, column) for column in dense.T], axis=1)
+
+
+def _smoothed(points: npt.NDArray[np.float64], sigma: float, closed: bool) -> npt.NDArray[np.float64]:
+    if closed:
+        ring = ndimage.gaussian_filter1d(points[:-1], sigma, axis=0, mode="wrap")
+        return np.vstack([ring, ring[:1]])
+    reach = min(int(4 * sigma) + 1, len(points) - 1)
+    head = 2 * points[0] - points[1 : reach + 1][::-1]  # odd reflection: the ends stay where they are
+    tail = 2 * points[-1] - points[-reach - 1 : -1][::-1]
+    extended = np.vstack([head, points, tail])
+    return np.asarray(np.abs(ndimage.gaussian_filter1d(extended, sigma, axis=0)[reach:-reach]))
+
+
+def _directed(points: npt.NDArray[np.float64], flags: int) -> Line:
+    """Write downwards and to the right."""
+    if points[0, 0] + points[0, 1] <= points[-1, 0] + points[-1, 1]:
+        return points, flags
+    swapped = flags & ~(STARTS_IN_INK | ENDS_IN_INK)
+    swapped |= (ENDS_IN_INK if flags & STARTS_IN_INK else 0) | (STARTS_IN_INK if flags & ENDS_IN_INK else 0)
+    return points[::-1], swapped

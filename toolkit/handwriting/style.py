@@ -1,0 +1,72 @@
+"""How a text is to be written, as one gives it in a notebook, and how that is said on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from numbers import Real
+from typing import TypeAlias
+
+from toolkit.errors import InvalidArgument
+from toolkit.handwriting.parameters import Format
+
+#: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels, which are points (72 an inch).
+Distance: TypeAlias = float | str
+#: ``"#1b3a8a"``, or cyan, magenta, yellow, black from 0 to 1.
+Ink: TypeAlias = str | Sequence[float]
+
+
+@dataclass(frozen=True)
+class Style:
+    """All parameters of a rendering besides text and handwriting; None leaves one to the service.
+
+    Examples
+    --------
+    >>> Style(width=300, handwriting_color=(1, 0.5, 0, 0.2)).query("pdf")
+    {'handwriting_color': '(1, 0.5, 0, 0.2)', 'width': '300pt'}
+    """
+
+    handwriting_size: Distance | None = None
+    handwriting_color: Ink | None = None
+    width: Distance | None = None
+    height: Distance | None = None
+    min_padding: Distance | None = None
+    line_spacing: float | None = None
+    line_spacing_variance: float | None = None
+    word_spacing_variance: float | None = None
+    random_seed: int | Decimal | None = None
+
+    def query(self, kind: Format) -> dict[str, str]:
+        """Return the parameters that are given, as they are written in a query.
+
+        Raises
+        ------
+        InvalidArgument
+            A value has a type that no parameter can have.
+        """
+        unit = "pt" if kind == "pdf" else "px"
+        return {name: _written(name, value, unit) for name, value in self.given().items()}
+
+    def given(self) -> dict[str, Distance | Ink | Decimal]:
+        """Return the parameters that are not None, by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+STYLE_FIELDS = tuple(field.name for field in fields(Style))
+_DISTANCES = frozenset({"handwriting_size", "width", "height", "min_padding"})
+
+
+def _written(name: str, value: Distance | Ink | Decimal, unit: str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        raise InvalidArgument(f"{name} cannot be {value!r}")
+    if isinstance(value, Real | Decimal):
+        # As a plain decimal: distances are not read with an exponent.
+        number = f"{value:.12f}".rstrip("0").rstrip(".") if name in _DISTANCES else str(value)
+        return number + unit if name in _DISTANCES else number
+    if name == "handwriting_color" and isinstance(value, Sequence):
+        return f"({', '.join(f'{ink:g}' for ink in value)})"
+    raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")

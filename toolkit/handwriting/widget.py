@@ -1,0 +1,221 @@
+"""HandwritingExplorer: write, choose a hand, turn every parameter, compare, take the file or the code with you."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import Protocol
+
+import ipywidgets
+import traitlets
+from PIL import Image
+
+from toolkit.handwriting.client import HandwritingClient
+from toolkit.handwriting.hand_picker_widget import HandPicker, paper
+from toolkit.handwriting.handwritten import Handwritten, png_bytes
+from toolkit.handwriting.picture_sheet import picture_sheet
+from toolkit.handwriting.style import Style
+from toolkit.handwriting.style_widget import StyleControls
+from toolkit.handwriting.wire import CONTENT_TYPES
+from toolkit.widget_family import ServiceWidget, column, row
+
+_TEXT = "The quick brown fox\njumps over the lazy dog."
+
+
+class Connected(Protocol):
+    """What has a client of section B, as a connection has."""
+
+    @property
+    def handwriting(self) -> HandwritingClient:
+        """The client."""
+        ...
+
+
+class HandwritingExplorer(ServiceWidget):
+    """Write a text and see it in any hand, with any parameters, while you turn them.
+
+    Parameters
+    ----------
+    tk
+        A connection.
+    text
+        What is written at first.
+    handwriting
+        Id or title of the first hand.
+
+    Attributes
+    ----------
+    result : Handwritten or None
+        The picture that is shown; observe it to follow.
+    kept : Handwritten or None
+        What it is compared with.
+    text, picker, look, kind, keep_button, drop_button
+        The controls: set ``.value``, ``.click()`` as a person would; ``picker.handwriting`` is the hand,
+        ``look.size``, ``look.line_spacing``, ``look.seed``, ... are the parameters.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> tk = toolkit.connect()
+    >>> explorer = HandwritingExplorer(tk, text="Hello")
+    >>> explorer.look.line_spacing.value = 3.0
+    >>> explorer.code
+    "tk.handwriting.png('Hello', 'Molly', height='auto', line_spacing=3.0, random_seed=1)"
+    >>> tk.close()
+    """
+
+    result = traitlets.Instance(Handwritten, allow_none=True)
+    kept = traitlets.Instance(Handwritten, allow_none=True)
+
+    def __init__(self, tk: Connected, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
+        super().__init__()
+        self._client = tk.handwriting
+        self._kept_code = ""
+        layout = ipywidgets.Layout(width="100%", height="6em")
+        self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
+        self.look = StyleControls(self._draw)
+        self.picker = HandPicker(self._client, handwriting)
+        kinds = ipywidgets.ToggleButtons(options=[("PNG", "png"), ("PDF", "pdf")], tooltips=["A picture", "A document"])
+        kinds.style.button_width, kinds.layout.width = "4em", "auto"
+        self.kind = kinds
+        self.keep_button = _button("Compare", "columns", "Keep this one at the left, and go on at the right")
+        self.drop_button = _button("Stop comparing", "times", "Take the kept one away")
+        self.paper, self.figures, self.link, self.code_line = (ipywidgets.HTML() for _ in range(4))
+        self._lay_out()
+        with self.complaining():
+            self.picker.load()
+        self._draw_text()
+        self._follow()
+
+    @property
+    def code(self) -> str:
+        """The line of Python that gives what is shown."""
+        return _code(self.kind.value, self.text.value, self.picker.handwriting, self.look.style)
+
+    @property
+    def file(self) -> Handwritten:
+        """What is shown, as a file of the chosen kind."""
+        if self.result is not None and self.kind.value == "png":
+            return self.result
+        return self._client.rendered(self.text.value, self.picker.handwriting, self.kind.value, self.look.style)
+
+    def picture(self) -> bytes:
+        """Return what is shown now as PNG."""
+        writings = [writing for writing in (self.kept, self.result) if writing is not None]
+        if len(writings) == 2:
+            return png_bytes(picture_sheet(writings, 2, ["kept", "now"]).image)
+        return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
+
+    def summary(self) -> str:
+        """Return one line about what is shown."""
+        shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
+        return f"HandwritingExplorer: {shown}"
+
+    # -- layout -------------------------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        right = ipywidgets.VBox(
+            [
+                self.text,
+                self.paper,
+                self.figures,
+                row(self.kind, self.link, self.keep_button, self.drop_button),
+                self.code_line,
+            ],
+            layout=ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible"),
+        )
+        body = row(column(self.look), right)
+        self.show(self.picker, body)
+        self._show_comparison()
+
+    def _follow(self) -> None:
+        self.text.observe(lambda _: self._draw_text(), "value")
+        self.picker.observe(lambda _: self._draw(), "handwriting")
+        self.kind.observe(lambda _: self._describe(), "value")
+        self.keep_button.on_click(lambda _: self._keep())
+        self.drop_button.on_click(lambda _: self._drop())
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def _draw_text(self) -> None:
+        self._draw()
+        if self.result is not None and self.error is None:
+            with self.complaining():
+                self.picker.show_text(self.text.value)
+
+    def _draw(self) -> None:
+        """Show the new picture; whatever is wrong is said in the status line, and the last picture stays."""
+        with self.complaining():
+            self.result = self._client.rendered(self.text.value, self.picker.handwriting, "png", self.look.style)
+            if self.error is not None:
+                self.say("Fine again.")
+            self._show_comparison()
+            self._describe()
+
+    def _show_comparison(self) -> None:
+        """Show the picture alone, or side by side with the kept one."""
+        self.drop_button.layout.display = "none" if self.kept is None else ""
+        if self.result is None:
+            return
+        label = f"{self.text.value[:200]} (in the hand of {self.result.handwriting})"
+        now = paper(self.result, label)
+        if self.kept is None:
+            self.paper.value = now
+            return
+        cells = ((paper(self.kept, "What it is compared with"), self._kept_code), (now, self.code))
+        self.paper.value = '<div style="display:flex;flex-wrap:wrap;gap:8px;align-items:flex-start">' + "".join(
+            f'<figure style="margin:0;flex:1 1 14em;min-width:0">{image}'
+            f'<figcaption style="font-size:85%;overflow-wrap:anywhere">{escape(code)}</figcaption></figure>'
+            for image, code in cells
+        ) + "</div>"  # fmt: skip
+
+    def _describe(self) -> None:
+        """Figures, file and code of what is shown."""
+        if self.result is None:
+            return
+        done = self.result
+        cut = " &middot; <b>some ink is cut off</b>" if done.overflow else ""
+        self.figures.value = (
+            f"{done.width:g} x {done.height:g} px &middot; {done.lines} lines &middot; ink {done.ink_share or 0:.2%} "
+            f"&middot; {done.milliseconds:.0f} ms{cut}"
+        )
+        self.code_line.value = _copyable(self.code)
+        with self.complaining():
+            self.link.value = _download(self.file)
+
+    def _keep(self) -> None:
+        self.kept, self._kept_code = self.result, self.code
+        self._show_comparison()
+
+    def _drop(self) -> None:
+        self.kept = None
+        self._show_comparison()
+
+
+def _code(kind: str, text: str, handwriting: str, style: Style) -> str:
+    given = "".join(f", {name}={value!r}" for name, value in style.given().items())
+    return f"tk.handwriting.{kind}({text!r}, {handwriting!r}{given})"
+
+
+def _copyable(code: str) -> str:
+    quoted = escape(code, quote=True)
+    copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
+    return (
+        f'<button class="jupyter-button widget-button" style="width:auto" data-code="{quoted}" onclick="{copy}">'
+        f'Copy code</button> <code style="overflow-wrap:anywhere">{quoted}</code>'
+    )
+
+
+def _download(file: Handwritten) -> str:
+    data = base64.b64encode(file.data).decode("ascii")
+    name = f"{file.handwriting.lower()}.{file.kind}"
+    size = f"{len(file.data) / 1000:.1f} KB"
+    return (
+        f'<a download="{escape(name, quote=True)}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
+        f'style="text-decoration:underline">Download {escape(name)}</a> ({size})'
+    )
+
+
+def _button(description: str, icon: str, tooltip: str) -> ipywidgets.Button:
+    layout = ipywidgets.Layout(width="auto")
+    return ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)

@@ -1,0 +1,201 @@
+"""What travels in section B: endpoints, fields, limits, texts of errors and the body they come in.
+
+Every failure is ``{"errors": [{"field": ..., "error": ...}]}`` with a status that says the kind; all problems of a
+request come at once. There are two dialects: calls with ``apikey`` take colours as RGB or CMYK for every format, calls
+with HTTP Basic are as strict as the service of 2016 was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from toolkit.contract import Endpoint, Parameter
+from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
+
+APIKEY = Parameter("apikey", secret=True)
+
+LISTING_PARAMETERS = ("limit", "offset", "order_by", "order_dir")
+RENDER_PARAMETERS = (
+    "handwriting_id",
+    "text",
+    "handwriting_size",
+    "handwriting_color",
+    "width",
+    "height",
+    "min_padding",
+    "line_spacing",
+    "line_spacing_variance",
+    "word_spacing_variance",
+    "random_seed",
+)
+_RENDER_QUERY = (APIKEY, *(Parameter(name) for name in RENDER_PARAMETERS))
+
+LISTING = Endpoint("GET", "/handwritings", (APIKEY, *(Parameter(name) for name in LISTING_PARAMETERS)))
+RECORD = Endpoint("GET", "/handwritings/{id}", (APIKEY,))
+RENDER_PNG = Endpoint("GET", "/render/png", _RENDER_QUERY)
+RENDER_PDF = Endpoint("GET", "/render/pdf", _RENDER_QUERY)
+# Ours: the specification has no such formats.
+RENDER_SVG = Endpoint("GET", "/render/svg", _RENDER_QUERY)
+RENDER_REPLAY = Endpoint("GET", "/render/replay", _RENDER_QUERY)
+
+ENDPOINTS: tuple[Endpoint, ...] = tuple(value for value in globals().values() if isinstance(value, Endpoint))
+
+CONTENT_TYPES = {
+    "png": "image/png",
+    "pdf": "application/pdf",
+    "svg": "image/svg+xml",
+    "replay": "image/svg+xml",
+}
+
+# -- fields ------------------------------------------------------------------------------------------------
+
+RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
+RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
+ORDERS = RECORD_FIELDS
+DIRECTIONS = ("asc", "desc")
+
+#: Figures of a rendering, in the headers of its answer; seed and overflow, then ours.
+SEED_HEADER = "X-Handwriting-Seed"
+OVERFLOW_HEADER = "X-Handwriting-Overflow"
+SIZE_HEADER = "X-Handwriting-Size"
+LINES_HEADER = "X-Handwriting-Lines"
+INK_HEADER = "X-Handwriting-Ink"
+
+# -- limits ------------------------------------------------------------------------------------------------
+
+MAX_TEXT = 9000
+DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
+MAX_LINE_SPACING = 5.0
+MAX_VARIANCE = 1.0
+MAX_QUERY_BYTES = 256 * 1024
+_SHOWN = 80
+
+# -- texts that clients match ------------------------------------------------------------------------------
+
+UNAUTHORIZED = "unauthorized"
+NOT_FOUND = "not found"
+HANDWRITING_NOT_FOUND = "handwriting not found"
+METHOD_NOT_ALLOWED = "method not allowed"
+RATE_EXCEEDED = "rate limit exceeded"
+QUERY_MALFORMED = "query string is malformed"
+ID_NOT_FOUND = "handwriting_id not found"
+TEXT_TOO_LONG = f"text maximum length is {MAX_TEXT} characters"
+TEXT_NOT_UTF8 = "text must be valid UTF-8"
+TEXT_HAS_CONTROLS = "text contains control characters"
+NO_ROOM = "min_padding leaves no room for text"
+SEED_OUT_OF_RANGE = "random_seed is out of range"
+
+
+def required(field: str) -> str:
+    """Return the text for a parameter that is missing."""
+    return f"{field} is required"
+
+
+def unreadable(field: str, value: str) -> str:
+    """Return the text for a value that cannot be parsed; a long value is cut.
+
+    Examples
+    --------
+    >>> unreadable("width", "double wide")
+    'width unable to parse: "double wide"'
+    """
+    shown = value.encode("utf-8", "replace").decode("utf-8")
+    shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+    return f"{field} unable to parse: {json.dumps(shown, ensure_ascii=False)}"
+
+
+def outside(field: str, least: float, most: float) -> str:
+    """Return the text for a number out of its range."""
+    return f"{field} must be between {least} and {most}"
+
+
+def none_of(field: str, words: Sequence[str]) -> str:
+    """Return the text for a word that is none of the known ones."""
+    return f"{field} must be one of: {', '.join(words)}"
+
+
+# -- failures ----------------------------------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong: in which field, what, and the characters that cannot be written."""
+
+    field: str | None
+    error: str
+    missing_characters: tuple[str, ...] = ()
+
+
+class InvalidParameters(MalformedRequest):
+    """One or more parameters of the request are wrong; ``problems`` names all of them.
+
+    Examples
+    --------
+    >>> InvalidParameters([Problem("text", "text is required")]).problems[0].field
+    'text'
+    """
+
+    def __init__(self, problems: Sequence[Problem], **details: Any) -> None:  # noqa: ANN401
+        super().__init__("; ".join(_sentence(problem) for problem in problems), **details)
+        self.problems = tuple(problems)
+
+
+def unauthorized() -> KeyRejected:
+    """Return the refusal of a caller without a valid key."""
+    return KeyRejected(UNAUTHORIZED, status=401)
+
+
+def failed(error: ServiceError) -> bytes:
+    """Write a failure in this service's dialect."""
+    problems = error.problems if isinstance(error, InvalidParameters) else (Problem(None, error.message),)
+    return json.dumps({"errors": [_written(problem) for problem in problems]}, ensure_ascii=False).encode("utf-8")
+
+
+def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: str) -> ServiceError:
+    """Return the error that a failure stands for: the class that the service raised.
+
+    Parameters
+    ----------
+    headers
+        With lower-case names.
+    """
+    problems = _read(body) or [Problem(None, f"the service answered with status {status}")]
+    details: dict[str, Any] = {"status": status, "service": "handwriting", "request": request}
+    if status == 400:
+        return InvalidParameters(problems, **details)
+    if status == 429:
+        wait = headers.get("retry-after", "")
+        return RateLimited(problems[0].error, retry_after=float(wait) if wait.isdigit() else 1.0, **details)
+    kinds: dict[int, type[ServiceError]] = {401: KeyRejected, 403: KeyRejected, 404: NotFound}
+    fallback = ServiceFailure if status >= 500 else MalformedRequest
+    return kinds.get(status, fallback)(problems[0].error, **details)
+
+
+def _sentence(problem: Problem) -> str:
+    missing = " ".join(repr(character) for character in problem.missing_characters)
+    return f"{problem.error}: {missing}" if missing else problem.error
+
+
+def _written(problem: Problem) -> dict[str, Any]:
+    entry: dict[str, Any] = {} if problem.field is None else {"field": problem.field}
+    entry["error"] = problem.error
+    if problem.missing_characters:
+        entry["missing_characters"] = [{"character": character} for character in problem.missing_characters]
+    return entry
+
+
+def _read(body: bytes) -> list[Problem]:
+    """Return the problems of a failure's body, none where it is not in this service's dialect."""
+    try:
+        entries = json.loads(body)["errors"]
+        return [
+            Problem(
+                entry.get("field"),
+                str(entry["error"]),
+                tuple(str(missing["character"]) for missing in entry.get("missing_characters", ())),
+            )
+            for entry in entries
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []

@@ -1,0 +1,64 @@
+"""The people who write, and how each of them holds the pen: a handwriting is a script in one writer's hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from toolkit.handwriting.keyed_noise import KeyedNoise
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Habits of one writer. Lengths in cap heights, angles as slopes (rise over run).
+
+    Attributes
+    ----------
+    name : str
+        Names the writer in keys of random numbers.
+    slant : float
+        Added to the script's own slant: x moves by this share of y.
+    width : float
+        Letters and spaces are stretched by this.
+    nib : float
+        Pen width, as a multiple of the script's.
+    haste : int
+        Rounds of smoothing: a hurried writer rounds the corners off.
+    shake : float
+        Multiplies every irregularity; below 1 is neat.
+    wander : float
+        Multiplies the drift of the baseline and the slope of lines.
+    contrast : float
+        How much of the script's own thick and thin remains.
+    """
+
+    name: str
+    slant: float
+    width: float
+    nib: float
+    haste: int
+    shake: float
+    wander: float
+    contrast: float
+
+
+WRITERS: tuple[Writer, ...] = (
+    Writer("own", slant=0.0, width=1.0, nib=1.0, haste=2, shake=1.0, wander=1.0, contrast=0.6),
+    Writer("brisk", slant=0.17, width=0.9, nib=0.76, haste=3, shake=1.25, wander=1.3, contrast=0.45),
+    Writer("round", slant=-0.13, width=1.14, nib=1.34, haste=2, shake=0.75, wander=0.7, contrast=0.3),
+    Writer("easy", slant=0.06, width=1.04, nib=0.9, haste=2, shake=1.55, wander=1.8, contrast=0.75),
+)
+
+
+def writer_of(script: str, number: int) -> Writer:
+    """Return writer `number` of a script: no two scripts are written by quite the same person."""
+    base = WRITERS[number]
+    slant, width, nib, shake, wander = KeyedNoise("writer", script, base.name).uniform("habits", 5).tolist()
+    calm = replace(base, shake=base.shake * (1 + 0.12 * shake), wander=base.wander * (1 + 0.2 * wander))
+    if number == 0:
+        return calm  # the script as it was drawn
+    return replace(
+        calm,
+        slant=base.slant + 0.03 * slant,
+        width=base.width * (1 + 0.03 * width),
+        nib=base.nib * (1 + 0.06 * nib),
+    )
