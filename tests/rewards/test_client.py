@@ -1,0 +1,241 @@
+"""What one types in a notebook, against the real gateway and against literal replies."""
+
+from __future__ import annotations
+
+import re
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.rewards.conftest import DEVICE, settings
+from toolkit.errors import (
+    Conflict,
+    InvalidArgument,
+    KeyRejected,
+    MalformedRequest,
+    NotFound,
+    RateLimited,
+    UnexpectedReply,
+)
+from toolkit.gateway import Gateway
+from toolkit.rewards.client import MOMENT_COLUMNS
+from toolkit.rewards.shown_page import RewardPage
+
+KEYS = {"gatewaykey": "partner-key", "app_key": "demo-app"}
+UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+
+
+@pytest.fixture
+def connected() -> Iterator[toolkit.Connection]:
+    with Gateway(rewards=settings()) as gateway, toolkit.connect(gateway, credentials=KEYS) as tk:
+        yield tk
+
+
+def test_a_generated_device_id(connected: toolkit.Connection) -> None:
+    device = connected.rewards.new_device_id("acme")
+    assert re.fullmatch(f"acme-{UUID}", device)
+    assert connected.rewards.start_session(device)["device"].tolist() == [device]
+    with pytest.raises(InvalidArgument, match="company token"):
+        connected.rewards.new_device_id("no token")
+
+
+def test_a_session_and_its_moments(connected: toolkit.Connection) -> None:
+    start = datetime.now().astimezone()
+    session = connected.rewards.start_session(DEVICE, start=start)
+    assert session["date"].iloc[0] == pd.Timestamp(start)
+    moment = connected.rewards.moment(DEVICE, "finished_5k_run")
+    assert list(moment.columns) == list(MOMENT_COLUMNS)
+    (row,) = moment.to_dict("records")
+    assert (row["rewarded"], row["reason"], row["title"]) == (True, "REWARDED", "A reward")
+    assert row["body_url"].startswith(connected.base_url)
+
+
+def test_a_moment_that_earns_nothing_is_a_row(connected: toolkit.Connection) -> None:
+    moment = connected.rewards.moment(DEVICE, "finished_5k_run")
+    assert (moment["rewarded"].iloc[0], moment["reason"].iloc[0]) == (False, "NO_SESSION")
+    assert moment[["view_id", "title", "message", "body_url"]].isna().all(axis=None)
+    with pytest.raises(InvalidArgument, match="earned nothing"):
+        connected.rewards.page(moment)
+
+
+def test_a_frame_of_moments(connected: toolkit.Connection, capsys: pytest.CaptureFixture[str]) -> None:
+    connected.rewards.start_session(DEVICE)
+    given = pd.DataFrame({"device": DEVICE, "moment_id": ["a", "b", "c"], "test": [False, True, False]})
+    answered = connected.rewards.moments(given, progress=False)
+    assert capsys.readouterr().err == ""
+    assert list(answered["reason"]) == ["REWARDED", "TEST", "REWARDED"]
+    assert answered.dtypes.to_dict() == connected.rewards.moments(given.head(0), progress=False).dtypes.to_dict()
+
+
+def test_a_frame_is_checked_before_the_first_is_sent(connected: toolkit.Connection) -> None:
+    with pytest.raises(InvalidArgument, match="1 to 128"):
+        connected.rewards.moments(pd.DataFrame({"device": [DEVICE] * 2, "moment_id": ["a", ""]}))
+    with pytest.raises(InvalidArgument, match="no column device"):
+        connected.rewards.moments(pd.DataFrame({"moment_id": ["a"]}))
+    assert connected.gateway is not None
+    assert len(connected.gateway.decisions) == 0
+
+
+def test_an_idempotency_key(connected: toolkit.Connection) -> None:
+    connected.rewards.start_session(DEVICE)
+    first, again = (connected.rewards.moment(DEVICE, "run", idempotency_key="one") for _ in range(2))
+    assert first.equals(again)
+    with pytest.raises(Conflict) as caught:
+        connected.rewards.moment(DEVICE, "other", idempotency_key="one")
+    assert caught.value.field == "Idempotency-Key"
+
+
+def test_a_page(connected: toolkit.Connection) -> None:
+    page = connected.rewards.page(connected.rewards.moment(DEVICE, "run", test=True))
+    assert "[TEST] A reward" in page.html
+    bundle = page._repr_mimebundle_()
+    assert bundle["text/plain"] == "<RewardPage '[TEST] A reward': This is a test reward.>"
+    assert set(bundle) == {"text/plain", "application/vnd.jupyter.widget-view+json"}
+    assert 'sandbox="allow-scripts"' in page.frame
+    assert page.body_url + "#show" in page.frame
+
+
+def test_a_page_that_is_not_there(connected: toolkit.Connection) -> None:
+    with pytest.raises(NotFound) as caught:
+        RewardPage("t", "m", f"{connected.base_url}/reward/nothing?k=wrong").fetch()
+    assert (caught.value.status, caught.value.code) == (404, "unknown_reward")
+    assert "wrong" not in str(caught.value)
+
+
+def test_errors_come_back_as_the_class_that_was_raised() -> None:
+    with (
+        Gateway(rewards=settings(calls_a_minute=1)) as gateway,
+        toolkit.connect(gateway, credentials=KEYS) as tk,
+        toolkit.connect(gateway, credentials={**KEYS, "gatewaykey": "wrong"}) as stranger,
+        toolkit.connect(gateway, credentials={**KEYS, "app_key": "other-app"}) as other,
+    ):
+        with pytest.raises(MalformedRequest) as malformed:
+            tk.rewards.moment("00000000-0000-0000-0000-000000000000", "run")
+        assert (malformed.value.code, malformed.value.field) == ("empty_advertiser_id", "device_id")
+        with pytest.raises(KeyRejected) as rejected:
+            stranger.rewards.moment(DEVICE, "run")
+        assert (rejected.value.status, rejected.value.code) == (401, "bad_gatewaykey")
+        with pytest.raises(KeyRejected) as unknown:
+            other.rewards.moment(DEVICE, "run")
+        assert (unknown.value.status, unknown.value.code) == (403, "unknown_app")
+        tk.rewards.moment(DEVICE, "run")
+        with pytest.raises(RateLimited) as limited:
+            tk.rewards.moment(DEVICE, "run")
+        assert 0 < limited.value.retry_after <= 60
+        for error in (malformed, rejected, unknown, limited):
+            assert error.value.request == "POST /2.0/web/moment/"
+            assert "partner-key" not in str(error.value)
+
+
+def test_keys_are_needed(gateway: Gateway) -> None:
+    with toolkit.connect(gateway) as tk, pytest.raises(InvalidArgument, match="gatewaykey is needed"):
+        _ = tk.rewards
+
+
+def test_what_a_notebook_of_the_lab_is_told_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Gateway(tmp_path) as gateway:
+        monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)  # all that `toolkit lab` tells a notebook
+        with toolkit.connect() as tk:
+            for service, variable in (("rewards", "TOOLKIT_GATEWAYKEY"), ("identity", "TOOLKIT_APICLIENTID")):
+                with pytest.raises(InvalidArgument) as told:
+                    getattr(tk, service)
+                assert f"${variable}" in str(told.value)
+                assert "toolkit.connect(toolkit.Gateway.demo())" in str(told.value)
+        with toolkit.Gateway.demo() as demo, toolkit.connect(demo) as tried:
+            assert len(tried.rewards.start_session(DEVICE)) == 1
+            assert tried.identity
+        monkeypatch.setenv("TOOLKIT_GATEWAYKEY", "partner-key")
+        monkeypatch.setenv("TOOLKIT_APP_KEY", "app")
+        with toolkit.connect() as tk:
+            assert tk.rewards
+
+
+def test_the_demo_world_brings_its_keys_and_repeats() -> None:
+    def run() -> pd.DataFrame:
+        with Gateway.demo() as demo, toolkit.connect(demo) as tk:
+            tk.rewards.start_session(DEVICE)
+            tk.rewards.moments(pd.DataFrame({"device": DEVICE, "moment_id": list("abcdef")}), progress=False)
+            return demo.decisions
+
+    assert run().equals(run())
+
+
+def test_a_what_if_of_a_gateways_decisions_decides_the_same(connected: toolkit.Connection) -> None:
+    configuration = settings({"default": {"p": 0.5, "min_gap_s": 0}}).configuration
+    with (
+        Gateway(rewards=settings({"default": {"p": 0.5, "min_gap_s": 0}})) as gateway,
+        toolkit.connect(gateway, credentials=KEYS) as tk,
+    ):
+        devices = [tk.rewards.new_device_id("acme") for _ in range(6)]
+        for device in devices[:5]:
+            tk.rewards.start_session(device)
+        given = pd.DataFrame({"device": devices * 6, "moment_id": [f"m{n // 12}" for n in range(36)]})
+        tk.rewards.moments(given, progress=False)
+        recorded = gateway.decisions
+        for sessions in (None, gateway.reward_sessions):
+            repeated = tk.rewards.simulate(configuration, recorded, sessions=sessions)
+            columns = ["decision_id", "at", "device", "reason", "reward_id", "p"]
+            assert repeated[columns].equals(recorded[columns])
+    assert set(recorded["reason"]) >= {"REWARDED", "DRAW", "NO_SESSION"}
+
+
+# -- the other judge: literal replies ----------------------------------------------------------------------
+
+
+@contextmanager
+def literal(status: int, body: bytes, content_type: str = "application/json") -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Type", content_type)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_specifications_own_answer_is_read() -> None:
+    body = (
+        b'{"date": "2014-10-03T18:07:10.114233", "view": {"id": "v1", "modal": {"message": "You finished.",'
+        b' "body_url": "http://rewards.example/p?x=1", "title": "A cold drink on us"}}}'
+    )
+    with literal(200, body) as url, toolkit.connect(url, credentials=KEYS) as tk:
+        (row,) = tk.rewards.moment(DEVICE, "run").to_dict("records")
+    assert row["date"] == pd.Timestamp("2014-10-03T18:07:10.114233Z")
+    assert (row["view_id"], row["title"], row["rewarded"]) == ("v1", "A cold drink on us", True)
+    assert pd.isna(row["reason"])
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"[]", b"{}", b'{"date":7}', b'{"date":"?"}', b'{"date":"2014-10-03T18:07:10","view":{}}']
+)
+def test_what_is_no_answer_is_an_unexpected_reply(body: bytes) -> None:
+    with literal(200, body) as url, toolkit.connect(url, credentials=KEYS) as tk, pytest.raises(UnexpectedReply):
+        tk.rewards.moment(DEVICE, "run")
+
+
+def test_a_foreign_error_is_still_an_error() -> None:
+    with literal(502, b"<html>", "text/html") as url, toolkit.connect(url, credentials=KEYS) as tk:
+        with pytest.raises(toolkit.errors.ServiceFailure) as caught:
+            tk.rewards.moment(DEVICE, "run")
+        assert caught.value.status == 502

@@ -1,0 +1,299 @@
+"""Each rule with its reason and its trace; draws; configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.errors import InvalidArgument
+from toolkit.rewards.configuration import Configuration
+from toolkit.rewards.device_state import DAY_MS, DeviceState
+from toolkit.rewards.draws import Draws
+from toolkit.rewards.engine import REASONS, RULES, Decision, Engine, Moment
+from toolkit.rewards.explanation import explain, sentence
+
+NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z
+OPEN = {"p": 1, "per_device_per_day": 100, "per_moment_per_day": 100, "min_gap_s": 0}
+
+
+def decide(
+    configuration: dict[str, Any], *, rewards: list[tuple[int, str]] | None = None, spent: int = 0, **moment: Any
+) -> Decision:
+    checked = Configuration.parse({"default": OPEN, **configuration})
+    fields = {"app": "app", "device": "dev-1", "moment_id": "run", "at": NOON, "session_age_s": 5.0, **moment}
+    return Engine(checked).decide(Moment(**fields), DeviceState(list(rewards or [])), {"reward": spent})
+
+
+def ago(seconds: float, moment: str = "run") -> tuple[int, str]:
+    return NOON - round(seconds * 1000), moment
+
+
+CASES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ("TEST", {"enabled": False}, {"test": True, "session_age_s": None}, {"rule": "test", "ok": True}),
+    ("NO_SESSION", {}, {"session_age_s": None}, {"rule": "session", "ok": False, "lives_min": 30.0}),
+    ("APP_DISABLED", {"enabled": False}, {}, {"rule": "enabled", "ok": False}),
+    ("MOMENT_DISABLED", {"moments": {"run": {"enabled": False}}}, {}, {"rule": "enabled", "ok": False}),
+    (
+        "QUIET_PERIOD",
+        {"quiet_hours": {"start": "11:00", "end": "13:00"}},
+        {},
+        {"rule": "quiet_period", "ok": False, "until": "13:00", "zone": "UTC"},
+    ),
+    (
+        "DEVICE_CAP",
+        {"default": {**OPEN, "per_device_per_day": 2}},
+        {"rewards": [ago(7200, "a"), ago(3600, "b")]},
+        {"rule": "device_cap", "ok": False, "used": 2, "limit": 2, "frees_at": "2014-10-04T10:00:00Z"},
+    ),
+    (
+        "MOMENT_CAP",
+        {"default": {**OPEN, "per_moment_per_day": 1}},
+        {"rewards": [ago(7200), ago(3600, "other")]},
+        {"rule": "moment_cap", "ok": False, "used": 1, "limit": 1, "frees_at": "2014-10-04T10:00:00Z"},
+    ),
+    (
+        "MIN_GAP",
+        {"default": {**OPEN, "min_gap_s": 60}},
+        {"rewards": [ago(59.5)]},
+        {"rule": "min_gap", "ok": False, "gap_s": 59.5, "needed_s": 60.0},
+    ),
+    (
+        "PACING",
+        {
+            "rewards": [{"id": "reward", "title": "t", "stock": 10}],
+            "pacing": {"start": "2014-10-03T00:00:00Z", "end": "2014-10-04T00:00:00Z"},
+        },
+        {"spent": 5},
+        {"rule": "pacing", "ok": False, "spent": 5, "allowed": 5.0},
+    ),
+    (
+        "NO_INVENTORY",
+        {"rewards": [{"id": "reward", "title": "t", "stock": 3}]},
+        {"spent": 3},
+        {"rule": "inventory", "ok": False, "left": 0},
+    ),
+    ("DRAW", {"default": {**OPEN, "p": 0}}, {}, {"rule": "draw", "ok": False, "p": 0.0, "ordinal": 0}),
+    ("REWARDED", {}, {}, {"rule": "reserve", "ok": True, "reward": "reward", "spent": 1}),
+]
+
+
+@pytest.mark.parametrize(("reason", "configuration", "given", "line"), CASES, ids=[case[0] for case in CASES])
+def test_each_reason_with_its_line_in_the_trace(
+    reason: str, configuration: dict[str, Any], given: dict[str, Any], line: dict[str, Any]
+) -> None:
+    decision = decide(configuration, **given)
+    assert decision.reason == reason
+    assert decision.rewarded == (reason in ("TEST", "REWARDED"))
+    last = decision.trace[-1]
+    assert {name: last[name] for name in line} == line
+    assert all(earlier["ok"] for earlier in decision.trace[:-1])
+
+
+def test_every_reason_has_a_case_and_a_sentence() -> None:
+    assert [case[0] for case in CASES] == list(REASONS)
+    for reason, configuration, given, _ in CASES:
+        decision = decide(configuration, **given)
+        row = {"reason": reason, "trace": decision.trace}
+        assert sentence(row).endswith(".")
+        table = explain(row)
+        assert list(table["ok"])[:-1] == [True] * (len(table) - 1)
+        assert table.attrs["sentence"] == sentence(row)
+
+
+def test_a_sentence_names_when_the_cap_frees() -> None:
+    decision = decide(CASES[5][1], **CASES[5][2])
+    told = sentence({"reason": "DEVICE_CAP", "trace": decision.trace})
+    assert told.startswith("Refused: this device already has 2 of 2 rewards in 24 hours; ")
+    assert told.endswith("the next is possible on 04 October at 10:00 UTC.")
+
+
+def test_rules_are_walked_in_their_order() -> None:
+    names = [name for name, _ in RULES]
+    assert [line["rule"] for line in decide({}).trace] == [*names, "reserve"]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"rewards": [(NOON - DAY_MS, "run")]}, "REWARDED"),
+        ({"rewards": [(NOON - DAY_MS + 1, "run")]}, "DEVICE_CAP"),
+    ],
+)
+def test_a_day_rolls(given: dict[str, Any], reason: str) -> None:
+    assert decide({"default": {**OPEN, "per_device_per_day": 1}}, **given).reason == reason
+
+
+def test_a_cap_of_nought_never_frees() -> None:
+    decision = decide({"default": {**OPEN, "per_device_per_day": 0}})
+    assert decision.trace[-1]["frees_at"] is None
+    assert sentence({"reason": "DEVICE_CAP", "trace": decision.trace}).endswith("none is ever possible.")
+
+
+@pytest.mark.parametrize(
+    ("hours", "refused"),
+    [
+        ({"start": "22:00", "end": "07:00"}, False),
+        ({"start": "22:00", "end": "12:01"}, True),
+        ({"start": "12:00", "end": "12:00"}, False),
+        ({"start": "14:00", "end": "15:00", "zone": "Europe/Berlin"}, True),
+        ({"start": "12:00", "end": "13:00", "zone": "Europe/Berlin"}, False),
+    ],
+)
+def test_quiet_hours_pass_midnight_and_know_zones(hours: dict[str, str], refused: bool) -> None:
+    assert (decide({"quiet_hours": hours}).reason == "QUIET_PERIOD") == refused
+
+
+@pytest.mark.parametrize(("spent", "reason"), [(4, "REWARDED"), (5, "PACING"), (6, "PACING")])
+def test_pacing_never_runs_ahead_of_the_plan(spent: int, reason: str) -> None:
+    assert decide(CASES[8][1], spent=spent).reason == reason
+
+
+def test_a_test_costs_nothing() -> None:
+    state, spent = DeviceState(), {"reward": 1000}
+    moment = Moment("app", "dev-1", "run", NOON, test=True)
+    decision = Engine(Configuration()).decide(moment, state, spent)
+    assert decision.title == "[TEST] A reward"
+    assert (state, spent) == (DeviceState(), {"reward": 1000})
+
+
+# -- draws -------------------------------------------------------------------------------------------------
+
+
+def test_a_share_of_p_wins() -> None:
+    draws = Draws(7)
+    won = sum(draws.number("draw", "app", f"dev-{number}", "run", "0") < 0.3 for number in range(60_000))
+    assert abs(won / 60_000 - 0.3) < 0.01
+
+
+def test_parts_are_kept_apart() -> None:
+    draws = Draws(7)
+    assert draws.number("a|b") != draws.number("a", "b")
+    assert draws.number("a", "bc") != draws.number("ab", "c")
+    assert draws.number("a", "") != draws.number("a")
+    assert Draws(8).number("a") != draws.number("a")
+
+
+def test_the_order_of_calls_changes_nothing_where_no_shared_cap_binds() -> None:
+    engine = Engine(Configuration.parse({"default": {**OPEN, "p": 0.5}}))
+    moments = [(f"dev-{d}", f"m-{m}") for d in range(20) for m in range(5) for _ in range(3)]
+
+    def outcome(order: list[tuple[str, str]]) -> dict[tuple[str, str], list[str]]:
+        states: dict[str, DeviceState] = {}
+        found: dict[tuple[str, str], list[str]] = {}
+        for device, name in order:
+            moment = Moment("app", device, name, NOON, session_age_s=1.0)
+            decision = engine.decide(moment, states.setdefault(device, DeviceState()), {})
+            found.setdefault((device, name), []).append(decision.reason)
+        return found
+
+    assert outcome(moments) == outcome(sorted(moments, reverse=True))
+
+
+def test_rewards_are_chosen_by_weight() -> None:
+    items = [{"id": "a", "title": "A", "weight": 3}, {"id": "b", "title": "B", "weight": 1}]
+    engine = Engine(Configuration.parse({"default": OPEN, "rewards": items}))
+    moments = [Moment("app", f"dev-{number}", "run", NOON, session_age_s=1.0) for number in range(900)]
+    chosen = [engine.decide(moment, DeviceState(), {}).reward for moment in moments]
+    assert 0.7 < sum(item is not None and item.id == "a" for item in chosen) / 900 < 0.8
+
+
+ARMS = {"moments": {"run": {"arms": {"A": {"p": 0}, "B": {"p": 1}}}}, "default": OPEN}
+
+
+def test_a_device_stays_in_its_arm() -> None:
+    same = {"A": {"p": 0.1}, "B": {"p": 0.2}}
+    engine = Engine(Configuration.parse({"moments": {**ARMS["moments"], "walk": {"arms": same}}}))
+    for device in range(20):
+        moments = [Moment("app", f"dev-{device}", name, NOON + at) for at in range(10) for name in ("run", "walk")]
+        assert len({engine.arm_of(moment) for moment in moments}) == 1
+    many = [engine.arm_of(Moment("app", f"dev-{number}", "run", NOON)) for number in range(1000)]
+    assert 450 < many.count("A") < 550
+
+
+def test_arms_by_moment_mix_within_a_device() -> None:
+    engine = Engine(Configuration.parse({**ARMS, "arms_by": "moment"}))
+    assert {engine.arm_of(Moment("app", "dev-1", "run", NOON + at)) for at in range(50)} == {"A", "B"}
+
+
+def test_an_arm_has_its_own_limits() -> None:
+    engine = Engine(Configuration.parse(ARMS))
+    for number in range(20):
+        decision = engine.decide(Moment("app", f"dev-{number}", "run", NOON, session_age_s=1.0), DeviceState(), {})
+        assert (decision.arm, decision.reason) in (("A", "DRAW"), ("B", "REWARDED"))
+
+
+def test_a_device_record_does_not_grow_without_bound() -> None:
+    state = DeviceState()
+    for number in range(1000):
+        state.next_draw(f"m-{number}")
+    assert len(state.draws) == 256
+    assert DeviceState.parse(state.bytes()) == state
+
+
+# -- configuration -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"sed": 7}, "unknown key sed: did you mean seed?"),
+        ({"default": {"min_gap": 1}}, "unknown key default.min_gap: did you mean default.min_gap_s?"),
+        ({"moments": {"m": {"arms": {"A": {"pp": 1}}}}}, "key moments.m.arms.A.pp: did you mean moments.m.arms.A.p?"),
+        ({"rewards": [{"id": "a", "stok": 1}]}, r"unknown key rewards\[0\].stok: did you mean rewards\[0\].stock?"),
+        ({"default": {"p": 1.5}}, "default.p must be a number of 0 to 1, not 1.5"),
+        ({"default": {"p": True}}, "default.p must be a number of 0 to 1, not True"),
+        ({"seed": -1}, "seed must be a whole number of 0 to"),
+        ({"seed": 1.0}, "seed must be a whole number"),
+        ({"enabled": 1}, "enabled must be true or false"),
+        ({"arms_by": "hour"}, "arms_by must be device or moment"),
+        ({"quiet_hours": {"start": "22", "end": "x"}}, "quiet_hours.end must be a time of the day"),
+        ({"quiet_hours": {"start": "22:00", "end": "07:00", "zone": "Mars"}}, "quiet_hours.zone must be a time zone"),
+        ({"pacing": {"start": "2026-01-01T00:00:00", "end": "2026-02-01T00:00:00Z"}}, "pacing.start must be a date"),
+        ({"pacing": {"start": "2026-02-01T00:00:00Z", "end": "2026-01-01T00:00:00Z"}}, "pacing.end must be after"),
+        ({"rewards": [{"id": "a", "title": "A"}] * 2}, "every id must be there once"),
+        ({"rewards": {"id": "a"}}, "rewards must be a list"),
+        ({"rewards": [{"id": "a"}]}, r"rewards\[0\].title must be a text"),
+        ({"moments": 7}, "moments must be a table"),
+    ],
+)
+def test_a_configuration_is_refused_by_name(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message.replace("?", r"\?")):
+        Configuration.parse(table)
+
+
+def test_one_file_in_two_forms(tmp_path: Path) -> None:
+    (tmp_path / "rules.toml").write_text(
+        "seed = 7\n[default]\np = 0.4\n[quiet_hours]\nstart = 22:00:00\nend = 07:00:00\n"
+        "[moments.run]\np = 0.5\narms = {A = {p = 0.5}, B = {p = 0.7}}\n"
+        '[pacing]\nstart = 2026-01-01T00:00:00Z\nend = 2026-02-01T00:00:00Z\n[[rewards]]\nid = "a"\ntitle = "A"\n',
+        "utf-8",
+    )
+    (tmp_path / "rules.json").write_text(
+        '{"seed": 7, "default": {"p": 0.4}, "quiet_hours": {"start": "22:00", "end": "07:00"},'
+        '"moments": {"run": {"p": 0.5, "arms": {"A": {"p": 0.5}, "B": {"p": 0.7}}}},'
+        '"pacing": {"start": "2026-01-01T00:00:00Z", "end": "2026-02-01T00:00:00Z"},'
+        '"rewards": [{"id": "a", "title": "A"}]}',
+        "utf-8",
+    )
+    rules = Configuration.load(tmp_path / "rules.toml")
+    assert rules == Configuration.load(tmp_path / "rules.json")
+    assert rules.moments["run"].arms["B"].p == 0.7
+    assert rules.moments["run"].limits.per_device_per_day == 3
+
+
+@pytest.mark.parametrize("name", ["none.toml", "broken.toml", "broken.json"])
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    (tmp_path / "broken.toml").write_text("seed =", "utf-8")
+    (tmp_path / "broken.json").write_text("{", "utf-8")
+    with pytest.raises(InvalidArgument, match=f"{name} cannot be read"):
+        Configuration.load(tmp_path / name)
+
+
+def test_a_what_if_changes_what_follows_the_default() -> None:
+    rules = Configuration.parse({"moments": {"own": {"p": 0.9}, "same": {"arms": {"A": {}, "B": {"p": 1}}}}})
+    changed = rules.with_limits(p=0.5, min_gap_s=1)
+    assert changed.moments["own"].limits.p == 0.9
+    assert changed.moments["own"].limits.min_gap_s == 1
+    assert (changed.moments["same"].arms["A"].p, changed.moments["same"].arms["B"].p) == (0.5, 1)

@@ -1,0 +1,273 @@
+"""Nothing is overspent and no decision is lost: many at once, two gateways on one store, SIGKILL."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import signal
+import subprocess
+import sys
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.rewards.conftest import COMMON, SESSION, Caller, settings
+from toolkit.gateway import Gateway
+from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.stores import StoreUnavailable
+from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.rewards.ledger import SPACE
+from toolkit.rewards.service import Call, RewardService
+
+SCARCE = {
+    "default": {"p": 1, "per_device_per_day": 1000, "per_moment_per_day": 1000, "min_gap_s": 0},
+    "rewards": [{"id": "drink", "title": "A cold drink", "stock": 100}],
+}
+TARGET = "/2.0/web/moment/?gatewaykey=partner-key"
+
+
+def submit(port: int, devices: list[str], moments: int, found: list[bool]) -> None:
+    """Start a session for each device and send moments over one connection, until the gateway is gone."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+
+    def post(fields: dict[str, Any]) -> dict[str, Any]:
+        connection.request("POST", TARGET, json.dumps(fields), {"Content-Type": "application/json"})
+        answer: dict[str, Any] = json.loads(connection.getresponse().read())
+        return answer
+
+    try:
+        for device in devices:
+            event = {"id": "session_start", "start": datetime.now(UTC).isoformat()}
+            post({**COMMON, "device_id": device, "events": [event]})
+        for number in range(moments):
+            found.append("view" in post({**COMMON, "device_id": devices[number % len(devices)], "moment_id": "m"}))
+    except (OSError, http.client.HTTPException):
+        return  # killed; what was answered is in `found`
+    finally:
+        connection.close()
+
+
+class Found(list[bool]):
+    """Answers; `enough` is set with the 60th."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.enough = threading.Event()
+
+    def append(self, rewarded: bool) -> None:
+        super().append(rewarded)
+        if len(self) >= 60:
+            self.enough.set()
+
+
+def submit_at_once(port: int, threads: int, moments: int, victim: subprocess.Popen[str] | None = None) -> list[bool]:
+    """Send moments from many threads; kill the victim in the middle of it."""
+    found = Found()
+    workers = [
+        threading.Thread(target=submit, args=(port, [str(uuid.uuid4())], moments, found)) for _ in range(threads)
+    ]
+    for worker in workers:
+        worker.start()
+    if victim is not None:
+        assert found.enough.wait(30)
+        kill(victim)
+    for worker in workers:
+        worker.join()
+    return found
+
+
+def test_a_stock_of_100_gives_100_rewards_to_50_threads() -> None:
+    with Gateway(rewards=settings(SCARCE)) as gateway:
+        found = submit_at_once(int(gateway.base_url.rpartition(":")[2]), threads=50, moments=20)
+        decisions = gateway.decisions
+    assert (len(found), sum(found)) == (1000, 100)
+    assert Counter(decisions["reason"]) == {"REWARDED": 100, "NO_INVENTORY": 900}
+    assert list(decisions["decision_id"]) == [f"d-{number:06d}" for number in range(1, 1001)]
+
+
+GATEWAY_PROCESS = """
+import json, sys, threading
+from toolkit import Gateway
+from toolkit.rewards.partners import RewardSettings
+gateway = Gateway(sys.argv[1], rewards=RewardSettings.parse(json.loads(sys.argv[2])))
+print(gateway.base_url.rpartition(":")[2], flush=True)
+threading.Event().wait()
+"""
+
+
+def start_process(folder: Path) -> tuple[subprocess.Popen[str], int]:
+    given = {"partners": [{"gatewaykey": "partner-key", "company_token": "acme", "apps": ["demo-app"]}]}
+    command = [sys.executable, "-c", GATEWAY_PROCESS, str(folder), json.dumps({**given, "configuration": SCARCE})]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    return process, int(process.stdout.readline())
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGKILL)
+    process.wait(10)
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+def test_a_stock_of_100_gives_100_rewards_across_sigkill(tmp_path: Path) -> None:
+    process, port = start_process(tmp_path)
+    before = submit_at_once(port, threads=20, moments=50, victim=process)
+    assert 60 <= len(before) < 1000
+    process, port = start_process(tmp_path)
+    after = submit_at_once(port, threads=20, moments=30)
+    kill(process)
+    with Gateway(tmp_path, rewards=settings(SCARCE)) as gateway:
+        decisions = gateway.decisions
+    # Every answer that was seen is a decision; one that was killed on its way to the caller is one, too.
+    assert (decisions["reason"] == "REWARDED").sum() == 100
+    assert sum(before) + sum(after) <= 100
+    assert len(decisions) >= len(before) + len(after)
+    numbers = [int(name[2:]) for name in decisions["decision_id"]]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+def call(device: str, moment: str = "m") -> Call:
+    body = orjson.dumps({**COMMON, "device_id": device, "moment_id": moment})
+    return Call("partner-key", None, body, "", "http://gateway")
+
+
+async def service_on(store: EmbeddedStore) -> RewardService:
+    service = RewardService(store, OutsideWorld(), settings(SCARCE))
+    await service.open()
+    return service
+
+
+async def start_sessions(service: RewardService, devices: list[str]) -> None:
+    for device in devices:
+        event = {"id": "session_start", "start": datetime.now(UTC).isoformat()}
+        body = orjson.dumps({**SESSION, "device_id": device, "events": [event]})
+        await service.answer(Call("partner-key", None, body, "", ""))
+
+
+def test_two_gateways_on_one_store_never_overspend() -> None:
+    async def run() -> tuple[Counter[str], list[str]]:
+        store = EmbeddedStore(None, OutsideWorld().clock.now)
+        await store.open()
+        first, second = await service_on(store), await service_on(store)
+        devices = [str(uuid.uuid4()) for _ in range(10)]
+        await start_sessions(first, devices)
+        calls = [service.answer(call(device)) for _ in range(15) for device in devices for service in (first, second)]
+        await asyncio.gather(*calls)
+        decisions = await second.decisions()
+        for service in (first, second):
+            await service.close()
+        await store.close()
+        return Counter(line["reason"] for line in decisions), [line["decision_id"] for line in decisions]
+
+    reasons, names = asyncio.run(run())
+    assert reasons == {"REWARDED": 100, "NO_INVENTORY": 200}
+    assert names == [f"d-{number:06d}" for number in range(1, 301)]
+
+
+def test_a_cap_holds_for_many_moments_of_one_device_at_once(started: Callable[..., Caller]) -> None:
+    caller = started({"default": {"p": 1, "per_device_per_day": 3, "per_moment_per_day": 9, "min_gap_s": 0}})
+    caller.session()
+    reasons: list[str] = []
+    threads = [threading.Thread(target=lambda: reasons.append(caller.reason())) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Counter(reasons) == {"REWARDED": 3, "DEVICE_CAP": 17}
+
+
+class Dying:
+    """Journals of a gateway that dies just before a batch reaches the journal."""
+
+    def __init__(self, journals: Any) -> None:
+        self._journals = journals
+        self.dead = False
+
+    def append(self, name: str, drafts: Any, keep: int | None = None) -> Any:
+        if self.dead and name == "rewards:decisions":
+            raise StoreUnavailable("gone")
+        return self._journals.append(name, drafts, keep)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._journals, name)
+
+
+def test_what_a_dead_gateway_had_decided_is_written_by_the_next() -> None:
+    async def run() -> tuple[list[dict[str, Any]], dict[str, bytes], bool]:
+        store = EmbeddedStore(None, OutsideWorld().clock.now)
+        await store.open()
+        store.journals = journals = Dying(store.journals)
+        service = await service_on(store)
+        device = str(uuid.uuid4())
+        await start_sessions(service, [device])
+        await service.answer(call(device))
+        journals.dead = True
+        with pytest.raises(StoreUnavailable):
+            await service.answer(call(device, "lost"))
+        journals.dead = False
+        later = await service_on(store)
+        decisions = await later.decisions()
+        lost = decisions[1]
+        views = await store.records.scan("reward-views")
+        await later.answer(call(device, "next"))
+        left = await store.records.scan(SPACE)
+        await store.close()
+        return decisions, left, lost["view_id"] in views
+
+    decisions, left, page_is_there = asyncio.run(run())
+    assert [(line["decision_id"], line["moment_id"]) for line in decisions] == [("d-000001", "m"), ("d-000002", "lost")]
+    assert page_is_there
+    assert "private" not in decisions[1]
+    # The next swap took the finished batches away; only its own is left.
+    assert [key for key in left if key.startswith("batch:")] == ["batch:3"]
+
+
+def test_a_store_that_is_away_is_an_answer_and_costs_nothing() -> None:
+    async def run() -> list[str]:
+        store = EmbeddedStore(None, OutsideWorld().clock.now)
+        await store.open()
+        service = await service_on(store)
+        device = str(uuid.uuid4())
+        await start_sessions(service, [device])
+        swap = store.records.swap
+
+        def away(*_: Any) -> Any:
+            raise StoreUnavailable("away")
+
+        store.records.swap = away  # type: ignore[method-assign]
+        with pytest.raises(StoreUnavailable):
+            await service.answer(call(device))
+        store.records.swap = swap  # type: ignore[method-assign]
+        await service.answer(call(device))
+        reasons = [line["reason"] for line in await service.decisions()]
+        await store.close()
+        return reasons
+
+    assert asyncio.run(run()) == ["REWARDED"]
+
+
+def test_sessions_live_30_minutes_after_their_last_call(caller: Caller) -> None:
+    caller.session()
+    for _ in range(3):
+        caller.gateway.clock.advance(seconds=29 * 60)
+        assert caller.reason() == "REWARDED"
+    caller.gateway.clock.advance(seconds=30 * 60)
+    assert caller.reason() == "NO_SESSION"
+    assert list(caller.gateway.decisions["session_id"].fillna("-")) == ["s-0001"] * 3 + ["-"]
+
+
+def test_apps_of_a_partner_are_kept_apart(started: Callable[..., Caller]) -> None:
+    caller = started({"default": {"p": 1, "per_device_per_day": 1, "min_gap_s": 0}})
+    for app in ("demo-app", "second-app"):
+        caller.session(app_key=app)
+        assert caller.reason(app_key=app) == "REWARDED"
+        assert caller.reason(app_key=app) == "DEVICE_CAP"

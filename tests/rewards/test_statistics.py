@@ -1,0 +1,238 @@
+"""Statistics against published values, and what the analysis makes of decisions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from toolkit.errors import InvalidArgument
+from toolkit.rewards import analysis, simulation
+from toolkit.rewards.decision_frame import DECISION_COLUMNS, decision_frame
+from toolkit.rewards.experiments import ab
+from toolkit.rewards.explanation import explain
+from toolkit.rewards.statistics import bootstrap_difference, holm, newcombe, sample_size, two_proportions, wilson
+
+
+# The values of scipy.stats.binomtest(...).proportion_ci(method="wilson").
+@pytest.mark.parametrize(
+    ("hits", "n", "low", "high"),
+    [(0, 12, 0.0, 0.2425), (3, 10, 0.1078, 0.6032), (30, 100, 0.2189, 0.3958), (300, 1000, 0.2724, 0.3291)],
+)
+def test_wilson(hits: int, n: int, low: float, high: float) -> None:
+    assert wilson(hits, n) == pytest.approx((low, high), abs=5e-5)
+    assert wilson(n - hits, n) == pytest.approx((1 - high, 1 - low), abs=5e-5)
+
+
+def test_wilson_of_nothing_says_nothing() -> None:
+    assert wilson(0, 0) == (0.0, 1.0)
+
+
+def test_newcombe_as_published() -> None:
+    # Newcombe 1998, Statistics in Medicine 17, table II, example (a), method 10.
+    assert newcombe(56, 70, 48, 80) == pytest.approx((0.2000, 0.0524, 0.3339), abs=5e-5)
+    assert math.isnan(newcombe(0, 0, 1, 2).difference)
+
+
+def test_two_proportions() -> None:
+    z, p = two_proportions(56, 70, 48, 80)
+    # By hand: pooled 104/150, error sqrt(.6933 * .3067 * (1/70 + 1/80)).
+    assert (z, p) == pytest.approx((2.6499, 0.00805), abs=5e-4)
+    assert two_proportions(5, 5, 7, 7) == (0.0, 1.0)
+
+
+def test_sample_size() -> None:
+    # Fleiss, Levin, Paik: 0.5 against 0.6 at 5 % and 80 % power needs 388 a group.
+    assert sample_size(0.5, 0.6) == 388
+    assert math.isnan(sample_size(0.5, 0.5))
+
+
+def test_holm() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_the_bootstrap_covers_a_known_difference_and_repeats() -> None:
+    first = np.array([[1.0, 2.0]] * 50 + [[2.0, 2.0]] * 50)
+    second = np.array([[0.0, 2.0]] * 50 + [[1.0, 2.0]] * 50)
+    interval = bootstrap_difference(first, second, samples=1000, seed=1)
+    assert interval == bootstrap_difference(first, second, samples=1000, seed=1)
+    assert interval.low < 0.5 < interval.high
+    # Two independent means with standard error 0.025 each: 1.96 * sqrt(2) * 0.025 to either side.
+    assert interval.high - interval.low == pytest.approx(2 * 1.96 * math.sqrt(2) * 0.025, rel=0.15)
+
+
+# -- analysis ----------------------------------------------------------------------------------------------
+
+
+def row(at: str, device: str = "d1", reason: str = "DRAW", **more: Any) -> dict[str, Any]:
+    milliseconds = pd.Timestamp(at).value // 1_000_000
+    fields = {"at": milliseconds, "device": device, "reason": reason, "session_id": "s-1", "moment_id": "m"}
+    return {"test": False, "rewarded": reason in ("REWARDED", "TEST"), **fields, **more}
+
+
+DECISIONS = decision_frame(
+    [
+        row("2026-03-28T22:10:00Z", session_id="s-1"),
+        row("2026-03-28T22:20:00Z", reason="REWARDED", shown=1, claimed=2, session_id="s-1"),
+        row("2026-03-29T01:30:00Z", "d2", reason="REWARDED", shown=3, session_id="s-2", moment_id="n"),
+        row("2026-03-29T01:40:00Z", "d2", reason="MIN_GAP", session_id="s-2"),
+        row("2026-03-29T01:50:00Z", "d2", reason="TEST", test=True, shown=4, session_id="s-2"),
+    ]
+)
+
+
+def test_the_funnel() -> None:
+    table = analysis.funnel(DECISIONS)
+    assert list(table["step"]) == ["session", "moment", "rewarded", "shown", "claimed"]
+    assert list(table["n"]) == [2, 4, 2, 2, 1]
+    assert list(table["devices"]) == [2, 2, 2, 2, 1]
+    assert list(table["of_previous"]) == [1.0, 2.0, 0.5, 1.0, 0.5]
+    assert tuple(table.loc[2, ["low", "high"]]) == pytest.approx(wilson(2, 4))
+    assert table.loc[1, ["low", "high"]].isna().all()
+    assert table.attrs["test_rows_left_out"] == 1
+
+
+def test_the_funnel_counts_sessions_without_a_moment() -> None:
+    sessions = pd.DataFrame({"session_id": ["s-1", "s-2", "s-3"], "device": ["d1", "d2", "d3"], "test": False})
+    assert list(analysis.funnel(DECISIONS, sessions)["n"]) == [3, 4, 2, 2, 1]
+
+
+def test_the_funnel_by_a_column() -> None:
+    table = analysis.funnel(DECISIONS, by="moment_id").set_index(["moment_id", "step"])
+    assert list(table.loc["m", "n"]) == [3, 1, 1, 1]
+    assert list(table.loc["n", "n"]) == [1, 1, 1, 0]
+
+
+def test_rates_by_moment() -> None:
+    table = analysis.rate_by_moment(DECISIONS).set_index("moment_id")
+    assert list(table.index) == ["m", "n"]
+    assert (table.loc["m", "n"], table.loc["m", "rewarded"]) == (3, 1)
+    assert tuple(table.loc["m", ["low", "high"]]) == pytest.approx(wilson(1, 3))
+    assert table["few"].all()
+
+
+def test_empty_hours_are_kept_and_days_with_a_clock_change_are_flagged() -> None:
+    table = analysis.by_hour(DECISIONS, "Europe/Berlin")
+    assert [f"{hour:%d %H:%M}" for hour in table.index] == ["28 23:00", "29 00:00", "29 01:00", "29 03:00"]
+    assert list(table["moments"]) == [2, 0, 0, 2]
+    assert table["rate"].isna().tolist() == [False, True, True, False]
+    assert list(table["clock_change"]) == [False, True, True, True]
+
+
+def test_hours_begin_where_the_zone_says() -> None:
+    assert f"{analysis.by_hour(DECISIONS, 'Asia/Kolkata').index[0]:%H:%M}" == "03:00"
+
+
+def test_devices_and_their_cap() -> None:
+    times = ["2026-01-01T10:00:00Z", "2026-01-02T09:00:00Z", "2026-01-02T11:00:00Z"]
+    frame = decision_frame([row(at, reason="REWARDED") for at in times] + [row(times[0], "d2")])
+    table = analysis.by_device(frame, {"default": {"per_device_per_day": 4}}).set_index("device")
+    assert tuple(table.loc["d1", ["moments", "rewards", "busiest_day", "cap_used"]]) == (3, 3, 2, 0.5)
+    assert tuple(table.loc["d2", ["moments", "rewards", "busiest_day", "cap_used"]]) == (1, 0, 0, 0.0)
+
+
+def test_the_cap_report() -> None:
+    table = analysis.cap_report(DECISIONS).set_index("reason")
+    assert "TEST" not in table.index
+    assert dict(table["n"][table["n"] > 0]) == {"MIN_GAP": 1, "DRAW": 1, "REWARDED": 2}
+    assert table["share"].sum() == 1
+
+
+@pytest.mark.parametrize(
+    "function", [analysis.funnel, analysis.rate_by_moment, analysis.by_hour, analysis.by_device, analysis.cap_report]
+)
+def test_no_decisions_give_the_same_columns(function: Any) -> None:
+    empty = decision_frame([])
+    assert list(empty.columns) == list(DECISION_COLUMNS)
+    assert list(function(empty).columns) == list(function(DECISIONS).columns)
+
+
+# -- A/B ---------------------------------------------------------------------------------------------------
+
+
+def arms(counts: dict[str, tuple[int, int]]) -> pd.DataFrame:
+    rows = []
+    for arm, (hits, n) in counts.items():
+        for number in range(n):
+            reason = "REWARDED" if number < hits else "DRAW"
+            rows.append(row("2026-01-01T10:00:00Z", f"{arm}-{number}", reason, arm=arm))
+    return decision_frame(rows)
+
+
+def test_ab_of_two_arms() -> None:
+    (line,) = ab(arms({"A": (48, 80), "B": (56, 70)}), "A", "B").to_dict("records")
+    assert (line["n_a"], line["n_b"], line["devices_a"]) == (80, 70, 80)
+    assert [line[name] for name in ("difference", "low", "high")] == pytest.approx([0.2, 0.0524, 0.3339], abs=5e-5)
+    assert line["p"] == line["p_holm"] == pytest.approx(0.00805, abs=5e-4)
+    # One moment a device: both intervals mean the same here.
+    assert [line["device_low"], line["device_high"]] == pytest.approx([0.0524, 0.3339], abs=0.02)
+    assert line["n_for_80_power"] == 82
+
+
+def test_ab_of_every_pair_is_corrected_for_their_number() -> None:
+    table = ab(arms({"A": (48, 80), "B": (56, 70), "C": (50, 80)}))
+    assert [tuple(pair) for pair in table[["a", "b"]].to_numpy()] == [("A", "B"), ("A", "C"), ("B", "C")]
+    assert list(table["p_holm"]) == holm(list(table["p"]))
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"metric": "sold"}, "metric must be"),
+        ({"a": "A", "b": "Z"}, "there is no arm Z; there are A, B"),
+        ({"a": "A"}, "give both arms"),
+        ({"by": "colour"}, "no column colour"),
+    ],
+)
+def test_ab_refuses_what_cannot_be(given: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        ab(arms({"A": (1, 2), "B": (1, 2)}), **given)
+
+
+# -- what-if -----------------------------------------------------------------------------------------------
+
+EVENTS = simulation.made_up_moments(devices=20, days=3, seed=3)
+
+
+def test_made_up_moments_repeat() -> None:
+    assert EVENTS.equals(simulation.made_up_moments(devices=20, days=3, seed=3))
+    assert EVENTS["at"].is_monotonic_increasing
+    assert len(simulation.made_up_moments(devices=5, days=1, count=77)) == 77
+
+
+def test_a_what_if_repeats_and_follows_its_rules() -> None:
+    first = simulation.simulate({"default": {"p": 0.5}}, EVENTS)
+    assert first.equals(simulation.simulate({"default": {"p": 0.5}}, EVENTS))
+    none = simulation.simulate({"default": {"p": 0}}, EVENTS)
+    assert (first["rewarded"].sum(), none["rewarded"].sum()) == (pytest.approx(60, abs=40), 0)
+    assert analysis.by_device(first)["busiest_day"].max() <= 3
+
+
+def test_a_what_if_knows_sessions() -> None:
+    sessions = pd.DataFrame({"at": [EVENTS["at"].iloc[0]], "device": [EVENTS["device"].iloc[0]]})
+    decided = simulation.simulate({}, EVENTS, sessions=sessions)
+    assert (decided["reason"] == "NO_SESSION").sum() >= len(EVENTS) - 3
+    assert decided["reason"].iloc[0] != "NO_SESSION"
+
+
+def test_a_what_if_keeps_traces_where_asked() -> None:
+    assert explain(simulation.simulate({}, EVENTS.head(1), trace=True))["rule"].iloc[0] == "session"
+    with pytest.raises(InvalidArgument, match="trace=True"):
+        explain(simulation.simulate({}, EVENTS.head(1)))
+
+
+def test_a_what_if_needs_its_columns() -> None:
+    with pytest.raises(InvalidArgument, match="no column device"):
+        simulation.simulate({}, EVENTS.drop(columns="device"))
+
+
+def test_made_up_readers_look_and_claim() -> None:
+    decided = simulation.simulate({}, EVENTS, shown=1.0, claimed=0.5)
+    steps = analysis.funnel(decided).set_index("step")["n"]
+    assert steps["shown"] == steps["rewarded"]
+    assert 0 < steps["claimed"] < steps["shown"]

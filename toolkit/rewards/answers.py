@@ -1,0 +1,93 @@
+"""Idempotency keys: the same key and body within a day get the same answer, without a second decision."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import orjson
+
+from toolkit.gateway.stores import Store
+from toolkit.rewards import wire
+
+_ANSWERS = "reward-answers"
+_CLAIMS = "reward-claims"
+# A claim whose gateway died frees itself after this time.
+_CLAIM_MS = 60_000
+
+
+class Answer(NamedTuple):
+    """The answer to one call: its body, and the decision's header where there was a decision."""
+
+    body: bytes
+    decision: str | None = None
+
+
+class Answers:
+    """Answers by idempotency key.
+
+    Parameters
+    ----------
+    store, now
+        Where they are kept; the clock in milliseconds.
+    """
+
+    def __init__(self, store: Store, now: Callable[[], int]) -> None:
+        self._store = store
+        self._now = now
+        self._in_work: dict[str, asyncio.Future[None]] = {}
+
+    async def once(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Return the kept answer of this key, or make it and keep it.
+
+        Parameters
+        ----------
+        key
+            From `answer_key`.
+        body
+            The request's body; another one under the same key is refused.
+
+        Raises
+        ------
+        Conflict
+            The key was used with another body, or another gateway is answering it right now.
+        """
+        while key in self._in_work:
+            await asyncio.shield(self._in_work[key])
+        ended = self._in_work[key] = asyncio.get_running_loop().create_future()
+        try:
+            if not await self._store.fleeting.swap(_CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
+                raise wire.refusal("idempotency_key_busy")
+            try:
+                return await self._kept_or_made(key, body, answer)
+            finally:
+                await self._store.fleeting.take(_CLAIMS, key)
+        finally:
+            del self._in_work[key]
+            ended.set_result(None)
+
+    def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
+        """Keep an answer for a day."""
+        data = orjson.dumps([body_hash, answer.body.decode("utf-8"), answer.decision])
+        return self._store.records.put(_ANSWERS, key, data, at + wire.ANSWER_SECONDS * 1000)
+
+    async def _kept_or_made(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+        kept = await self._store.records.get(_ANSWERS, key)
+        if kept is None:
+            return await answer()
+        body_hash, text, decision = orjson.loads(kept)
+        if body_hash != hash_of(body):
+            raise wire.refusal("idempotency_key_reused")
+        return Answer(text.encode("utf-8"), decision)
+
+
+def answer_key(partner: str, key: str) -> str:
+    """Return where the answer of a partner's idempotency key is kept; two partners never share one."""
+    return hash_of(f"{len(partner)}:{partner}{key}".encode("utf-8", "surrogatepass"))
+
+
+def hash_of(data: bytes) -> str:
+    """Return a digest of `data` as text."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,0 +1,91 @@
+"""Device identifiers: the advertiser's, or a generated one where the user opted out; and what is kept of them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import uuid
+
+from toolkit.errors import InvalidArgument
+from toolkit.rewards import wire
+
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_UUID_LENGTH = 36
+# What the operating systems hand out once the user opted out of tracking.
+_OPTED_OUT = "00000000-0000-0000-0000-000000000000"
+_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def checked_device_id(device_id: object, company_token: str) -> str:
+    """Return the device id in lower case, or raise the refusal that teaches the rule it breaks.
+
+    Parameters
+    ----------
+    device_id
+        As it came in the body.
+    company_token
+        The one assigned to the caller's partner key.
+
+    Raises
+    ------
+    MalformedRequest
+        ``bad_device_id``, ``empty_advertiser_id`` or ``wrong_company_token``.
+    """
+    if device_id is None or device_id == "":
+        raise wire.refusal("empty_advertiser_id")
+    if not isinstance(device_id, str) or _UUID.fullmatch(device_id[-_UUID_LENGTH:]) is None:
+        raise wire.refusal("bad_device_id")
+    prefix, bare = device_id[:-_UUID_LENGTH], device_id[-_UUID_LENGTH:]
+    if bare == _OPTED_OUT:
+        raise wire.refusal("empty_advertiser_id")
+    if not prefix:
+        return bare.lower()
+    if not prefix.endswith("-") or _TOKEN.fullmatch(prefix[:-1]) is None:
+        raise wire.refusal("bad_device_id")
+    if prefix[:-1] != company_token:
+        raise wire.refusal("wrong_company_token")
+    return prefix + bare.lower()
+
+
+def new_device_id(company_token: str) -> str:
+    """Return a fresh device id for a user who opted out of advertiser tracking.
+
+    Parameters
+    ----------
+    company_token
+        The token assigned to your company.
+
+    Returns
+    -------
+    str
+        ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``; keep it on the device.
+
+    Raises
+    ------
+    InvalidArgument
+        The token cannot be one.
+
+    Examples
+    --------
+    >>> new_device_id("acme").startswith("acme-")
+    True
+    """
+    if _TOKEN.fullmatch(company_token) is None:
+        raise InvalidArgument("a company token has 1 to 64 letters, digits, dots, dashes or underscores")
+    return f"{company_token}-{uuid.uuid4()}"
+
+
+def device_label(device_id: str) -> str:
+    """Return the name of a device in decisions: the same for the same device, and not its identifier.
+
+    Examples
+    --------
+    >>> device_label("6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55")
+    'dev-809813634a'
+    """
+    return f"dev-{hashlib.sha256(device_id.encode('utf-8')).hexdigest()[:10]}"
+
+
+def app_label(app_key: str) -> str:
+    """Return the name of an app in decisions: the first 8 digits of its key's hash."""
+    return hashlib.sha256(app_key.encode("utf-8")).hexdigest()[:8]

@@ -1,0 +1,107 @@
+"""One decision in words: a sentence for whoever asks, and its trace as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import pandas as pd
+
+from toolkit.errors import InvalidArgument
+
+Line = Mapping[str, Any]
+
+EXPLANATION_COLUMNS = ["rule", "ok", "detail"]
+
+
+def explain(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> pd.DataFrame:
+    """Return the trace of one decision as a table.
+
+    Parameters
+    ----------
+    decision
+        A row of decisions, as ``decisions.iloc[0]``, or a frame of one row; simulated with ``trace=True``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        rule, ok, detail; in the order in which the rules were walked. ``attrs["sentence"]`` says it in words.
+
+    Raises
+    ------
+    InvalidArgument
+        Not one decision, or one without a trace.
+    """
+    row = _row(decision)
+    rows = [{"rule": line["rule"], "ok": bool(line["ok"]), "detail": _detail(line)} for line in row["trace"]]
+    table = pd.DataFrame(rows, columns=EXPLANATION_COLUMNS)
+    table.attrs["sentence"] = sentence(row)
+    return table
+
+
+def sentence(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> str:
+    """Return why a moment was rewarded or not, as one sentence.
+
+    Examples
+    --------
+    >>> sentence({"reason": "DRAW", "trace": [{"rule": "draw", "ok": False, "u": 0.812345, "p": 0.3}]})
+    'Not rewarded: the draw was 0.812, and only numbers below 0.3 win.'
+    """
+    row = _row(decision)
+    last: Line = row["trace"][-1]
+    write = _SENTENCES.get(row["reason"])
+    if write is None:
+        raise InvalidArgument(f"there is no reason {row['reason']}")
+    return write(last)
+
+
+def _row(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> Mapping[str, Any]:
+    if isinstance(decision, pd.DataFrame):
+        if len(decision) != 1:
+            raise InvalidArgument(f"give one decision, not {len(decision)}")
+        decision = decision.iloc[0]
+    row = {str(k): v for k, v in decision.items()}
+    if not isinstance(row.get("trace"), list):
+        raise InvalidArgument("the decision has no trace; simulate with trace=True")
+    return row
+
+
+def _detail(line: Line) -> str:
+    return ", ".join(f"{name} {_shown(value)}" for name, value in line.items() if name not in ("rule", "ok"))
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "never"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _capped(line: Line, of: str) -> str:
+    text = f"Refused: this device already has {line['used']} of {line['limit']} rewards {of}"
+    if line["frees_at"] is None:
+        return f"{text}, so none is ever possible."
+    at = datetime.fromisoformat(line["frees_at"])
+    return f"{text}; the next is possible on {at:%d %B} at {at:%H:%M} UTC."
+
+
+_SENTENCES: dict[str, Callable[[Line], str]] = {
+    "TEST": lambda line: "Rewarded: a test always is; it costs nothing and counts nowhere.",
+    "NO_SESSION": lambda line: (
+        f"Refused: this device has no live session; one lives {line['lives_min']:g} minutes after its last call."
+    ),
+    "APP_DISABLED": lambda line: "Refused: this application has been disabled.",
+    "MOMENT_DISABLED": lambda line: "Refused: this moment has been disabled.",
+    "QUIET_PERIOD": lambda line: f"Refused: these are quiet hours, until {line['until']} ({line['zone']}).",
+    "DEVICE_CAP": lambda line: _capped(line, "in 24 hours"),
+    "MOMENT_CAP": lambda line: _capped(line, "for this moment in 24 hours"),
+    "MIN_GAP": lambda line: (
+        f"Refused: the last reward was {line['gap_s']:g} seconds ago, and {line['needed_s']:g} must pass."
+    ),
+    "PACING": lambda line: (
+        f"Refused: {line['spent']} units are spent, and the campaign's plan allows {line['allowed']:g} by now."
+    ),
+    "NO_INVENTORY": lambda line: "Refused: nothing is left in stock.",
+    "DRAW": lambda line: f"Not rewarded: the draw was {line['u']:.3f}, and only numbers below {line['p']:g} win.",
+    "REWARDED": lambda line: f"Rewarded: every rule passed, and one unit of {line['reward']} was reserved.",
+}
