@@ -1,0 +1,568 @@
+"""N09 to N20: the client as a person uses it, against the real gateway and against a hostile one."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import json
+import pickle
+import re
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.conftest import ROOT
+from tests.identity.conftest import SHOP, Lab
+from tests.identity.literal_server import LiteralServer, Reply, envelope
+from toolkit.errors import (
+    CodeExpired,
+    Conflict,
+    InvalidArgument,
+    KeyRejected,
+    NotAuthenticated,
+    NotEligible,
+    NotFound,
+    RateLimited,
+    ServiceFailure,
+    SessionClosed,
+    ToolkitError,
+    UnexpectedReply,
+    Unreachable,
+)
+from toolkit.gateway import Gateway
+from toolkit.identity.answers import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS
+from toolkit.identity.client import IdentityClient
+from toolkit.identity.flow import State
+from toolkit.identity.trace import TRACE_COLUMNS
+from toolkit.secret import Secret
+
+ZIP = "97024"
+GUID = "918dabaf-876a-59ff-83bc-1985074aff14"
+
+
+@pytest.fixture
+def identity(lab: Lab) -> Iterator[IdentityClient]:
+    with toolkit.connect(lab.gateway) as tk:
+        yield tk.identity
+
+
+@pytest.fixture
+def hostile() -> Iterator[Callable[[Callable[[str, bytes], Reply | None]], tuple[LiteralServer, IdentityClient]]]:
+    opened: list[tuple[LiteralServer, toolkit.Connection]] = []
+
+    def make(answer: Callable[[str, bytes], Reply | None]) -> tuple[LiteralServer, IdentityClient]:
+        server = LiteralServer(answer)
+        tk = toolkit.connect(server.base_url, credentials={"ApiClientId": SHOP})
+        opened.append((server, tk))
+        return server, tk.identity
+
+    yield make
+    for server, tk in opened:
+        tk.close()
+        server.stop()
+
+
+def test_the_whole_flow_gives_frames_of_declared_types(lab: Lab, identity: IdentityClient) -> None:
+    phone = lab.gateway.handset("happy")
+    assert identity.echo("hello, 2014").to_dict("records") == [
+        {"echo_message": "hello, 2014", "api_version": "2014/07/25"}
+    ]
+    transaction = identity.start_authentication(phone)
+    proof = identity.authenticate_device(transaction, phone)
+    user = identity.finish_authentication(proof)
+    assert (user.mobile_number, user.mobile_operator_name) == ("*********00", "Contoso Mobile")
+    asked = identity.eligibility(user)
+    assert asked.dtypes.astype(str).to_dict() == ELIGIBILITY_COLUMNS
+    assert asked.loc[0, "attempts_left"] == 3
+    listed = identity.payment_list(user, answer=ZIP)
+    assert listed.dtypes.astype(str).to_dict() == PAYMENT_COLUMNS
+    assert listed["last_four"].tolist()[0] == "1111"
+    details = identity.payment_details(user, listed["payment_id"][::-1])
+    assert details.dtypes.astype(str).to_dict() == DETAIL_COLUMNS
+    assert details["payment_id"].tolist() == listed["payment_id"].tolist()[::-1]
+    assert details["masked_account_number"].tolist()[1] == "411111******1111"
+
+
+def test_frames_keep_their_types_when_they_are_empty(lab: Lab, identity: IdentityClient) -> None:
+    assert identity.trace().dtypes.astype(str).to_dict() == TRACE_COLUMNS
+    with identity.session() as session:
+        session.authenticate(lab.gateway.handset("no_cards"))
+        session.eligibility()
+        listed = session.payment_list(answer=ZIP)
+    assert listed.empty
+    assert listed.dtypes.astype(str).to_dict() == PAYMENT_COLUMNS
+
+
+def test_the_trace_has_one_row_a_call_with_where_it_led(lab: Lab, identity: IdentityClient) -> None:
+    with identity.session() as session:
+        session.authenticate(lab.gateway.handset("happy"))
+        session.eligibility()
+        with pytest.raises(KeyRejected, match="1 attempt|2 attempts"):
+            session.payment_list(answer="00000")
+        session.payment_list(answer=ZIP)
+    trace = identity.trace()
+    assert trace["n"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert trace["transition"].tolist() == [
+        "new → started",
+        "started → failed or proven",
+        "failed or proven → finished",
+        "finished → eligible",
+        "",
+        "eligible → unlocked",
+    ]
+    assert trace["status"].tolist() == [0, 0, 0, 0, 2022, 0]
+    assert trace["http"].tolist() == [200, 200, 200, 200, 403, 200]
+    assert trace["seconds_left"].tolist()[2:] == [300.0] * 4
+    assert (trace["ms"] > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("preset", "kind", "code"),
+    [
+        ("carrier_mismatch", NotAuthenticated, 1038),
+        ("unsupported", toolkit.errors.MalformedRequest, 1003),
+        ("wifi", NotAuthenticated, 1001),
+        ("suspended", NotAuthenticated, 1006),
+        ("deactivated", NotAuthenticated, 1007),
+        ("ported", NotAuthenticated, 1038),
+        ("prepaid", NotEligible, 1010),
+        ("locked_challenge", RateLimited, 2023),
+        ("no_crm", NotFound, 1012),
+    ],
+)
+def test_each_refusal_is_the_class_that_the_service_raised(
+    lab: Lab, identity: IdentityClient, preset: str, kind: type[ToolkitError], code: int
+) -> None:
+    def go() -> None:
+        with identity.session() as session:
+            session.authenticate(lab.gateway.handset(preset))
+            session.eligibility()
+            session.payment_list(answer=ZIP)
+
+    with pytest.raises(kind) as caught:
+        go()
+    assert (caught.value.code, caught.value.service) == (code, "identity")
+    assert identity.trace()["status"].tolist()[-1] == code
+    if kind is RateLimited:
+        assert caught.value.retry_after == 900
+
+
+def test_steps_out_of_order_are_told(lab: Lab, identity: IdentityClient) -> None:
+    with identity.session() as session:
+        for call, first in (
+            (session.authenticate_device, "start_authentication"),
+            (session.finish_authentication, "authenticate_device"),
+            (session.eligibility, "finish_authentication"),
+        ):
+            with pytest.raises(InvalidArgument, match=f"call {first} first"):
+                call()
+        session.authenticate(lab.gateway.handset("happy"))
+        with pytest.raises(Conflict, match="Call getEligibility first"):
+            session.payment_list()
+    with pytest.raises(InvalidArgument, match="handset"):
+        identity.start_authentication()
+
+
+def test_n09_a_session_forgets_and_says_so(lab: Lab, identity: IdentityClient) -> None:
+    phone = lab.gateway.handset("happy")
+    with identity.session() as session:
+        user = session.authenticate(phone)
+        transaction = session.start_authentication(phone)
+    assert user.is_forgotten
+    assert transaction.is_forgotten
+    calls = len(identity.trace())
+    for use in (
+        session.eligibility,
+        session.payment_list,
+        lambda: session.payment_details([GUID]),
+        lambda: session.start_authentication(phone),
+        session.finish_authentication,
+        lambda: identity.eligibility(user),
+        lambda: identity.authenticate_device(transaction, phone),
+    ):
+        with pytest.raises(SessionClosed):
+            use()
+    assert len(identity.trace()) == calls, "nothing was sent"
+    assert repr(session) == "<identity session: closed>"
+
+
+def test_n09_secrets_are_forgotten_after_an_error_too(lab: Lab, identity: IdentityClient) -> None:
+    held = []
+
+    def fail() -> None:
+        with identity.session() as session:
+            held.append(session.authenticate(lab.gateway.handset("happy")))
+            raise RuntimeError("the person's own mistake")
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert held[0].is_forgotten
+
+
+@pytest.mark.parametrize("work", [copy.copy, copy.deepcopy, pickle.dumps], ids=["copy", "deepcopy", "pickle"])
+def test_n02_what_holds_secrets_is_neither_copied_nor_stored(
+    lab: Lab, identity: IdentityClient, work: Callable[[object], object]
+) -> None:
+    phone = lab.gateway.handset("happy")
+    transaction = identity.start_authentication(phone)
+    proof = identity.authenticate_device(transaction, phone)
+    for holder in (transaction, proof, identity.finish_authentication(proof)):
+        with pytest.raises(TypeError, match="neither copied nor stored"):
+            work(holder)
+
+
+def test_n10_a_redirect_is_not_followed(hostile: Callable) -> None:
+    trap, _ = hostile(lambda path, body: (200, {}, b"{}"))
+    server, identity = hostile(lambda path, body: (302, {"Location": trap.base_url + path}, b""))
+    with pytest.raises(UnexpectedReply, match="redirect"):
+        identity.echo("x")
+    assert (len(server.requests), len(trap.requests)) == (1, 0)
+
+
+def test_n10_target_url_is_never_opened_by_itself(lab: Lab, identity: IdentityClient) -> None:
+    identity.start_authentication(lab.gateway.handset("happy"), final_target_url="http://127.0.0.1:1/done")
+    assert identity.trace()["operation"].tolist() == ["authenticateByRedirect"]
+
+
+def test_n11_a_planted_proof_is_refused_before_any_call(lab: Lab, identity: IdentityClient) -> None:
+    phone = lab.gateway.handset("happy")
+    with identity.session() as session, identity.session() as attacker:
+        attacker.start_authentication(phone)
+        planted = attacker.authenticate_device(phone)
+        session.start_authentication(phone)
+        calls = len(identity.trace())
+        with pytest.raises(InvalidArgument, match="not of the transaction"):
+            session.finish_authentication(planted)
+        assert len(identity.trace()) == calls
+
+
+def test_n11_a_planted_fingerprint_fails_by_pkce(lab: Lab, identity: IdentityClient) -> None:
+    phone = lab.gateway.handset("happy")
+    planted = lab.wire.final()
+    with identity.listen() as listener:
+        transaction = identity.start_authentication(phone, final_target_url=listener)
+        urllib.request.urlopen(f"{listener.url}?vfp={planted}", timeout=5).read()
+        proof = identity.await_device(transaction, listener)
+    with pytest.raises(ToolkitError, match="CodeVerifier") as caught:
+        identity.finish_authentication(proof)
+    assert caught.value.code == 1000
+
+
+def test_n12_the_listener_takes_one_browser_and_closes(lab: Lab, identity: IdentityClient) -> None:
+    with identity.listen() as listener:
+        transaction = identity.start_authentication(lab.gateway.handset("happy"), final_target_url=listener)
+        opened = lab.wire.open(transaction._held["fingerprint"].reveal(), tail="")
+        location = opened.headers["location"]
+        assert location.startswith(listener.url + "?vfp=")
+        for wrong in (listener.url, listener.url + "/x?vfp=a", listener.url + "?vfp=a&vfp=b", listener.url + "?v=1"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(wrong, timeout=5)
+            assert refused.value.code == 404
+            refused.value.close()
+        with urllib.request.urlopen(location, timeout=5) as page:
+            shown = page.read().decode()
+            assert page.headers["Referrer-Policy"] == "no-referrer"
+        assert location.partition("vfp=")[2] not in shown
+        proof = identity.await_device(transaction, listener)
+        port = int(listener.url.split(":")[2].split("/")[0])
+        with pytest.raises(OSError, match="refused"):
+            socket.create_connection(("127.0.0.1", port), timeout=2).close()
+    assert identity.finish_authentication(proof).service_alias
+
+
+def test_n12_the_listener_gives_up(identity: IdentityClient) -> None:
+    listener = identity.listen()
+    with pytest.raises(Unreachable, match="no browser came"):
+        listener.fingerprint(timeout=0.01)
+    closed = identity.listen()
+    closed.close()
+    with pytest.raises(SessionClosed):
+        closed.fingerprint(timeout=0.01)
+
+
+def test_n12_a_listener_belongs_to_its_transaction(lab: Lab, identity: IdentityClient) -> None:
+    with identity.listen() as listener:
+        transaction = identity.start_authentication(lab.gateway.handset("happy"))
+        with pytest.raises(InvalidArgument, match="another final target"):
+            identity.await_device(transaction, listener)
+
+
+def test_n13_the_key_comes_from_the_environment(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOOLKIT_APICLIENTID", raising=False)
+    with toolkit.connect(gateway) as tk, pytest.raises(InvalidArgument, match="TOOLKIT_APICLIENTID"):
+        _ = tk.identity
+    monkeypatch.setenv("TOOLKIT_APICLIENTID", "from-the-environment")
+    with toolkit.connect(gateway) as tk, pytest.raises(KeyRejected) as caught:
+        tk.identity.echo("x")
+    assert caught.value.code == 1005
+
+
+_KEY_NAMES = re.compile(r"api_?client_?id|apikey|gatewaykey|app_key|company_token|master_?key", re.IGNORECASE)
+
+
+def literal_keys(code: str) -> list[str]:
+    """Return the names that a cell gives a literal key to."""
+    found = []
+    for node in ast.walk(ast.parse(re.sub(r"^\s*[%!].*$", "", code, flags=re.MULTILINE))):
+        pairs = []
+        if isinstance(node, ast.Dict):
+            pairs = [(getattr(name, "value", None), value) for name, value in zip(node.keys, node.values, strict=True)]
+        elif isinstance(node, ast.keyword):
+            pairs = [(node.arg, node.value)]
+        elif isinstance(node, ast.Assign):
+            pairs = [(getattr(target, "id", None), node.value) for target in node.targets]
+        for name, value in pairs:
+            if isinstance(name, str) and _KEY_NAMES.search(name) and isinstance(value, ast.Constant):
+                found.append(name)
+    return found
+
+
+def test_n13_no_notebook_has_a_literal_key() -> None:
+    assert literal_keys('connect(credentials={"ApiClientId": "abc"})') == ["ApiClientId"]
+    assert literal_keys("apikey = 'abc'") == ["apikey"]
+    assert literal_keys("connect(credentials={'ApiClientId': gateway.credentials['x']})") == []
+    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
+    assert notebooks
+    for path in notebooks:
+        for cell in json.loads(path.read_text("utf-8"))["cells"]:
+            if cell["cell_type"] == "code":
+                assert literal_keys("".join(cell["source"])) == [], path.name
+
+
+@pytest.mark.parametrize("fault", [None, (500, {}, b"{}"), (503, {}, b""), (429, {}, b"{}")])
+def test_n14_nothing_is_ever_sent_twice(lab: Lab, hostile: Callable, fault: Reply | None) -> None:
+    answers: list[Reply | None] = []
+
+    def answer(path: str, body: bytes) -> Reply | None:
+        return answers.pop(0) if answers else fault
+
+    server, identity = hostile(answer)
+    vfp = "x" * 43
+    target = f"{server.base_url}/mobileauth/2014/07/01/deviceAuthenticate?vfp={vfp}"
+    started = {"AuthenticateTransactionId": GUID, "TargetUrl": target, "VerificationFingerprint": vfp, "ExpiresIn": 120}
+    answers.append(envelope(b'{"RequestId": "req-001"}', started))
+    transaction = identity.start_authentication(device_ip="203.0.113.7")
+    with pytest.raises(ToolkitError):
+        identity.authenticate_device(transaction)
+    assert len(server.requests) == 2
+    answers.append((200, {}, b'{"vfp": "' + b"y" * 43 + b'"}'))
+    proof = identity.authenticate_device(transaction)
+    with pytest.raises(ToolkitError):
+        identity.finish_authentication(proof)
+    assert len(server.requests) == 4
+
+
+def test_n15_proxies_and_netrc_are_ignored_on_this_machine(
+    lab: Lab, hostile: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    trap, _ = hostile(lambda path, body: (200, {}, b"{}"))
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login canary password canary\n")
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, trap.base_url)
+    monkeypatch.setenv("NETRC", str(netrc))
+    server, identity = hostile(lambda path, body: envelope(body, {"EchoMessage": "x", "ApiVersion": "2014/07/25"}))
+    assert identity.echo("x").loc[0, "echo_message"] == "x"
+    assert (len(trap.requests), len(server.requests)) == (0, 1)
+    assert "Authorization" not in server.requests[0][1]
+
+
+def spoiled(name: str, value: object) -> Callable[[str, bytes], Reply]:
+    """Return a server whose answers are right but for one field."""
+
+    def answer(path: str, body: bytes) -> Reply:
+        if path.endswith("authenticateByRedirect"):
+            fields = {"AuthenticateTransactionId": GUID, "VerificationFingerprint": "x" * 43, "ExpiresIn": 120}
+            fields["TargetUrl"] = (
+                f"{{base}}{path.replace('authenticateByRedirect', 'deviceAuthenticate')}?vfp={'x' * 43}"
+            )
+        elif "deviceAuthenticate" in path:
+            return 200, {}, json.dumps({"vfp": "y" * 43, **({"vfp": value} if name == "vfp" else {})}).encode()
+        elif path.endswith("Finish"):
+            fields = {"AuthenticateFinishTransactionId": GUID, "ServiceAlias": GUID, "AuthenticationCode": "z" * 43}
+            fields |= {"AuthenticationExpiration": "2999-01-01T00:00:00Z", "MobileNumber": "*********03"}
+            fields |= {"MobileCountryCode": "US", "MobileOperatorName": "Contoso Mobile"}
+        elif path.endswith("getEligibility"):
+            fields = {"Eligible": True, "Challenge": None}
+        else:
+            payment = {"PaymentId": GUID, "PaymentType": "CREDIT_CARD", "Brand": "VISA", "LastFour": "1111"}
+            payment |= {"ExpirationMonth": 11, "ExpirationYear": 2031, "IsDefault": True}
+            payment |= {"MaskedAccountNumber": "411111******1111", "BillingAddress": {"Line1": "1"}}
+            fields = {"Count": 1, "Payments": [{**payment, **({name: value} if name in payment else {})}]}
+        return envelope(body, {**fields, **({name: value} if name in fields else {})})
+
+    return answer
+
+
+def walk(identity: IdentityClient) -> None:
+    user = identity.finish_authentication(
+        identity.authenticate_device(identity.start_authentication(device_ip="203.0.113.7"))
+    )
+    identity.eligibility(user)
+    identity.payment_list(user)
+    identity.payment_details(user, [GUID])
+
+
+def on_its_own_origin(answer: Callable[[str, bytes], Reply], base: list[str]) -> Callable[[str, bytes], Reply]:
+    def answered(path: str, body: bytes) -> Reply:
+        status, headers, payload = answer(path, body)
+        return status, headers, payload.replace(b"{base}", base[0].encode())
+
+    return answered
+
+
+def test_n16_a_right_server_of_anybody_is_taken(hostile: Callable) -> None:
+    base: list[str] = []
+    server, identity = hostile(on_its_own_origin(spoiled("", None), base))
+    base.append(server.base_url)
+    walk(identity)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("TargetUrl", "http://evil.example/mobileauth/2014/07/01/deviceAuthenticate?vfp=" + "x" * 43),
+        ("TargetUrl", "{base}/mobileauth/2014/07/01/deviceAuthenticate?vfp=" + "q" * 43),
+        ("TargetUrl", "{base}@evil.example/mobileauth/2014/07/01/deviceAuthenticate?vfp=" + "x" * 43),
+        ("TargetUrl", None),
+        ("VerificationFingerprint", "short"),
+        ("VerificationFingerprint", 5),
+        ("ExpiresIn", 0),
+        ("ExpiresIn", True),
+        ("ExpiresIn", 601),
+        ("AuthenticateTransactionId", "urn:uuid:" + GUID),
+        ("vfp", "x" * 43),
+        ("vfp", "&key=1"),
+        ("vfp", None),
+        ("ServiceAlias", "{" + GUID + "}"),
+        ("ServiceAlias", 7),
+        ("AuthenticationCode", ""),
+        ("AuthenticationCode", None),
+        ("AuthenticationExpiration", "2014-10-03T18:12:10Z"),
+        ("AuthenticationExpiration", "2999-W01-1"),
+        ("AuthenticationExpiration", "2999-13-45T00:00:00Z"),
+        ("MobileNumber", "+12025550103"),
+        ("Eligible", 1),
+        ("Eligible", "true"),
+        ("Challenge", "<script>"),
+        ("Challenge", {"ChallengeId": "x"}),
+        ("Payments", {}),
+        ("Payments", [5]),
+        ("Count", 2),
+        ("PaymentId", "x"),
+        ("IsDefault", "yes"),
+        ("ExpirationMonth", "eleven"),
+    ],
+)
+def test_n16_answers_that_break_the_contract_are_refused(hostile: Callable, name: str, value: object) -> None:
+    base: list[str] = []
+    server, identity = hostile(on_its_own_origin(spoiled(name, value), base))
+    base.append(server.base_url)
+    with pytest.raises(UnexpectedReply) as caught:
+        walk(identity)
+    assert str(value) not in str(caught.value) or value in (None, 0, 1, 2, 5, 7, "")
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"<html>",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"Status": true}',
+        b'{"Status": 4711}',
+        b'{"Status": 0}',
+        b'{"Status": 0, "RequestId": "another", "Response": {}}',
+        b"[" * 100_000,
+    ],
+)
+def test_n16_envelopes_that_are_none_are_refused(hostile: Callable, payload: bytes) -> None:
+    _, identity = hostile(lambda path, body: (200, {}, payload))
+    with pytest.raises(UnexpectedReply):
+        identity.echo("x")
+
+
+def test_n17_server_text_is_text_in_every_table(hostile: Callable) -> None:
+    evil = "<script>alert(1)</script>"
+    question = {"ChallengeId": GUID, "QuestionType": evil, "Question": evil, "AnswerFormat": evil, "AttemptsLeft": 3}
+    question["ExpiresAt"] = "2999-01-01T00:00:00Z"
+    base: list[str] = []
+    server, identity = hostile(on_its_own_origin(spoiled("Challenge", question), base))
+    base.append(server.base_url)
+    user = identity.finish_authentication(
+        identity.authenticate_device(identity.start_authentication(device_ip="203.0.113.7"))
+    )
+    shown = identity.eligibility(user)._repr_html_()
+    assert evil not in shown
+    assert "&lt;script&gt;" in shown
+
+
+def test_n19_an_expired_code_is_told_before_the_call(lab: Lab, identity: IdentityClient) -> None:
+    with identity.session() as session:
+        user = session.authenticate(lab.gateway.handset("happy"))
+        session.eligibility()
+        lab.clock.advance(seconds=299.999)
+        assert user.seconds_left(lab.clock.now()) == pytest.approx(0.001)
+        session.eligibility()
+        lab.clock.advance(seconds=0.001)
+        calls = len(identity.trace())
+        for use in (session.eligibility, session.payment_list, lambda: session.payment_details([GUID])):
+            with pytest.raises(CodeExpired, match="start_authentication"):
+                use()
+        assert len(identity.trace()) == calls
+
+
+def test_n20_the_masked_view_is_the_only_one(lab: Lab, identity: IdentityClient, hostile: Callable) -> None:
+    with identity.session() as session:
+        session.authenticate(lab.gateway.handset("happy"))
+        session.eligibility()
+        listed = session.payment_list(answer=ZIP)
+        details = session.payment_details(listed["payment_id"])
+    for frame in (listed, details):
+        assert frame.attrs == {}
+        assert not any(re.search(r"account_number|cvv|pan", name) for name in frame if not name.startswith("masked"))
+    for name, value in (("LastFour", "1" * 16), ("MaskedAccountNumber", "9" * 16)):
+        base: list[str] = []
+        server, other = hostile(on_its_own_origin(spoiled(name, value), base))
+        base.append(server.base_url)
+        with pytest.raises(UnexpectedReply, match=name):
+            walk(other)
+
+
+def test_a_server_without_identity_is_told_apart(hostile: Callable) -> None:
+    _, identity = hostile(lambda path, body: envelope(body, None, Status=1, Description="x"))
+    with pytest.raises(ServiceFailure):
+        identity.echo("x")
+
+
+def test_a_person_cannot_see_more_than_where_the_flow_may_stand(lab: Lab, identity: IdentityClient) -> None:
+    phone = lab.gateway.handset("wifi")
+    proof = identity.authenticate_device(identity.start_authentication(phone), phone)
+    assert proof.states == {State.PROVEN, State.FAILED}
+    assert "failed or proven" in repr(proof)
+    with pytest.raises(NotAuthenticated):
+        identity.finish_authentication(proof)
+    assert proof.state == "refused"
+
+
+def test_the_second_demo_client_cannot_use_what_the_first_one_has(lab: Lab, identity: IdentityClient) -> None:
+    books_key = lab.gateway.credentials["OtherApiClientId"]
+    with toolkit.connect(lab.gateway, credentials={"ApiClientId": books_key}) as other:
+        phone = lab.gateway.handset("happy")
+        proof = identity.authenticate_device(identity.start_authentication(phone), phone)
+        with pytest.raises(NotFound) as caught:
+            other.identity.finish_authentication(proof)
+        assert caught.value.code == 2001
+        user = identity.finish_authentication(proof)
+        with pytest.raises(NotAuthenticated) as caught:
+            other.identity.eligibility(user)
+        assert caught.value.code == 2010
+    assert isinstance(identity.eligibility(user), pd.DataFrame)
+    assert isinstance(books_key, Secret)

@@ -1,0 +1,335 @@
+"""S35 and S36: by which name the gateway may be reached, and bodies made to break parsers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.conftest import raw_exchange
+from tests.identity.conftest import ACCOUNT, DONE, MOBILE, PHONE, SHOP, Lab, Wire
+from toolkit.errors import InvalidArgument
+from toolkit.gateway import Gateway
+from toolkit.gateway.exchange import Request
+from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.routes.identity import IdentityRoutes
+from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.identity import wire as identity_wire
+from toolkit.identity.body_checks import normal_address
+from toolkit.identity.callers import IdentitySettings
+from toolkit.identity.service import IdentityService
+
+ECHO = ACCOUNT + "accountEcho"
+
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    return shared_lab
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "203.0.113.9", "", "[::2]"]
+)
+def test_s35_other_host_names_are_misdirected(wire: Wire, host: str) -> None:
+    first = wire.first()
+    echoed = wire.send("POST", ECHO, b"{}", {"Host": host})
+    assert (echoed.http, echoed.status) == (421, 2)
+    opened = wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={first}&r=f", headers={"Host": host})
+    assert (opened.http, opened.json) == (421, {"error": "This host is not served here."})
+    assert wire.open(first).http == 200, "and nothing was used up"
+
+
+def test_s35_a_request_without_a_host_is_misdirected(wire: Wire) -> None:
+    raw = raw_exchange(wire.base_url, f"POST {ECHO} HTTP/1.0\r\nContent-Length: 2\r\n\r\n{{}}".encode())
+    assert b" 421 " in raw.splitlines()[0]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:1234", "localhost:80", "LOCALHOST", "[::1]:99"])
+def test_s35_loopback_names_are_served_and_the_target_is_where_the_call_went(wire: Wire, host: str) -> None:
+    body = {"RequestId": "r", "ApiClientId": SHOP, "DeviceIp": PHONE, "FinalTargetUrl": DONE}
+    answer = wire.send("POST", MOBILE + "authenticateByRedirect", json.dumps(body).encode(), {"Host": host})
+    assert answer.response["TargetUrl"].startswith(f"http://{host.lower()}{MOBILE}deviceAuthenticate?vfp=")
+
+
+def test_s35_thing_messaging_answers_to_any_host(wire: Wire) -> None:
+    answer = wire.send("GET", "/get/stats", headers={"Host": "dweets.example"})
+    assert answer.json["this"] == "succeeded"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example"])
+def test_s35_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
+    with pytest.raises(InvalidArgument, match="exposed=True"):
+        Gateway(host=host)
+
+
+class Exposed:
+    """The routes of a gateway that others can reach, without listening anywhere."""
+
+    def __init__(self, setup: Any, public_url: str | None) -> None:
+        settings = IdentitySettings(public_url=public_url)
+        self._setup = replace(setup, settings=settings)
+
+    def call(self, method: str, path: str, host: str, body: dict[str, Any] | None = None, **query: str) -> Any:
+        return asyncio.run(self._call(method, path, host, body, query))
+
+    async def _call(self, method: str, path: str, host: str, body: Any, query: dict[str, str]) -> Any:
+        world = OutsideWorld()
+        store = EmbeddedStore(None, world.clock.now)
+        await store.open()
+        try:
+            routes = IdentityRoutes(IdentityService(store, world, self._setup), on_loopback=False)
+            started = None
+            for wanted, payload, parameters in self._requests(method, path, body, query):
+                given = {name: started if value == "FIRST" else value for name, value in parameters.items()}
+                started, reply = await self._one(routes, wanted, payload, given, host)
+            return reply
+        finally:
+            await store.close()
+
+    def _requests(self, method: str, path: str, body: Any, query: dict[str, str]) -> list[tuple[str, Any, Any]]:
+        if path.endswith("deviceAuthenticate"):
+            start = {"DeviceIp": PHONE, "FinalTargetUrl": DONE}
+            return [(MOBILE + "authenticateByRedirect", start, {}), (path, None, {"vfp": "FIRST", **query})]
+        return [(path, body, {})]
+
+    async def _one(self, routes: Any, path: str, body: Any, query: dict[str, str], host: str) -> Any:
+        payload = json.dumps({"RequestId": "r", "ApiClientId": SHOP, **body}).encode() if body is not None else b""
+        headers = [(b"host", host.encode()), (b"content-type", b"application/json")]
+        headers.append((b"x-simulated-device-ip", PHONE.encode()))
+        text = "&".join(f"{name}={value}" for name, value in query.items()).encode()
+        request = Request(
+            "POST" if body is not None else "GET", path.encode(), {}, text, headers, payload, "198.18.0.9"
+        )
+        route = next(route for route in routes.table if route.endpoint.template == path)
+        try:
+            reply = await route.handler(request)
+        except Exception as error:
+            return None, routes.refuse(error, request)
+        return json.loads(reply.body).get("Response", {}).get("VerificationFingerprint"), reply
+
+
+def test_s35_an_exposed_gateway_serves_its_public_name_only(lab: Lab) -> None:
+    body = {"EchoMessage": "x"}
+    closed, opened = Exposed(lab.setup, None), Exposed(lab.setup, "https://identity.example")
+    assert closed.call("POST", ECHO, "127.0.0.1", body).status == 421
+    assert closed.call("POST", ECHO, "identity.example", body).status == 421
+    assert opened.call("POST", ECHO, "127.0.0.1", body).status == 421
+    assert opened.call("POST", ECHO, "identity.example", body).status == 200
+
+
+def test_s35_an_exposed_gateway_simulates_no_phone(make_lab: Any) -> None:
+    lab = make_lab()
+    opened = Exposed(lab.setup, "https://identity.example")
+    seen = []
+
+    async def identify(arrival: Any) -> None:
+        seen.append((arrival.peer, arrival.address))
+
+    lab.setup.carrier.identify = identify
+    reply = opened.call("GET", MOBILE + "deviceAuthenticate", "identity.example", r="f")
+    assert reply.status == 200
+    assert seen == [("198.18.0.9", "198.18.0.9")], "the header is ignored"
+
+
+def test_s35_a_public_url_is_an_https_origin() -> None:
+    with pytest.raises(InvalidArgument, match="public_url"):
+        IdentitySettings(public_url="http://identity.example")
+
+
+@pytest.mark.parametrize("address", ["", "203.0.113", "203.0.113.07", "fe80::1%eth0", "one", "203.0.113.7, 192.0.2.7"])
+def test_s35_a_simulated_address_that_is_none_identifies_nobody(wire: Wire, address: str) -> None:
+    first = wire.first()
+    opened = wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={first}&r=f", headers={"X-Simulated-Device-Ip": address})
+    assert opened.http == 200
+    assert wire.finish(opened.json["vfp"]).status == 1001
+
+
+BODIES = {
+    b"": 400,
+    b" ": 400,
+    b"{": 400,
+    b"null": 400,
+    b"[]": 400,
+    b'"text"': 400,
+    b"5": 400,
+    b"{} {}": 400,
+    b'{"RequestId": "a", "RequestId": "b"}': 400,
+    b'{"EchoMessage": {"a": 1, "a": 2}}': 400,
+    b'{"EchoMessage": NaN}': 400,
+    b'{"EchoMessage": Infinity}': 400,
+    b'{"EchoMessage": -Infinity}': 400,
+    b'{"EchoMessage": ' + b"9" * 5000 + b"}": 400,
+    b'{"EchoMessage": 1e999}': 401,
+    b"[" * 16_000: 400,
+    b'{"a":' * 2_300 + b"1" + b"}" * 2_300: 400,
+    b'{"EchoMessage": "\\ud800"}': 400,
+    b'{"\\udc00": 1}': 400,
+    b'{"EchoMessage": "\xff"}': 400,
+    b"\xef\xbb\xbf{}": 400,
+    b"\x00": 400,
+    "{}".encode("utf-16"): 400,
+    b'{"EchoMessage": "' + b"x" * 16_384 + b'"}': 413,
+    b"x" * 1_000_000: 413,
+}
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:24]))
+def test_s36_hostile_bodies_are_refused_in_the_envelope(wire: Wire, body: bytes) -> None:
+    answer = wire.send("POST", ECHO, body)
+    assert answer.http == BODIES[body]
+    assert answer.status == (1005 if answer.http == 401 else 2)
+    assert answer.json["RequestId"] is None
+
+
+def test_s36_a_body_of_exactly_16_kib_is_read(wire: Wire) -> None:
+    body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
+    assert wire.send("POST", ECHO, body.ljust(16 * 1024)).status == 0
+    assert wire.send("POST", ECHO, body.ljust(16 * 1024 + 1)).http == 413
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"])
+def test_s36_only_json_is_taken(wire: Wire, content_type: str) -> None:
+    answer = wire.send("POST", ECHO, b"{}", {"Content-Type": content_type})
+    assert (answer.http, answer.status, answer.json["AdditionalInfo"]) == (
+        415,
+        2,
+        "Content-Type must be application/json.",
+    )
+
+
+def test_s36_json_with_parameters_is_json(wire: Wire) -> None:
+    body = json.dumps({"RequestId": "r", "ApiClientId": SHOP, "EchoMessage": "x"}).encode()
+    assert wire.send("POST", ECHO, body, {"Content-Type": "Application/JSON; charset=utf-8"}).status == 0
+
+
+@pytest.mark.parametrize(
+    "message", ["", "😀", '"\\/', "</script>", "\n\r\t\u2028", "\x00", "x" * 1024, "𝕏" * 1024, "{}"]
+)
+def test_echo_returns_every_text_unchanged(wire: Wire, message: str) -> None:
+    answer = wire.echo(message)
+    assert answer.response == {"EchoMessage": message, "ApiVersion": "2014/07/25"}
+    assert answer.raw.isascii()
+
+
+@pytest.mark.parametrize("message", ["x" * 1025, None, 5, True, [], {}, 1.0])
+def test_echo_takes_a_short_text_only(wire: Wire, message: object) -> None:
+    refused = wire.echo(message)
+    assert (refused.http, refused.status) == (400, 1000)
+    assert refused.json["AdditionalInfo"] == "EchoMessage must be a string of at most 1024 characters."
+
+
+@pytest.mark.parametrize("request_id", ["", "x" * 65, "é", "a b", "a\n", 5, None, True, ["a"]])
+def test_request_ids_are_short_and_plain(wire: Wire, request_id: object) -> None:
+    refused = wire.echo(RequestId=request_id)
+    assert (refused.status, refused.json["RequestId"]) == (1000, None)
+
+
+@pytest.mark.parametrize("request_id", ["a", "x" * 64, "A-Z.0_9:x"])
+def test_request_ids_are_reflected_on_success_and_failure(wire: Wire, request_id: str) -> None:
+    assert wire.echo(RequestId=request_id).json["RequestId"] == request_id
+    assert wire.echo(5, RequestId=request_id).json["RequestId"] == request_id
+
+
+@pytest.mark.parametrize("key", [None, "", "unknown", "disabled-client", 5, True, ["x"], "é", SHOP + " ", SHOP.upper()])
+def test_unknown_and_disabled_clients_get_one_answer(wire: Wire, key: object) -> None:
+    refused = wire.echo(ApiClientId=key)
+    assert (refused.http, refused.json) == (
+        401,
+        {"RequestId": "req-1", "Status": 1005, "Description": "The client is not enabled."},
+    )
+
+
+def test_unknown_fields_are_refused_without_naming_them(wire: Wire) -> None:
+    refused = wire.echo(Extra=1)
+    assert (refused.status, refused.json["AdditionalInfo"]) == (1000, "A field is not known.")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        True,
+        3405803783,
+        1.0,
+        "",
+        "203.0.113.07",
+        "203.0.113",
+        "203.0.113.7/32",
+        "fe80::1%eth0",
+        " 203.0.113.7",
+        "0x7f.1",
+        "٢",
+    ],
+)
+def test_device_ips_are_literal_addresses(wire: Wire, address: object) -> None:
+    refused = wire.start(DeviceIp=address)
+    assert (refused.status, refused.json["AdditionalInfo"]) == (1000, "DeviceIp must be an IPv4 or IPv6 address.")
+
+
+def test_a_mapped_address_is_the_one_it_maps(wire: Wire) -> None:
+    first = wire.first(DeviceIp="::ffff:203.0.113.7")
+    assert wire.finish(wire.open(first, PHONE).json["vfp"]).status == 0
+    first = wire.first(DeviceIp=PHONE)
+    assert wire.finish(wire.open(first, "::FFFF:203.0.113.7").json["vfp"]).status == 0
+
+
+def test_an_ipv6_phone_is_a_phone(lab: Lab) -> None:
+    owner = next(one for one in lab.demo.subscribers if ":" in one.device_ip)
+    assert lab.wire.finish(lab.wire.final(owner.device_ip)).status == 0
+    long_form = owner.device_ip.replace("::", ":0:0:0:0:")
+    assert normal_address(long_form) == owner.device_ip
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "info"),
+    [
+        ({"DeviceIp": None}, 1000, "Send DeviceIp or CarrierShortCode."),
+        ({"DeviceIp": "198.18.0.1"}, 1003, "No carrier serves this address."),
+        ({"DeviceIp": "127.0.0.1"}, 1003, "No carrier serves this address."),
+        ({"DeviceIp": None, "CarrierShortCode": "OLD"}, 1003, "No carrier has this CarrierShortCode."),
+        ({"DeviceIp": None, "CarrierShortCode": "NOBODY"}, 1003, "No carrier has this CarrierShortCode."),
+        ({"CarrierShortCode": "NWT"}, 1038, "DeviceIp and CarrierShortCode belong to different carriers."),
+        ({"CarrierShortCode": "cmb"}, 1000, "CarrierShortCode must be 2 to 8 of A-Z 0-9."),
+        ({"CarrierShortCode": "CMB\n"}, 1000, "CarrierShortCode must be 2 to 8 of A-Z 0-9."),
+        ({"CarrierShortCode": "C"}, 1000, "CarrierShortCode must be 2 to 8 of A-Z 0-9."),
+    ],
+)
+def test_carriers_are_found_by_address_or_code(wire: Wire, fields: dict[str, Any], status: int, info: str) -> None:
+    refused = wire.start(**fields)
+    assert (refused.status, refused.json["AdditionalInfo"]) == (status, info)
+
+
+def test_a_gateway_outside_of_the_demo_world_knows_nobody(gateway: Gateway) -> None:
+    assert Wire(gateway.base_url).echo().status == 1005
+    with pytest.raises(InvalidArgument, match="demo"):
+        gateway.handset("happy")
+
+
+def test_legacy_http_200_tells_the_truth_in_status_only(make_lab: Any) -> None:
+    refused = make_lab(legacy_http_200=True).wire.echo(5)
+    assert (refused.http, refused.status) == (200, 1000)
+
+
+def test_a_store_that_fails_is_a_503_in_the_envelope(make_lab: Any) -> None:
+    lab = make_lab()
+    pair = lab.wire.pair()
+    lab.gateway._services._store._commits._closing = True
+    answer = lab.wire.eligibility(pair)
+    lab.gateway._services._store._commits._closing = False
+    assert (answer.http, answer.status) == (503, 1)
+
+
+def test_every_operation_of_the_specification_has_a_route() -> None:
+    paths = {operation.endpoint.template for operation in identity_wire.OPERATIONS}
+    paths.add(identity_wire.OPEN_TARGET.template)
+    assert paths == {
+        "/account/2014/07/25/accountEcho",
+        "/mobileauth/2014/07/01/authenticateByRedirect",
+        "/mobileauth/2014/07/01/deviceAuthenticate",
+        "/mobileauth/2014/07/01/authenticateByRedirectFinish",
+        "/account/2014/07/25/getEligibility",
+        "/account/2014/07/25/getPaymentList",
+        "/account/2014/07/25/getPaymentDetails",
+    }

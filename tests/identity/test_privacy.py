@@ -1,0 +1,282 @@
+"""S27, S29 to S34 and S37 to S39: what is never shown, never kept, and never the same."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.identity.conftest import ACCOUNT, MOBILE, PHONE, SHOP, Lab, Wire
+from toolkit.gateway.demo_world import DemoWorld
+from toolkit.identity import wire as identity_wire
+from toolkit.identity.published_cards import PUBLISHED_TEST_NUMBERS, first_six_and_last_four
+from toolkit.identity.subscribers import fingerprint
+
+CANARY = "kanarienvogel-7Jm3"
+
+
+def whole_flow(lab: Lab) -> Wire:
+    """Make every call with every preset, and many that fail; the wire remembers all that came back."""
+    from tests.identity.test_gates import last_status
+
+    for preset in lab.demo.sections["identity"]["presets"]:
+        last_status(lab.wire, lab.demo.handset(preset))
+    pair, ids = lab.wire.unlocked()
+    lab.wire.payment_details(pair, ids)
+    lab.wire.echo()
+    return lab.wire
+
+
+def test_s27_aliases_are_pairwise_and_survive_a_restart(make_lab: Callable[..., Lab], tmp_path: Path) -> None:
+    lab = make_lab(tmp_path)
+    of_shop, of_books = lab.wire.pair()["ServiceAlias"], lab.books.pair()["ServiceAlias"]
+    assert of_shop != of_books
+    assert identity_wire.GUID.fullmatch(of_shop)
+    assert lab.wire.pair()["ServiceAlias"] == of_shop
+    lab.gateway.stop()
+    restarted = make_lab(tmp_path, seed=2)
+    assert restarted.wire.pair()["ServiceAlias"] == of_shop
+    assert restarted.books.pair()["ServiceAlias"] == of_books
+
+
+def test_s29_phone_numbers_show_their_last_two_digits_only(lab: Lab) -> None:
+    finished = lab.wire.finish(lab.wire.final()).response
+    assert finished["MobileNumber"] == "*********00"
+    for raw in whole_flow(lab).seen:
+        without_ids = re.sub(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", b"", raw)
+        without_tokens = re.sub(rb"[A-Za-z0-9_-]{43}", b"", without_ids)
+        assert not re.search(rb"\+?1?[0-9]{10}", without_tokens)
+
+
+def names_in(value: object) -> Iterator[str]:
+    """Walk through JSON content and give every name in it."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield name
+            yield from names_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from names_in(inner)
+
+
+def test_s30_no_schema_and_no_answer_has_a_security_code(lab: Lab) -> None:
+    declared = [field.name for operation in identity_wire.OPERATIONS for field in operation.fields]
+    declared += [*identity_wire.PAYMENT_FIELDS, *identity_wire.DETAIL_FIELDS, *identity_wire.CHALLENGE_FIELDS]
+    answered = []
+    for raw in whole_flow(lab).seen:
+        body = raw.partition(b"}{'")[0] + b"}" if b"}{'" in raw else b"{}"
+        answered += list(names_in(json.loads(body)))
+    assert {"MaskedAccountNumber", "PostalCode"} <= set(answered)
+    for name in (*declared, *answered):
+        assert not re.search(r"cvv|cvc|\bcid\b|security_?code|pin\b", name, re.IGNORECASE)
+
+
+def luhn(digits: str) -> bool:
+    doubled = [int(digit) * (1 + position % 2) for position, digit in enumerate(reversed(digits))]
+    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
+
+
+_CARD = re.compile(
+    r"(?<![0-9a-f-])(?:4(?:[ -]?[0-9]){12,18}|5[1-5](?:[ -]?[0-9]){14}|3[47](?:[ -]?[0-9]){13}"
+    r"|6(?:011|5[0-9]{2})(?:[ -]?[0-9]){12}|3(?:0[0-5]|[68][0-9])(?:[ -]?[0-9]){11}|35(?:[ -]?[0-9]){14})(?![0-9a-f-])"
+)
+
+
+def card_numbers(text: str) -> set[str]:
+    runs = (re.sub(r"[ -]", "", hit[0]) for hit in _CARD.finditer(text))
+    return {run for run in runs if luhn(run)}
+
+
+def test_s31_the_scanner_finds_what_it_looks_for() -> None:
+    for _, number in PUBLISHED_TEST_NUMBERS:
+        assert luhn(number)
+        assert card_numbers(f'"{number}"') == {number}
+        spaced = " ".join(number[start : start + 4] for start in range(0, len(number), 4))
+        assert card_numbers(spaced) == {number}
+    assert card_numbers("411111******1111 and 1412359522007") == set()
+
+
+def test_s31_no_answer_log_or_state_holds_a_full_card_number(
+    make_lab: Callable[..., Lab], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    lab = make_lab(tmp_path)
+    seen = b"".join(whole_flow(lab).seen).decode()
+    lab.gateway.stop()
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()).decode("latin-1")
+    assert "411111******1111" in seen
+    assert len(kept) > 1000
+    assert card_numbers(seen + kept + caplog.text) == set()
+
+
+def test_s31_no_file_of_the_identity_service_holds_one_but_the_published_list() -> None:
+    folders = [ROOT / "toolkit" / "identity", ROOT / "tests" / "identity", ROOT / "data"]
+    files = [path for folder in folders for path in folder.rglob("*") if path.suffix in (".py", ".json", ".csv")]
+    files += [path for path in (ROOT / "notebooks").glob("4-*.ipynb")]
+    found = {path.name for path in files if card_numbers(_without_pictures(path))}
+    assert found == {"published_cards.py"}
+
+
+def _without_pictures(path: Path) -> str:
+    text = path.read_text("utf-8")
+    return re.sub(r'"image/png": "[^"]*"', "", text)
+
+
+def test_s31_the_generator_lets_no_number_through() -> None:
+    for index in range(50):
+        _, first_six, last_four, digits = first_six_and_last_four(index)
+        assert (len(first_six), len(last_four)) == (6, 4)
+        assert digits >= 14
+    people = repr(DemoWorld().subscribers)
+    assert card_numbers(people) == set()
+    assert not any(number in people for _, number in PUBLISHED_TEST_NUMBERS)
+
+
+def test_s32_the_access_log_has_no_query(
+    lab: Lab, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    lab.wire.open(CANARY)
+    lab.wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={CANARY}&r=f&key={CANARY}")
+    for operation in identity_wire.OPERATIONS:
+        lab.wire.send("POST", f"{operation.endpoint.template}?key={CANARY}", b"{}")
+    whole_flow(lab)
+    assert "GET /mobileauth/2014/07/01/deviceAuthenticate 404" in caplog.text
+    printed = capfd.readouterr()
+    assert CANARY not in caplog.text + printed.out + printed.err
+
+
+SECRET_BODIES = [
+    (ACCOUNT + "accountEcho", {"EchoMessage": ["x"], "ApiClientId": CANARY}),
+    (ACCOUNT + "accountEcho", {"EchoMessage": "x", CANARY: CANARY}),
+    (MOBILE + "authenticateByRedirect", {"DeviceIp": CANARY, "FinalTargetUrl": CANARY, "CodeChallenge": CANARY}),
+    (MOBILE + "authenticateByRedirect", {"DeviceIp": PHONE, "FinalTargetUrl": f"http://127.0.0.1/{CANARY}"}),
+    (MOBILE + "authenticateByRedirectFinish", {"VerificationFingerprint": CANARY, "CodeVerifier": CANARY * 3}),
+    (MOBILE + "authenticateByRedirectFinish", {"VerificationFingerprint": CANARY}),
+    (ACCOUNT + "getEligibility", {"ServiceAlias": CANARY, "AuthenticationCode": CANARY}),
+    (
+        ACCOUNT + "getPaymentList",
+        {"ServiceAlias": CANARY, "AuthenticationCode": CANARY, "ChallengeId": CANARY, "ChallengeAnswer": CANARY},
+    ),
+    (ACCOUNT + "getPaymentDetails", {"ServiceAlias": CANARY, "AuthenticationCode": CANARY, "PaymentIds": [CANARY]}),
+]
+
+
+@pytest.mark.parametrize(("path", "fields"), SECRET_BODIES)
+def test_s33_errors_hold_nothing_that_was_sent(
+    lab: Lab, caplog: pytest.LogCaptureFixture, path: str, fields: dict[str, object]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    answer = lab.wire.post(path, **fields)
+    assert answer.status > 0
+    assert CANARY not in answer.raw.decode() + repr(answer.headers) + caplog.text
+
+
+def test_s33_a_failure_of_ours_tells_nothing_either(
+    lab: Lab, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    pair, challenge_id = lab.wire.challenged()
+
+    async def broken(*_: object) -> None:
+        raise RuntimeError("the fault that the test injected")
+
+    monkeypatch.setattr(lab.setup.carrier, "subscriber", broken)
+    answer = lab.wire.payment_list(pair, ChallengeId=challenge_id, ChallengeAnswer="97024")
+    assert (answer.http, answer.json) == (
+        500,
+        {"RequestId": "req-1", "Status": 1, "Description": "The request cannot be processed."},
+    )
+    said = answer.raw.decode() + caplog.text
+    assert "RuntimeError" in caplog.text
+    for secret in (SHOP, pair["AuthenticationCode"], pair["ServiceAlias"], "97024"):
+        assert secret not in said
+
+
+def test_s34_codes_end_with_the_gateway_and_nothing_secret_reaches_a_disk(
+    make_lab: Callable[..., Lab], tmp_path: Path
+) -> None:
+    lab = make_lab(tmp_path)
+    first = lab.wire.first()
+    final = lab.wire.open(first).json["vfp"]
+    response = lab.wire.finish(final).response
+    pair = {name: response[name] for name in ("ServiceAlias", "AuthenticationCode")}
+    challenge = lab.wire.eligibility(pair).response["Challenge"]["ChallengeId"]
+    assert lab.wire.payment_list(pair, ChallengeId=challenge, ChallengeAnswer="11111").status == 2022
+    unused = lab.wire.final()
+    lab.gateway.stop()
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert pair["ServiceAlias"].encode() in kept, "the alias is what lasts"
+    for secret in (first, final, unused, pair["AuthenticationCode"], SHOP):
+        raw = secret.encode()
+        assert not any(form in kept for form in (raw, base64.b64encode(raw)[:-4], raw.hex().encode()))
+    restarted = make_lab(tmp_path)
+    assert restarted.wire.eligibility(pair).status == 2010
+    assert restarted.wire.finish(unused).status == 2001
+
+
+def test_s37_what_a_caller_sends_is_never_a_page(wire: Wire) -> None:
+    # The reward page itself is section C's; section D answers no HTML at all.
+    for message in ("<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>"):
+        answer = wire.echo(message)
+        assert answer.response["EchoMessage"] == message
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+def test_s38_every_route_says_what_it_sends(lab: Lab) -> None:
+    wire = lab.wire
+    pair, ids = wire.unlocked()
+    answers = [
+        wire.echo(),
+        wire.start(),
+        wire.open(wire.first()),
+        wire.open("unknown"),
+        wire.open("x", method="POST"),
+        wire.finish(wire.final()),
+        wire.finish("x"),
+        wire.eligibility(pair),
+        wire.payment_list(pair),
+        wire.payment_details(pair, ids),
+        wire.post(ACCOUNT + "nothing"),
+        wire.send("GET", ACCOUNT + "accountEcho"),
+    ]
+    for answer in answers:
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_s39_a_seed_drives_data_and_never_a_secret(make_lab: Callable[..., Lab]) -> None:
+    told = []
+    for lab in (make_lab(seed=7), make_lab(seed=7)):
+        final = lab.wire.final()
+        told.append((final, lab.wire.finish(final).response))
+    (first_final, first), (second_final, second) = told
+    assert first_final != second_final
+    assert first.pop("AuthenticationCode") != second.pop("AuthenticationCode")
+    assert first == second
+
+
+def test_s39_no_setting_makes_secrets_repeatable() -> None:
+    from toolkit.identity import callers
+
+    assert not any("insecure" in name or "seed" in name for name in callers.IdentitySettings.__slots__)
+
+
+def test_the_people_of_the_demo_world_are_a_version_of_the_data() -> None:
+    # A change of the generator is a new version in demo_world.json, and a new number here.
+    world = DemoWorld()
+    assert world.sections["identity"]["subscribers"]["version"] == 1
+    assert fingerprint(world.subscribers) == "dc47b2618df079fcd1fbfdd52835d664dfc317ca0f10f82c6885f10d74fcad94"
+    assert len({one.device_ip for one in world.subscribers}) == 200
+    assert len({one.mobile_number for one in world.subscribers}) == 200
+    assert all(re.fullmatch(r"\+1[0-9]{3}55501[0-9]{2}", one.mobile_number) for one in world.subscribers)
+    assert all(one.email.endswith("@example.com") for one in world.subscribers)

@@ -1,0 +1,183 @@
+"""S09 to S13: where a phone may be sent to, and how."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.identity.conftest import DONE, PHONE, Lab, Wire, final_in
+from toolkit.errors import InvalidArgument
+from toolkit.identity.callers import Caller
+from toolkit.secret import Secret
+
+FORM = "FinalTargetUrl must be https, or http to 127.0.0.1 or [::1], in printable ASCII."
+UNREGISTERED = "FinalTargetUrl is not registered for this client."
+
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    return shared_lab
+
+
+#: Strings that one parser or another reads as something it is not.
+ATTACKS = [
+    "http://evil.example\\@127.0.0.1/done",
+    "http://127.0.0.1\\.evil.example/done",
+    "http://127.0.0.1/do\tne",
+    "http://127.0.0.1/done\r\nSet-Cookie: a=b",
+    " http://127.0.0.1/done",
+    "http://127.0.0.1/done ",
+    "http://127.0.0.1/d\u00f6ne",
+    "http://127.0.0.1\u3002evil.example/done",
+    "http://127.0.0.1/done\u0000",
+    "http://127.0.0.1/done\x7f",
+    "http://127.0.0.1/" + "a" * 2048,
+    "\ufeffhttp://127.0.0.1/done",
+]
+
+
+@pytest.mark.parametrize("url", ATTACKS)
+def test_s09_only_printable_ascii_reaches_a_parser(wire: Wire, url: str) -> None:
+    refused = wire.start(FinalTargetUrl=url)
+    assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, FORM)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://coffee-shop.example/done",
+        "ftp://127.0.0.1/done",
+        "javascript:alert(1)",
+        "//127.0.0.1/done",
+        "http:///done",
+        "https:evil.example",
+        "https:///evil.example",
+        "HTTP://127.0.0.1/done",
+        "http://localhost/done",
+        "http://127.1/done",
+        "http://2130706433/done",
+        "http://0x7f000001/done",
+        "http://0177.0.0.1/done",
+        "http://127.0.0.1./done",
+        "http://[::ffff:127.0.0.1]/done",
+        "http://[::1%25lo]/done",
+        "http://user@127.0.0.1/done",
+        "http://user:word@127.0.0.1/done",
+        "http://127.0.0.1@evil.example/done",
+        "https://coffee-shop.example@evil.example/done",
+        "http://127.0.0.1:0/done",
+        "http://127.0.0.1:65536/done",
+        "http://127.0.0.1:/done",
+        "http://127.0.0.1:8890x/done",
+        "http://127.0.0.1/done#here",
+        "http://127.0.0.1/done#",
+        "http://127.0.0.1/done?vfp=mine",
+        "http://127.0.0.1/done?a=1&vfp",
+        "http://127.0.0.1/done?%76fp=mine",
+        "https://coffee-shop.example%2eevil.example/done",
+        "",
+    ],
+)
+def test_s10_scheme_host_and_query_are_of_the_allowed_form(wire: Wire, url: str) -> None:
+    refused = wire.start(FinalTargetUrl=url)
+    assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, FORM)
+
+
+@pytest.mark.parametrize("url", [None, 1, True, ["http://127.0.0.1/done"], {"url": DONE}])
+def test_s10_a_target_is_a_text(wire: Wire, url: object) -> None:
+    assert wire.start(FinalTargetUrl=url).status == 1000
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/done/",
+        "http://127.0.0.1/Done",
+        "http://127.0.0.1/done?more=1",
+        "http://127.0.0.1/done?",
+        "http://127.0.0.1/done2",
+        "http://127.0.0.1/",
+        "http://127.0.0.1",
+        "http://127.0.0.1/x/../done",
+        "http://127.0.0.1/%64one",
+        "http://[::1]/done",
+        "https://127.0.0.1/done",
+        "https://www.coffee-shop.example/done",
+        "https://coffee-shop.example.evil.example/done",
+        "https://coffee-shop.example:8443/done",
+        "https://COFFEE-SHOP.example/done",
+        "https://bookshop.example/checkout?step=2",
+    ],
+)
+def test_s11_the_target_is_registered_letter_by_letter(wire: Wire, url: str) -> None:
+    refused = wire.start(FinalTargetUrl=url)
+    assert (refused.http, refused.status, refused.json["AdditionalInfo"]) == (400, 1000, UNREGISTERED)
+
+
+@pytest.mark.parametrize("port", ["", ":1", ":8890", ":65535"])
+def test_s11_only_the_port_of_a_loopback_literal_may_differ(wire: Wire, port: str) -> None:
+    assert wire.start(FinalTargetUrl=f"http://127.0.0.1{port}/done").status == 0
+
+
+def test_s11_what_cannot_be_a_target_cannot_be_registered() -> None:
+    with pytest.raises(InvalidArgument, match="localhost"):
+        Caller("shop", Secret("key"), ("http://localhost/done",))
+
+
+def test_s12_an_error_never_redirects(lab: Lab) -> None:
+    wire = lab.wire
+    used = wire.first()
+    wire.open(used)
+    expired = wire.first()
+    lab.clock.advance(seconds=120)
+    answers = [
+        wire.open("", tail=""),
+        wire.open("", tail="&r=f"),
+        wire.send("GET", "/mobileauth/2014/07/01/deviceAuthenticate"),
+        wire.open("unknown", tail=""),
+        wire.open("x" * 5000, tail=""),
+        wire.open("%FF%00", tail=""),
+        wire.open(used, tail=""),
+        wire.open(expired, tail=""),
+        wire.open(wire.first(), tail="&r=t"),
+        wire.open(wire.first(), tail="&r="),
+        wire.open(wire.first(), tail="&r=http://evil.example"),
+        wire.open(wire.first(), method="HEAD", tail=""),
+    ]
+    assert [answer.http for answer in answers] == [400, 400, 400, 404, 404, 404, 410, 410, 400, 400, 400, 405]
+    assert not any("location" in answer.headers for answer in answers)
+    assert answers[0].json == {"error": "vfp is required."}
+    assert answers[8].json == {"error": "r must be f."}
+
+
+@pytest.mark.parametrize("target", [DONE, "https://coffee-shop.example/done"])
+def test_s13_the_redirect_is_a_302_that_leaves_no_trace(wire: Wire, target: str) -> None:
+    first = wire.first(FinalTargetUrl=target)
+    sent = wire.send(
+        "GET",
+        f"/mobileauth/2014/07/01/deviceAuthenticate?vfp={first}",
+        headers={"X-Simulated-Device-Ip": PHONE, "Origin": "https://evil.example"},
+    )
+    assert (sent.http, sent.raw) == (302, b"")
+    assert sent.headers["cache-control"] == "no-store"
+    assert sent.headers["referrer-policy"] == "no-referrer"
+    assert not any(name.startswith("access-control") for name in sent.headers)
+    final = final_in(sent.headers["location"])
+    assert sent.headers["location"] == f"{target}?vfp={final}"
+    assert wire.finish(final).status == 0
+
+
+def test_s13_a_target_with_a_query_keeps_it(lab: Lab) -> None:
+    books = lab.books
+    first = books.first(FinalTargetUrl="https://bookshop.example/checkout?step=2")
+    sent = books.open(first, tail="")
+    assert sent.headers["location"].startswith("https://bookshop.example/checkout?step=2&vfp=")
+    assert books.finish(final_in(sent.headers["location"])).status == 0
+
+
+def test_s13_r_f_answers_in_place_without_any_sharing(wire: Wire) -> None:
+    answer = wire.open(wire.first())
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "location" not in answer.headers
+    assert not any(name.startswith("access-control") for name in answer.headers)

@@ -1,0 +1,143 @@
+"""Read the body of a call: one JSON object, no tricks, every field of its declared shape."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Any, NoReturn
+
+from toolkit.errors import ServiceError
+from toolkit.identity import envelope
+from toolkit.identity.envelope import refusal
+from toolkit.identity.redirect_targets import is_allowed_form
+from toolkit.identity.wire import GUID, MAX_BODY_BYTES, REQUEST_ID_FORM, Operation
+
+_CARRIER = re.compile(r"[A-Z0-9]{2,8}")
+_PKCE_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
+_PKCE_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+_MAX_PAYMENT_IDS = 20
+
+
+def parse_body(body: bytes) -> dict[str, Any]:
+    """Return the body's object.
+
+    Raises
+    ------
+    MalformedRequest
+        Status 2: not JSON, not an object, a name twice, NaN, a lone surrogate, too deep, a number too long.
+    """
+    if len(body) > MAX_BODY_BYTES:
+        raise refusal(2, envelope.BODY_TOO_LARGE, http=413)
+    try:
+        # ValueError: also what an integer of 5,000 digits raises, which is no JSONDecodeError.
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_no_name_twice)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails at a lone surrogate, which no answer could hold
+    except _NameTwice:
+        raise refusal(2, envelope.DUPLICATE_NAMES) from None
+    except UnicodeError:
+        raise refusal(2, envelope.NOT_UNICODE) from None
+    except (ValueError, RecursionError):
+        raise refusal(2, envelope.NOT_AN_OBJECT) from None
+    if not isinstance(value, dict):
+        raise refusal(2, envelope.NOT_AN_OBJECT)
+    return value
+
+
+def echoable_request_id(body: bytes) -> str | None:
+    """Return the RequestId of a body that was refused, or None where it has none that may be echoed."""
+    try:
+        value = parse_body(body).get("RequestId")
+    except ServiceError:
+        return None
+    return value if well_formed("RequestId", value) else None
+
+
+def check_fields(operation: Operation, body: dict[str, Any]) -> None:
+    """Check every field against its declared shape.
+
+    Raises
+    ------
+    MalformedRequest
+        Status 1000; AdditionalInfo names the rule and never the value.
+    """
+    for field in operation.fields:
+        # null is the same as absent for what may be absent, and never a value.
+        missing = body.get(field.name) is None
+        if (missing and field.required) or (not missing and not well_formed(field.name, body[field.name])):
+            raise refusal(1000, field.rule)
+    if body.keys() - {field.name for field in operation.fields}:
+        raise refusal(1000, envelope.UNKNOWN_FIELD)
+    if (body.get("ChallengeId") is None) != (body.get("ChallengeAnswer") is None):
+        raise refusal(1000, envelope.ANSWER_INCOMPLETE)
+
+
+def well_formed(name: str, value: object) -> bool:
+    """Whether a value has the shape of the field called `name`."""
+    return _SHAPES[name](value)
+
+
+def normal_address(text: object) -> str | None:
+    """Return an IP address in its one normal form, or None where it is none.
+
+    Examples
+    --------
+    >>> normal_address("::ffff:203.0.113.7"), normal_address("fe80::1%eth0"), normal_address(True)
+    ('203.0.113.7', None, None)
+    """
+    # A number or True would be taken for an address by ip_address, and a zone says nothing outside its machine.
+    if type(text) is not str or "%" in text:
+        return None
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+class _NameTwice(ValueError):
+    pass
+
+
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _NameTwice
+    return found
+
+
+def _refuse(_: str) -> NoReturn:
+    raise ValueError("NaN and Infinity are not JSON")
+
+
+def _text(most: int) -> Callable[[object], bool]:
+    return lambda value: type(value) is str and len(value) <= most
+
+
+def _form(pattern: re.Pattern[str]) -> Callable[[object], bool]:
+    return lambda value: type(value) is str and pattern.fullmatch(value) is not None
+
+
+def _distinct_guids(value: object) -> bool:
+    if type(value) is not list or not 1 <= len(value) <= _MAX_PAYMENT_IDS:
+        return False
+    return all(map(_form(GUID), value)) and len({guid.lower() for guid in value}) == len(value)
+
+
+_SHAPES: dict[str, Callable[[object], bool]] = {
+    "RequestId": _form(REQUEST_ID_FORM),
+    "ApiClientId": lambda value: type(value) is str,
+    "EchoMessage": _text(1024),
+    "DeviceIp": lambda value: normal_address(value) is not None,
+    "CarrierShortCode": _form(_CARRIER),
+    "FinalTargetUrl": lambda value: type(value) is str and is_allowed_form(value),
+    "CodeChallenge": _form(_PKCE_CHALLENGE),
+    "VerificationFingerprint": _text(256),
+    "CodeVerifier": _form(_PKCE_VERIFIER),
+    "ServiceAlias": _text(256),
+    "AuthenticationCode": _text(256),
+    "ChallengeId": _form(GUID),
+    "ChallengeAnswer": _text(64),
+    "PaymentIds": _distinct_guids,
+}

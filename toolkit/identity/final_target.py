@@ -1,0 +1,112 @@
+"""The end of the redirects on this machine: a listener that takes one browser's final fingerprint, then closes."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler
+from socketserver import TCPServer
+from types import TracebackType
+from urllib.parse import parse_qs, urlsplit
+
+from toolkit.errors import SessionClosed, Unreachable
+from toolkit.secret import Secret
+
+_PATH = "/done"
+_PAGE = b"<!doctype html><title>Done</title><p>Your phone was checked. You can close this page."
+_POLL_SECONDS = 0.05
+_SOCKET_SECONDS = 5.0
+
+
+class FinalTargetListener:
+    """Listens on a free port of 127.0.0.1 for one request to ``/done``.
+
+    Its `url` is what ``start_authentication(final_target_url=...)`` takes. The page that it answers does not hold
+    the fingerprint, and nothing is written to any log.
+
+    Examples
+    --------
+    >>> with FinalTargetListener() as listener:
+    ...     listener.url.startswith("http://127.0.0.1:")
+    True
+    """
+
+    def __init__(self) -> None:
+        self._received: Secret | None = None
+        self._is_over = threading.Event()
+        # Not HTTPServer: that one asks the name service for its own name first.
+        self._server = TCPServer(("127.0.0.1", 0), self._handler())
+        self._server.timeout = _POLL_SECONDS
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}"
+        self._thread = threading.Thread(target=self._serve, name="final-target", daemon=True)
+        self._thread.start()
+
+    def fingerprint(self, timeout: float = 60.0) -> Secret:
+        """Wait for the browser and return the final fingerprint; the listener is closed then.
+
+        Raises
+        ------
+        Unreachable
+            Nobody came in time.
+        SessionClosed
+            It was closed before anybody came.
+        """
+        came = self._is_over.wait(timeout)
+        self.close()
+        if not came:
+            raise Unreachable(f"no browser came to {self.url} within {timeout:g} seconds")
+        if self._received is None:
+            raise SessionClosed("this listener was closed before a browser came")
+        return self._received
+
+    def close(self) -> None:
+        """Stop listening. Calling it again is fine."""
+        self._is_over.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def __enter__(self) -> FinalTargetListener:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _serve(self) -> None:
+        with self._server:
+            while not self._is_over.is_set():
+                self._server.handle_request()
+
+    def _take(self, target: str) -> bool:
+        """Take the fingerprint of a request's target; False where it is not the one that is awaited."""
+        parts = urlsplit(target)
+        given = parse_qs(parts.query).get("vfp", [])
+        if parts.path != _PATH or len(given) != 1 or self._received is not None:
+            return False
+        self._received = Secret(given[0])
+        return True
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        listener = self
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = _SOCKET_SECONDS
+
+            def do_GET(self) -> None:  # noqa: N802
+                taken = listener._take(self.path)
+                self.send_response(200 if taken else 404)
+                self.send_header("Content-Type", "text/html; charset=utf-8")
+                self.send_header("Cache-Control", "no-store")
+                self.send_header("Referrer-Policy", "no-referrer")
+                self.end_headers()
+                if taken:
+                    self.wfile.write(_PAGE)
+                    listener._is_over.set()
+
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+                """Write nothing: the request line holds the fingerprint."""
+
+            def version_string(self) -> str:
+                return "gateway-toolkit"
+
+        return Handler

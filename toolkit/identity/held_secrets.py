@@ -1,0 +1,131 @@
+"""What a person holds between two calls: a transaction, a proof, an authenticated user. Their secrets can be forgotten.
+
+None of them can be pickled or copied, because a `Secret` cannot, and none shows more than a short hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import secrets
+from datetime import UTC, datetime
+from typing import NoReturn
+
+from toolkit.errors import CodeExpired, SessionClosed
+from toolkit.identity.flow import State
+from toolkit.secret import Secret
+
+
+class Holder:
+    """Holds secrets until it is told to forget them.
+
+    Parameters
+    ----------
+    states
+        Where the flow may stand, as far as the caller can know.
+    secrets
+        By name.
+    """
+
+    def __init__(self, states: frozenset[State], **held: Secret) -> None:
+        self._held: dict[str, Secret] | None = held
+        self.states = states
+
+    @property
+    def state(self) -> str:
+        """Where the flow stands, as far as the caller can know: ``started``, ``failed or proven``, ``eligible``."""
+        return " or ".join(sorted(self.states))
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether its secrets are gone."""
+        return self._held is None
+
+    def secret(self, name: str) -> Secret:
+        """Return one of its secrets.
+
+        Raises
+        ------
+        SessionClosed
+            They are forgotten.
+        """
+        if self._held is None:
+            raise SessionClosed("this session is over and its secrets are forgotten; begin a new one")
+        return self._held[name]
+
+    def forget(self) -> None:
+        """Let go of all secrets; every later use raises `SessionClosed`."""
+        self._held = None
+
+    def _refuse(self, *_: object) -> NoReturn:
+        # A copy would outlive the forgetting.
+        raise TypeError("what holds secrets is neither copied nor stored; authenticate the phone again")
+
+    __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse
+
+
+class StartedTransaction(Holder):
+    """A transaction that a phone has yet to open: made by ``start_authentication``."""
+
+    def __init__(
+        self, transaction_id: str, fingerprint: Secret, verifier: Secret, final_target_url: str, seconds: int
+    ) -> None:
+        super().__init__(frozenset({State.STARTED}), fingerprint=fingerprint, verifier=verifier)
+        self.transaction_id = transaction_id
+        self.final_target_url = final_target_url
+        self.expires_in = seconds
+
+    def __repr__(self) -> str:
+        return f"<transaction {self.transaction_id[:8]}: {self.state}, {self.expires_in} s to open it>"
+
+
+class PhoneProof(Holder):
+    """What the phone brought back from its network: made by ``authenticate_device``."""
+
+    def __init__(self, transaction: StartedTransaction, fingerprint: Secret) -> None:
+        states = frozenset({State.PROVEN, State.FAILED})
+        super().__init__(states, fingerprint=fingerprint, verifier=transaction.secret("verifier"))
+        self.transaction = transaction
+
+    def __repr__(self) -> str:
+        return f"<proof of transaction {self.transaction.transaction_id[:8]}: {self.state}, told at the next step>"
+
+
+class AuthenticatedUser(Holder):
+    """A user whose phone was proven: alias, code and when it ends. Made by ``finish_authentication``.
+
+    ``service_alias`` may be stored; the code never leaves this object.
+    """
+
+    def __init__(self, service_alias: str, code: Secret, expires: int, phone: tuple[str, str, str]) -> None:
+        super().__init__(frozenset({State.FINISHED}), code=code)
+        self.service_alias = service_alias
+        self.mobile_number, self.mobile_country_code, self.mobile_operator_name = phone
+        self.challenge_id: str | None = None
+        self._expires = expires
+
+    @property
+    def expires_at(self) -> datetime:
+        """When the code ends (UTC)."""
+        return datetime.fromtimestamp(self._expires / 1000, UTC)
+
+    def seconds_left(self, now: int) -> float:
+        """Return how long the code still lives, 0 once it is over; `now` in milliseconds since the epoch."""
+        return max(0.0, (self._expires - now) / 1000)
+
+    def check_life(self, now: int) -> None:
+        """Raise CodeExpired where the code is over."""
+        if now >= self._expires:
+            ended = self.expires_at.strftime("%H:%M:%S")
+            raise CodeExpired(f"the code ended at {ended} UTC; begin again with start_authentication") from None
+
+    def __repr__(self) -> str:
+        until = self.expires_at.strftime("%H:%M:%S")
+        return f"<user {self.service_alias[:8]} at {self.mobile_operator_name}: {self.state}, until {until} UTC>"
+
+
+def fresh_verifier() -> tuple[Secret, Secret]:
+    """Return a PKCE verifier and its S256 challenge (no secret, but nothing that need be shown either)."""
+    verifier = secrets.token_urlsafe(32)
+    digest = hashlib.sha256(verifier.encode("ascii")).digest()
+    return Secret(verifier), Secret(base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"))
