@@ -1,0 +1,179 @@
+"""Time, memory and legibility of the renderer; prints only: ``python -m tests.benchmarks.handwriting``.
+
+Compares with handright 8.2.0 (same text, page and font) in an environment of its own, made in a temporary folder,
+A B A B in turn; needs uv and npm. The table of words that tesseract reads needs Debian's tesseract.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import io
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PIL import Image
+
+from toolkit.handwriting.catalogue import Handwriting, catalogue
+from toolkit.handwriting.hands import npm
+from toolkit.handwriting.hands.sources import sources
+from toolkit.handwriting.parameters import RGB, Parameters
+from toolkit.handwriting.renderer import STAGES, Rendering, render
+
+HANDRIGHT = "handright==8.2.0"
+ROUNDS = 15
+LETTER = (
+    "Dear Hannah,\n\nIt was such a pleasure to see you all at the lake last weekend. The children have not stopped "
+    "talking about the canoe and the little green frog they found under the pier. I meant to write sooner, but the "
+    "week got away from me as it always does in September.\n\nPlease tell Robert that the tomatoes were excellent "
+    "and that I still owe him a proper dinner. We will be home by the third of October, so do come by whenever it "
+    "suits you all.\n\nWith love from both of us,\nMargaret and Eleanor"
+)
+WORDS = (
+    "the old house stood near the river and every spring the water came up to the garden wall the children used to "
+    "sit on the steps and watch the boats go past while their mother made bread in the kitchen my father kept a small "
+    "book where he wrote down the name of each boat and the time it went by he said that one day he would buy one of "
+    "them and sail to the sea but the years went on and the book grew thick with names and the boat never came then "
+    "one morning he was gone"
+)
+INK = RGB(20, 30, 90)
+PEAK_SCRIPT = (
+    "import resource\n"
+    "from toolkit.handwriting.catalogue import catalogue\n"
+    "from toolkit.handwriting.parameters import Parameters\n"
+    "from toolkit.handwriting.renderer import render\n"
+    "text = 'The quick brown fox jumps over the lazy dog. ' * 200\n"
+    "page = Parameters(text, handwriting_size=60, width=9000, height=9000, random_seed=1)\n"
+    "done = render(catalogue().find('Molly'), page, 'png')\n"
+    "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, sum(done.timings.values()), len(done.data))\n"
+)
+
+
+def main() -> None:
+    """Print every table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--skip-ocr", action="store_true")
+    parser.add_argument("--skip-peer", action="store_true")
+    arguments = parser.parse_args()
+    if not arguments.skip_peer:
+        compare()
+    stages()
+    peak_memory()
+    if not arguments.skip_ocr:
+        legibility()
+
+
+def compare() -> None:
+    """Print both comparisons with handright."""
+    with tempfile.TemporaryDirectory() as folder, handright(Path(folder)) as peer:
+        against_handright(peer, "495 characters, 1600 px wide", LETTER[:495], 44, 1600, target=0.35)
+        against_handright(peer, "200 characters, defaults", LETTER[:200], 20, 504, target=0.4)
+
+
+@contextmanager
+def handright(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Install handright beside us and start it; yields a process that takes one job a line."""
+    python = folder / "venv/bin/python"
+    subprocess.run(["uv", "venv", "--quiet", str(folder / "venv")], check=True, timeout=120)
+    subprocess.run(["uv", "pip", "install", "--quiet", "--python", str(python), HANDRIGHT], check=True, timeout=300)
+    script = Path(__file__).with_name("handright_peer.py")
+    with subprocess.Popen([python, str(script)], stdin=-1, stdout=-1, text=True) as process:
+        yield process
+        assert process.stdin
+        process.stdin.close()
+
+
+def against_handright(peer: subprocess.Popen[str], title: str, text: str, size: int, width: int, target: float) -> None:
+    """Render one text here and there in turn; print medians and their ratio."""
+    molly = catalogue().find("Molly")
+    assert molly
+    assert peer.stdin
+    assert peer.stdout
+    source = sources()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        archive = npm.fetch(source.package, source.version, source.integrity, Path(folder))
+        font = Path(folder) / "font.ttf"
+        font.write_bytes(npm.read_member(archive, source.font) or b"")
+        page = Parameters(text, float(size), INK, float(width), height=None, random_seed=1)
+        height = int(render(molly, page, "png").size[1])
+        job = {"font": str(font), "text": text, "size": size, "width": width, "height": height}
+        ours, theirs = [], []
+        for _ in range(ROUNDS):
+            began = time.perf_counter()
+            render(molly, page, "png")
+            ours.append(1000 * (time.perf_counter() - began))
+            print(json.dumps(job), file=peer.stdin, flush=True)
+            theirs.append(json.loads(peer.stdout.readline())["ms"])
+    a, b = statistics.median(ours), statistics.median(theirs)
+    print(f"{title}: ours {a:.1f} ms, handright {b:.1f} ms, ratio {a / b:.2f} (target at most {target})")
+
+
+def stages() -> None:
+    """Print milliseconds by stage, warm, for typical and large renderings."""
+    long_text = (LETTER + "\n\n") * 20
+    cases = [
+        ("495 ch, 1600 px, png", "png", Parameters(LETTER[:495], 44.0, INK, 1600.0, None, random_seed=1)),
+        ("200 ch, defaults, png", "png", Parameters(LETTER[:200], random_seed=1)),
+        ("495 ch, 7 in, pdf", "pdf", Parameters(LETTER[:495], 14.0, INK, 504.0, None, random_seed=1)),
+        ("495 ch, 7 in, svg", "svg", Parameters(LETTER[:495], 14.0, INK, 504.0, None, random_seed=1)),
+        ("9000 ch, defaults, png", "png", Parameters(long_text[:9000], random_seed=1)),
+        ("9000 ch, 2000 px, png", "png", Parameters(long_text[:9000], 20.0, INK, 2000.0, None, random_seed=1)),
+        ("9000 ch, 2000 pt, pdf", "pdf", Parameters(long_text[:9000], 20.0, INK, 2000.0, None, random_seed=1)),
+    ]
+    print(f"\n{'milliseconds':28}" + "".join(f"{stage:>9}" for stage in (*STAGES, "all")) + "     bytes")
+    for title, kind, parameters in cases:
+        molly = catalogue().find("Molly")
+        assert molly
+        render(molly, parameters, kind)
+        runs: list[Rendering] = [render(molly, parameters, kind) for _ in range(5)]
+        middle = [statistics.median(run.timings[stage] for run in runs) for stage in STAGES]
+        print(f"{title:28}" + "".join(f"{ms:9.1f}" for ms in (*middle, sum(middle))) + f"{len(runs[0].data):10}")
+
+
+def peak_memory() -> None:
+    """Print the largest memory of a fresh process that draws 9000 x 9000 pixels."""
+    done = subprocess.run([sys.executable, "-c", PEAK_SCRIPT], capture_output=True, text=True, check=True, timeout=300)
+    megabytes, milliseconds, size = done.stdout.split()
+    print(f"\n9000 x 9000 px: peak {float(megabytes):.0f} MB, {float(milliseconds):.0f} ms, {int(size)} bytes")
+
+
+def legibility() -> None:
+    """Print which share of 100 words tesseract reads in every handwriting."""
+    if not shutil.which("tesseract"):
+        print("\nno tesseract: words not read")
+        return
+    text = " ".join(WORDS.split()[:100])
+    scores: dict[str, list[tuple[str, float]]] = {}
+    for handwriting in catalogue():
+        scores.setdefault(handwriting.script, []).append((handwriting.title, _words_read(handwriting, text)))
+    print("\nwords of 100 that tesseract reads, 40 px, 1600 px wide")
+    for row in sorted(scores.values(), key=lambda row: -sum(score for _, score in row)):
+        print("".join(f"  {title:12} {score:4.0%}" for title, score in row))
+    good = sum(score >= 0.9 for row in scores.values() for _, score in row)
+    print(f"handwritings with at least 90 %: {good} of {len(catalogue())} (target 20)")
+
+
+def _words_read(handwriting: Handwriting, text: str) -> float:
+    page = Parameters(text, 40.0, RGB(0, 0, 0), 1600.0, None, 1.8, min_padding=30.0, random_seed=1)
+    ink = Image.open(io.BytesIO(render(handwriting, page, "png").data))
+    paper = Image.new("RGBA", ink.size, "white")
+    paper.alpha_composite(ink)
+    data = io.BytesIO()
+    paper.convert("L").save(data, "PNG", dpi=(300, 300))
+    command = ["tesseract", "stdin", "stdout", "-l", "eng", "--psm", "6"]
+    read = subprocess.run(command, input=data.getvalue(), capture_output=True, check=True, timeout=120).stdout.decode()
+    expected, found = text.split(), [word.strip(".,;:'").lower() for word in read.split()]
+    blocks = difflib.SequenceMatcher(None, expected, found, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in blocks) / len(expected)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""One JupyterLab and one Chromium for all tests in the browser.
+
+The fixtures end with this folder, not with the session: Playwright keeps an event loop in the main thread, and
+tests that come later start loops of their own there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+from tests.browser.lab_page import (
+    CHROMIUM_FLAGS,
+    RunningLab,
+    run_all,
+    running_lab,
+    shut_down_kernels,
+    watch_foreign_requests,
+)
+from tests.conftest import required_program
+
+RunNotebook = Callable[[str], Page]
+RunCells = Callable[..., Page]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name == "browser":
+            item.add_marker("browser")
+
+
+@pytest.fixture(scope="package")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
+    """A running `toolkit lab` on copies of the notebooks."""
+    required_program("chromium", "chromium-browser", "google-chrome")
+    with running_lab(tmp_path_factory.mktemp("lab"), "--LabApp.expose_app_in_browser=True") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="package")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    """A Chromium with an empty profile that reaches this machine only."""
+    program = required_program("chromium", "chromium-browser", "google-chrome")
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            tmp_path_factory.mktemp("chromium"),
+            executable_path=program,
+            headless=True,
+            args=CHROMIUM_FLAGS,
+            viewport={"width": 1200, "height": 900},
+        )
+        yield context
+        context.close()
+
+
+@pytest.fixture(scope="package")
+def foreign_requests(chromium: BrowserContext) -> list[str]:
+    """What the browser asked of other machines, in all tests so far."""
+    return watch_foreign_requests(chromium)
+
+
+@pytest.fixture
+def page(lab: RunningLab, chromium: BrowserContext, foreign_requests: list[str]) -> Iterator[Page]:
+    """An empty page; at the end its kernels are shut down, and no request may have left this machine."""
+    page = chromium.new_page()
+    yield page
+    shut_down_kernels(page)
+    page.close()
+    assert foreign_requests == []
+
+
+@pytest.fixture
+def run_notebook(lab: RunningLab, page: Page) -> RunNotebook:
+    """Open a notebook of the lab's folder (``notebooks/NAME.ipynb``), run it without an error, return the page."""
+
+    def run(path: str) -> Page:
+        assert run_all(page, lab, path) == []
+        return page
+
+    return run
+
+
+_numbers = count(1)
+
+
+@pytest.fixture
+def run_cells(lab: RunningLab, run_notebook: RunNotebook) -> RunCells:
+    """Run the given code cells as a notebook of their own, return the page."""
+
+    def run(*cells: str) -> Page:
+        return run_notebook(lab.write_notebook(f"cells-{next(_numbers)}.ipynb", cells))
+
+    return run

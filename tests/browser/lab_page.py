@@ -1,0 +1,229 @@
+"""A JupyterLab and pages of it in a real Chromium, as a person would have them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import BrowserContext, Page, Request, WebSocket
+
+from tests.conftest import ROOT
+
+ARTEFACTS = ROOT / "tests" / "artefacts"
+
+#: No sandbox: in a container the tests run as root. No host but this machine has a name.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
+
+# Clicking "Run" right after the page looks ready is often lost, so the application's own command is awaited.
+_RUN_ALL = """async ({path, seconds}) => {
+  const app = window.jupyterapp;
+  const inTime = (promise, what) => Promise.race([promise, new Promise((_, reject) =>
+    setTimeout(() => reject(new Error(`${what} took more than ${seconds} s: ${path}`)), 1000 * seconds))]);
+  await inTime(app.restored, 'start');
+  const opened = (async () => {
+    let panel;
+    while ((panel = app.shell.currentWidget)?.context?.path !== path)
+      await new Promise(resolve => requestAnimationFrame(resolve));
+    await panel.context.ready;
+    await panel.context.sessionContext.ready;
+    await panel.revealed;
+    await panel.context.sessionContext.session.kernel.info;
+    return panel;
+  })();
+  const panel = await inTime(opened, 'opening');
+  await inTime(app.commands.execute('notebook:run-all-cells'), 'running');
+  return panel.content.widgets
+    .filter(cell => cell.model.type === 'code')
+    .flatMap(cell => cell.model.outputs.toJSON())
+    .filter(output => output.output_type === 'error')
+    .map(output => `${output.ename}: ${output.evalue}`);
+}"""
+
+_RUN_AGAIN = """async () => { await window.jupyterapp.commands.execute('notebook:run-all-cells'); }"""
+
+# Asked of the kernel itself, without a cell: what it would leave behind.
+_TRACES = """async () => {
+  const panel = window.jupyterapp.shell.currentWidget;
+  const expressions = {
+    threads: "sorted(thread.name for thread in __import__('threading').enumerate())",
+    children: "len(__import__('psutil').Process().children(recursive=True))",
+  };
+  const kernel = panel.context.sessionContext.session.kernel;
+  const reply = await kernel.requestExecute({code: '', user_expressions: expressions, store_history: false}).done;
+  return Object.fromEntries(Object.entries(reply.content.user_expressions)
+    .map(([name, value]) => [name, value.data['text/plain']]));
+}"""
+
+_SHUT_DOWN = "async () => { await window.jupyterapp?.serviceManager.sessions.shutdownAll(); }"
+
+_HEIGHT = """() => Math.max(...[...document.querySelectorAll('.jp-Notebook, .jp-WindowedPanel-outer')]
+  .map(panel => panel.scrollHeight), 0)"""
+
+_TO_THE_TOP = """() => new Promise(resolve => {
+  document.querySelectorAll('.jp-Notebook, .jp-WindowedPanel-outer').forEach(panel => { panel.scrollTop = 0; });
+  requestAnimationFrame(() => requestAnimationFrame(resolve));
+})"""
+
+
+@dataclass
+class RunningLab:
+    """A `toolkit lab` with a folder of its own.
+
+    Parameters
+    ----------
+    url
+        Its address, ``http://127.0.0.1:PORT``.
+    token
+        What a page must know to get in.
+    folder
+        What it shows: ``notebooks`` and ``data``, copies of the checkout's.
+    """
+
+    url: str
+    token: str
+    folder: Path
+
+    def page_of(self, path: str) -> str:
+        """Return the address of a notebook, in a workspace without any other document."""
+        return f"{self.url}/lab/tree/{path}?reset&token={self.token}"
+
+    def write_notebook(self, name: str, cells: tuple[str, ...]) -> str:
+        """Write a notebook with these code cells and return its path."""
+        notebook = {
+            "cells": [
+                {
+                    "cell_type": "code",
+                    "execution_count": None,
+                    "id": f"cell-{number}",
+                    "metadata": {},
+                    "outputs": [],
+                    "source": source,
+                }
+                for number, source in enumerate(cells)
+            ],
+            "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+        (self.folder / name).write_text(json.dumps(notebook), "utf-8")
+        return name
+
+
+@contextmanager
+def running_lab(folder: Path, *jupyter_options: str) -> Iterator[RunningLab]:
+    """Run `toolkit lab` with all of its state below `folder`; at the end it must stop by itself."""
+    _write_settings(folder / "settings")
+    command = [sys.executable, "-m", "toolkit", "lab", "--no-browser", "--port=0", "--lab-port=0"]
+    command += [f"--data={folder / 'gateway'}", f"--folder={folder / 'lab'}", "--", *jupyter_options]
+    with (folder / "lab.log").open("w") as log:
+        process = subprocess.Popen(command, env=_environment(folder), stdout=subprocess.PIPE, stderr=log, text=True)
+        assert process.stdout is not None
+        try:
+            said = [process.stdout.readline() for _ in range(3)]
+            assert said[1].startswith("lab at http"), (folder / "lab.log").read_text("utf-8")
+            address = urlsplit(said[1].removeprefix("lab at ").strip())
+            token = address.query.removeprefix("token=")
+            yield RunningLab(f"http://{address.netloc}", token, folder / "lab")
+        finally:
+            process.terminate()
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(5)
+            process.stdout.close()
+    assert process.returncode == 0, (folder / "lab.log").read_text("utf-8")
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    names = {
+        "JUPYTER_CONFIG_DIR": "config",
+        "JUPYTER_DATA_DIR": "jupyter",
+        "JUPYTERLAB_SETTINGS_DIR": "settings",
+        "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
+        "IPYTHONDIR": "ipython",
+    }
+    return os.environ | {name: str(folder / below) for name, below in names.items()}
+
+
+def _write_settings(folder: Path) -> None:
+    # Without windowing every cell is in the page, so that a test finds it and a picture shows it.
+    tracker = folder / "@jupyterlab" / "notebook-extension" / "tracker.jupyterlab-settings"
+    tracker.parent.mkdir(parents=True)
+    tracker.write_text(json.dumps({"windowingMode": "none"}), "utf-8")
+
+
+def watch_foreign_requests(context: BrowserContext) -> list[str]:
+    """Return a list to which every request of the browser to another machine is added."""
+    foreign: list[str] = []
+
+    def note(message: Request | WebSocket) -> None:
+        address = urlsplit(message.url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.hostname != "127.0.0.1":
+            foreign.append(message.url)
+
+    context.on("request", note)
+    context.on("page", lambda page: page.on("websocket", note))
+    return foreign
+
+
+def run_all(page: Page, lab: RunningLab, path: str, seconds: float = 60.0) -> list[str]:
+    """Open a notebook, run it top to bottom, and return the errors in its outputs."""
+    page.goto(lab.page_of(path))
+    page.wait_for_function("window.jupyterapp")
+    errors: list[str] = page.evaluate(_RUN_ALL, {"path": path, "seconds": seconds})
+    return errors
+
+
+def run_again(page: Page) -> None:
+    """Run the open notebook once more in the same kernel, as a person does after a change."""
+    page.evaluate(_RUN_AGAIN)
+
+
+def traces(page: Page) -> dict[str, str]:
+    """Return what the kernel of the open notebook has running: names of ``threads``, number of ``children``."""
+    found: dict[str, str] = page.evaluate(_TRACES)
+    return found
+
+
+def shut_down_kernels(page: Page) -> None:
+    """End the kernels of all notebooks that are open."""
+    page.evaluate(_SHUT_DOWN)
+
+
+def set_theme(page: Page, dark: bool) -> None:
+    """Show the light or the dark theme."""
+    theme = "JupyterLab Dark" if dark else "JupyterLab Light"
+    page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+    page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=str(not dark).lower())
+
+
+def keep_picture(page: Page, name: str) -> Path:
+    """Save a picture of the page, the whole notebook on it, as ``tests/artefacts/NAME.png``."""
+    # The logo over everything, at the start and while the theme changes.
+    page.wait_for_selector("#jupyterlab-splash", state="detached")
+    size = page.viewport_size or {"width": 1200, "height": 900}
+    height = min(max(page.evaluate(_HEIGHT) + 200, size["height"]), 8000)
+    page.set_viewport_size({"width": size["width"], "height": height})
+    page.evaluate(_TO_THE_TOP)
+    picture = ARTEFACTS / f"{name}.png"
+    picture.parent.mkdir(exist_ok=True)
+    page.screenshot(path=picture)
+    page.set_viewport_size(size)
+    return picture

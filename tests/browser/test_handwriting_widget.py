@@ -1,0 +1,118 @@
+"""HandwritingExplorer in JupyterLab in a real Chromium: by mouse, by keyboard, in both themes."""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import RunCells
+from tests.browser.lab_page import keep_picture, set_theme
+
+_EXPLORER = """
+import toolkit
+tk = toolkit.connect()
+explorer = toolkit.HandwritingExplorer(tk, text="Dear Ada,\\nthe engine works.")
+explorer
+"""
+
+# From the key to the frame in which the new picture stands.
+_TIME_OF_A_MOVE = """async key => {
+  const handle = document.activeElement, picture = () => document.querySelector('img[alt^="Dear Ada"]');
+  const before = picture().src, began = performance.now();
+  handle.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
+  while (picture().src === before) {
+    if (performance.now() - began > 5000) throw new Error('the picture did not change');
+    await new Promise(resolve => requestAnimationFrame(resolve));
+  }
+  await picture().decode();
+  return performance.now() - began;
+}"""
+
+
+@pytest.fixture
+def explorer(run_cells: RunCells) -> Page:
+    page = run_cells(_EXPLORER)
+    page.set_viewport_size({"width": 1200, "height": 1000})
+    expect(page.get_by_alt_text("Dear Ada")).to_be_visible()
+    return page
+
+
+def button(page: Page, text: str):
+    # Not by its role's name: that begins with the icon.
+    return page.locator("button.widget-button, button.widget-toggle-button", has_text=re.compile(f"^{text}$"))
+
+
+def slider(page: Page, label: str):
+    return page.locator(".widget-slider", has=page.get_by_text(label, exact=True)).locator(".noUi-handle")
+
+
+def test_a_slider_moves_the_picture_at_once(explorer: Page, capsys: pytest.CaptureFixture[str]) -> None:
+    slider(explorer, "Line spacing").focus()
+    times = [explorer.evaluate(_TIME_OF_A_MOVE, "ArrowRight") for _ in range(20)]
+    with capsys.disabled():
+        print(
+            f"\n  key to new picture: {statistics.median(times):.0f} ms (median of 20), {max(times):.0f} ms (slowest)"
+        )
+    # Time is printed, not asserted; what counts here is that each move did change the picture.
+    expect(explorer.get_by_text("line_spacing=2.5")).to_be_visible()
+
+
+def test_everything_by_keyboard(explorer: Page) -> None:
+    explorer.get_by_placeholder("Write something").fill("Dear Charles,")
+    expect(explorer.get_by_alt_text("Dear Charles,")).to_be_visible()
+    again = button(explorer, "Again")
+    again.focus()
+    again.press("Enter")
+    expect(explorer.get_by_text("random_seed=1)")).to_have_count(0)
+    button(explorer, "PDF").press("Enter")
+    expect(explorer.get_by_text("tk.handwriting.pdf(")).to_be_visible()
+    button(explorer, "Compare").press("Enter")
+    expect(explorer.get_by_alt_text("What it is compared with")).to_be_visible()
+    button(explorer, "Stop comparing").press("Enter")
+    expect(explorer.get_by_alt_text("What it is compared with")).to_have_count(0)
+
+
+def test_hands_are_chosen_by_their_pictures(explorer: Page) -> None:
+    cards = explorer.locator("button[title^='Write with']")
+    before = cards.last.inner_text()
+    explorer.get_by_label("Sorted").select_option("by neatness")
+    expect(cards.last).not_to_have_text(before)
+    title = cards.last.inner_text()
+    cards.last.click()
+    expect(explorer.get_by_alt_text(f"(in the hand of {title})")).to_be_visible()
+    expect(explorer.get_by_text(f"'{title}', height='auto'")).to_be_visible()
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_the_file_is_downloaded(explorer: Page, kind: str) -> None:
+    button(explorer, kind.upper()).click()
+    with explorer.expect_download() as download:
+        explorer.get_by_role("link", name=f"Download molly.{kind}").click()
+    with open(download.value.path(), "rb") as file:
+        assert file.read(5) == {"png": b"\x89PNG\r", "pdf": b"%PDF-"}[kind]
+
+
+def test_a_mistake_is_a_sentence_and_no_traceback(explorer: Page) -> None:
+    explorer.get_by_placeholder("Write something").fill("नमस्ते")
+    alert = explorer.get_by_role("alert")
+    expect(alert).to_contain_text("characters this handwriting cannot write")
+    expect(explorer.locator(".jp-OutputArea-output[data-mime-type*='stderr']")).to_have_count(0)
+    explorer.get_by_placeholder("Write something").fill("Good morning")
+    expect(explorer.get_by_alt_text("Good morning")).to_be_visible()
+    expect(alert).to_have_count(0)
+
+
+def test_it_looks_right_in_both_themes(explorer: Page) -> None:
+    button(explorer, "Compare").click()
+    slider(explorer, "Size, px").focus()
+    for _ in range(12):
+        explorer.keyboard.press("ArrowRight")
+    expect(explorer.get_by_text("handwriting_size=32").last).to_be_visible()
+    light = keep_picture(explorer, "handwriting-explorer-light")
+    set_theme(explorer, dark=True)
+    dark = keep_picture(explorer, "handwriting-explorer-dark")
+    set_theme(explorer, dark=False)
+    assert light.read_bytes() != dark.read_bytes()

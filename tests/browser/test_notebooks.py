@@ -1,0 +1,95 @@
+"""Every notebook runs top to bottom in JupyterLab in a real Chromium, and asks nothing of another machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import RunCells, RunNotebook
+from tests.browser.lab_page import RunningLab, keep_picture, run_again, run_all, set_theme, traces
+from tests.conftest import ROOT
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+
+_SLIDER = """
+import ipywidgets
+slider = ipywidgets.IntSlider(description="points", value=3)
+said = ipywidgets.Label("nothing yet")
+slider.observe(lambda change: setattr(said, "value", f"now {change.new}"), "value")
+ipywidgets.VBox([slider, said])
+"""
+
+_POST = """
+import toolkit
+tk = toolkit.connect()
+tk.dweets.post("browser-kitchen", {"celsius": 21.5})
+print("latest", tk.dweets.latest("browser-kitchen")["celsius"].iloc[0])
+"""
+
+
+def files_of(lab: RunningLab) -> set[Path]:
+    return {path for path in lab.folder.rglob("*") if ".ipynb_checkpoints" not in path.parts}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_and_a_second_run_leaves_nothing(
+    path: Path, lab: RunningLab, run_notebook: RunNotebook
+) -> None:
+    page = run_notebook(path.relative_to(ROOT).as_posix())
+    keep_picture(page, path.stem)
+    once, files = traces(page), files_of(lab)
+    run_again(page)
+    assert traces(page) == once, "a second run leaves threads or processes that the first did not"
+    assert files_of(lab) == files
+
+
+def test_a_kernel_talks_to_the_gateway_of_the_lab(run_cells: RunCells) -> None:
+    page = run_cells(_POST, "print('embedded', tk.gateway)")
+    expect(page.get_by_text("latest 21.5")).to_be_visible()
+    expect(page.get_by_text("embedded None")).to_be_visible()
+
+
+def test_a_widget_answers_the_keyboard(run_cells: RunCells) -> None:
+    page = run_cells(_SLIDER)
+    handle = page.locator(".widget-slider .noUi-handle")
+    handle.focus()
+    handle.press("ArrowRight")
+    expect(page.get_by_text("now 4")).to_be_visible()
+    set_theme(page, dark=True)
+    picture = keep_picture(page, "slider-dark")
+    assert picture.stat().st_size > 10_000
+    set_theme(page, dark=False)
+
+
+def test_no_question_about_news_is_asked(lab: RunningLab, page: Page) -> None:
+    page.goto(lab.page_of(""))
+    settings = page.evaluate(
+        "async name => (await fetch(`/lab/api/settings/${name}`)).json()",
+        "@jupyterlab/apputils-extension:notification",
+    )
+    defaults = {name: field["default"] for name, field in settings["schema"]["properties"].items()}
+    assert defaults["fetchNews"] == "false"
+    assert defaults["checkForUpdates"] is False
+
+
+def test_a_thread_that_a_second_run_leaves_is_seen(run_cells: RunCells) -> None:
+    page = run_cells(
+        "import threading; threading.Thread(target=threading.Event().wait, name='left', daemon=True).start()"
+    )
+    assert traces(page)["threads"].count("'left'") == 1
+    run_again(page)
+    assert traces(page)["threads"].count("'left'") == 2
+
+
+def test_an_error_in_a_cell_is_seen(lab: RunningLab, page: Page) -> None:
+    path = lab.write_notebook("broken.ipynb", ("1 / 0",))
+    assert run_all(page, lab, path) == ["ZeroDivisionError: division by zero"]
+
+
+def test_a_request_to_another_machine_is_seen(lab: RunningLab, page: Page, foreign_requests: list[str]) -> None:
+    page.goto(lab.page_of(""))
+    page.evaluate("fetch('http://elsewhere.example/x').catch(() => null)")
+    assert foreign_requests == ["http://elsewhere.example/x"]
+    foreign_requests.clear()

@@ -1,0 +1,409 @@
+"""The command line as a person, a script and an init system use it: real processes, real signals."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+from tests.conftest import ROOT, raw_call
+
+TOOLKIT = (sys.executable, "-m", "toolkit")
+KEY = "correct-horse-battery"
+
+
+def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that ends by itself, with this exit code."""
+    done = subprocess.run(
+        [*TOOLKIT, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        env=os.environ | environment,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@contextmanager
+def started(*arguments: str, stdin: int = subprocess.DEVNULL, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a command until the block ends; a test that wants more than its death ends it itself."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        [*TOOLKIT, *arguments], stdin=stdin, stdout=pipe, stderr=pipe, text=True, env=os.environ | environment
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.communicate(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate(timeout=10)
+
+
+def url_of(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert re.fullmatch(r"gateway at http://127\.0\.0\.1:\d+\n", line), line
+    return line.removeprefix("gateway at ").strip()
+
+
+def outcome(url: str, method: str, target: str, body: bytes = b"") -> str | int:
+    """Make a call of thing messaging; return "succeeded", or the code of the failure."""
+    answer = json.loads(raw_call(url, method, target, body).body)
+    return answer["this"] if answer["this"] == "succeeded" else answer["with"]
+
+
+def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[str, str]:
+    """Send a signal; the process must end by itself, with exit code 0. Returns the rest of its output."""
+    process.send_signal(number)
+    said, complained = process.communicate(timeout=20)
+    assert process.returncode == 0, complained
+    return said, complained
+
+
+@contextmanager
+def occupied(port: int = 0) -> Iterator[int]:
+    """Hold a port, unless somebody else holds it already."""
+    with socket.socket() as holder:
+        try:
+            holder.bind(("127.0.0.1", port))
+            holder.listen()
+            yield holder.getsockname()[1]
+        except OSError:
+            yield port
+
+
+def is_open(port: int) -> bool:
+    with socket.socket() as caller:
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+# -- the entrance -----------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command() -> None:
+    said = run("--help").stdout
+    assert all(f"\n  {name} " in said for name in ("doctor", "gateway", "lab", "lock"))
+
+
+@pytest.mark.parametrize("command", ["gateway", "lab", "lock", "doctor"])
+def test_every_option_is_explained(command: str) -> None:
+    said = run(command, "--help").stdout
+    assert "Usage:" in said
+    assert not re.search(r"^  --[a-z-]+( [A-Z=]+)*$\n  -", said, re.MULTILINE), "an option without a word on it"
+
+
+def test_the_entrance_loads_nothing_heavy() -> None:
+    program = "import sys, toolkit.cli; print(*{name.split('.')[0] for name in sys.modules})"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    heavy = {"pandas", "numpy", "matplotlib", "ipywidgets", "requests", "uvicorn", "sqlite3", "jupyterlab", "asyncio"}
+    assert not heavy & set(loaded.stdout.split())
+
+
+def test_the_version_is_the_distributions() -> None:
+    assert run("--version").stdout == f"toolkit, version {importlib.metadata.version('gateway-toolkit')}\n"
+
+
+# -- toolkit gateway --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_ends_the_gateway_and_everything_is_kept(name: str, tmp_path: Path) -> None:
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        url = url_of(process)
+        assert outcome(url, "GET", "/dweet/for/kitchen?celsius=21.5") == "succeeded"
+        assert end(process, getattr(signal, name)) == ("", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["gateway.sqlite"]
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        latest = raw_call(url_of(process), "GET", "/get/latest/dweet/for/kitchen")
+    assert json.loads(latest.body)["with"][0]["content"] == {"celsius": 21.5}
+
+
+def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
+    acknowledged: list[int] = []
+    posting = threading.Event()
+
+    def post_until_it_ends(url: str) -> None:
+        for number in range(100_000):
+            try:
+                if outcome(url, "GET", f"/dweet/for/kitchen?n={number}") != "succeeded":
+                    return
+            except (OSError, ValueError, IndexError):  # no answer, or half of one: it ended in the middle of this call
+                return
+            acknowledged.append(number)
+            if number == 20:
+                posting.set()
+
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        poster = threading.Thread(target=post_until_it_ends, args=[url_of(process)])
+        poster.start()
+        assert posting.wait(20)
+        end(process)
+        poster.join(20)
+    with sqlite3.connect(tmp_path / "gateway.sqlite") as store:
+        rows = store.execute("SELECT data FROM journal ORDER BY sequence").fetchall()
+    store.close()
+    kept = [json.loads(data)["content"]["n"] for (data,) in rows]
+    assert kept[: len(acknowledged)] == acknowledged
+    assert len(kept) <= len(acknowledged) + 1
+
+
+def test_a_listener_does_not_keep_the_gateway_from_ending() -> None:
+    with started("gateway", "--port=0") as process:
+        url = url_of(process)
+        with urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=20) as stream:
+            raw_call(url, "GET", "/dweet/for/kitchen?n=1")
+            assert b"kitchen" in stream.readline() + stream.readline()
+            assert end(process) == ("", "")
+
+
+def test_a_taken_port_is_one_line() -> None:
+    with occupied() as port:
+        said = run("gateway", f"--port={port}", code=1)
+    assert said.stdout == ""
+    assert re.fullmatch(rf"Error: cannot listen on 127\.0\.0\.1:{port}: [^\n]+\n", said.stderr)
+
+
+def test_one_gateway_a_folder(tmp_path: Path) -> None:
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        url_of(process)
+        for command in (["gateway", "--port=0"], ["lock", "new"]):
+            refused = run(*command, f"--data={tmp_path}", code=1)
+            assert refused.stdout == ""
+            assert re.fullmatch(r"Error: another gateway has the folder [^\n]+ open; [^\n]+\n", refused.stderr)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--lock", KEY],
+        ["--lock", f"={KEY}"],
+        ["--lock", "door="],
+        ["--lock", f"door={KEY}", "--lock", "door=other"],
+        ["--lock", f"door={KEY}", f"gate={KEY}"],
+        ["--lok", f"door={KEY}"],
+        [f"--lok=door={KEY}"],
+        ["--smtp", f"http://user:{KEY}@mail.example"],
+        ["--smtp", f"smtp://user:{KEY}@[::1"],
+        ["--smtp", f"smtp://mail.example:{KEY}"],
+    ],
+)
+def test_a_mistake_shows_no_key(arguments: list[str]) -> None:
+    refused = run("gateway", "--port=0", *arguments, code=2)
+    assert "Error: " in refused.stderr
+    assert KEY not in refused.stderr + refused.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--port=65536"], ["--keep=499"], ["--rate=0"], ["--log-level=loud"]])
+def test_what_cannot_be_is_said_at_once(arguments: list[str]) -> None:
+    assert "Invalid value for" in run("gateway", *arguments, code=2).stderr
+
+
+def test_a_lock_that_has_another_key_already_is_one_line(tmp_path: Path) -> None:
+    with started("gateway", "--port=0", f"--data={tmp_path}", f"--lock=door={KEY}") as process:
+        url_of(process)
+        end(process)
+    refused = run("gateway", "--port=0", f"--data={tmp_path}", "--lock=door=another-key", code=1)
+    assert refused.stderr == "Error: the lock 'door' exists with another master key\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"), [([f"--lock=door={KEY}"], {}), ([], {"TOOLKIT_LOCKS": f"gate=x door={KEY}"})]
+)
+def test_a_given_lock_locks(arguments: list[str], environment: dict[str, str]) -> None:
+    with started("gateway", "--port=0", *arguments, **environment) as process:
+        url = url_of(process)
+        assert outcome(url, "GET", f"/lock/kitchen?lock=door&key={KEY}") == "succeeded"
+        assert outcome(url, "GET", "/dweet/for/kitchen?n=1") == 403
+
+
+def test_a_new_lock_works_in_the_gateway_of_its_folder(tmp_path: Path) -> None:
+    said = run("lock", "new", f"--data={tmp_path}").stdout
+    lock, master, read = re.fullmatch(r"lock +(\S+)\nmaster key +(\S+)\nread key +(\S+)\n", said).groups()
+    assert len({lock, master, read}) == 3
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        url = url_of(process)
+        assert outcome(url, "GET", f"/lock/kitchen?lock={lock}&key={master}") == "succeeded"
+        assert outcome(url, "GET", f"/dweet/for/kitchen?n=1&key={master}") == "succeeded"
+        assert outcome(url, "GET", f"/get/latest/dweet/for/kitchen?key={read}") == "succeeded"
+        assert outcome(url, "GET", "/get/latest/dweet/for/kitchen") == 403
+
+
+def test_info_has_a_line_for_each_call_without_its_query() -> None:
+    with started("gateway", "--port=0", "--log-level=info", f"--lock=door={KEY}") as process:
+        raw_call(url_of(process), "GET", f"/lock/kitchen?lock=door&key={KEY}")
+        _, log = end(process)
+    assert re.fullmatch(r"[-\d]+ [:,\d]+ INFO GET /lock/kitchen 200 [\d.]+ ms\n", log)
+
+
+def test_the_rate_of_posts_can_be_limited() -> None:
+    with started("gateway", "--port=0", "--rate=1") as process:
+        url = url_of(process)
+        assert 429 in [outcome(url, "GET", f"/dweet/for/kitchen?n={n}") for n in range(5)]
+
+
+def test_as_many_dweets_are_kept_as_asked_for(tmp_path: Path) -> None:
+    batch = b"\n".join(b'{"n": %d}' % n for n in range(100))
+    with started("gateway", "--port=0", f"--data={tmp_path}", "--keep=500") as process:
+        url = url_of(process)
+        for _ in range(10):
+            assert outcome(url, "POST", "/dweets/for/kitchen", batch) == "succeeded"
+        end(process)
+    with sqlite3.connect(tmp_path / "gateway.sqlite") as store:
+        (kept,) = store.execute("SELECT count(*) FROM journal").fetchone()
+    store.close()
+    assert 500 <= kept < 1000
+
+
+@pytest.mark.parametrize("arguments", [[], ["--demo"]])
+def test_the_demo_world_is_there_when_asked_for(arguments: list[str], tmp_path: Path) -> None:
+    world = json.loads((ROOT / "data" / "demo_world.json").read_bytes())
+    client = world["identity"]["credentials"]["ApiClientId"]
+    body = json.dumps({"RequestId": "1", "ApiClientId": client, "EchoMessage": "hello"}).encode()
+    for _ in range(2):  # a second time on the same folder: what is there already does no harm
+        with started("gateway", "--port=0", f"--data={tmp_path}", *arguments) as process:
+            url = url_of(process)
+            headers = "Content-Type: application/json\r\n"
+            answer = raw_call(url, "POST", "/account/2014/07/25/accountEcho", body, headers)
+            assert (b"hello" in answer.body) is bool(arguments)
+            end(process)
+
+
+def test_the_demo_world_runs_on_the_real_clock() -> None:
+    before = datetime.now(UTC).replace(microsecond=0)
+    with started("gateway", "--port=0", "--demo") as process:
+        posted = json.loads(raw_call(url_of(process), "GET", "/dweet/for/kitchen?n=1").body)
+    assert before <= datetime.fromisoformat(posted["with"]["created"]) <= datetime.now(UTC)
+
+
+def test_a_host_of_other_machines_is_taken_at_its_word() -> None:
+    with occupied() as port:  # so that nothing is really served to them
+        refused = run("gateway", "--host=0.0.0.0", f"--port={port}", code=1)
+    assert refused.stderr.startswith(f"Error: cannot listen on 0.0.0.0:{port}: ")
+
+
+# -- toolkit lab ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def started_lab(
+    folder: Path, *arguments: str, stdin: int = subprocess.DEVNULL
+) -> Iterator[tuple[subprocess.Popen[str], str, str, str]]:
+    """Run the lab with all of its state below `folder`; gives the process, the gateway's URL, the lab's, its token."""
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR")
+    environment = {name: str(folder / name.lower()) for name in names}
+    options = ["--no-browser", f"--data={folder / 'data'}", f"--folder={folder / 'lab'}", *arguments]
+    with started("lab", *options, stdin=stdin, **environment) as process:
+        gateway = url_of(process)
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().removeprefix("lab at ").strip())
+        assert re.fullmatch(r"notebooks in [^\n]+; Ctrl-C ends both\n", process.stdout.readline())
+        yield process, gateway, f"http://{address.netloc}", address.query.removeprefix("token=")
+
+
+def call_lab(url: str, token: str, path: str, body: bytes | None = None) -> object:
+    request = urllib.request.Request(url + path, body, {"Authorization": f"token {token}"})
+    with urllib.request.urlopen(request, timeout=20) as answer:
+        return json.load(answer)
+
+
+@pytest.fixture
+def terminal() -> Iterator[int]:
+    """One side of a terminal: on one, Jupyter would ask at Ctrl-C whether one is sure."""
+    sides = os.openpty()
+    yield sides[1]
+    for side in sides:
+        os.close(side)
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_the_lab_serves_and_leaves_nothing(name: str, tmp_path: Path, terminal: int) -> None:
+    with occupied(8787), started_lab(tmp_path, "--lab-port=0", stdin=terminal) as (process, gateway, lab, token):
+        assert urlsplit(gateway).port != 8787, "the usual port is taken, so it took a free one"
+        assert outcome(gateway, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
+        assert "version" in call_lab(lab, token, "/api")
+        kernel = call_lab(lab, token, "/api/kernels", b'{"name": "python3"}')
+        runtime = _runtime_folder(process.pid)
+        assert any(kernel["id"] in path.name for path in runtime.iterdir())
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert children
+        said, _ = end(process, getattr(signal, name))
+        assert said == "", "no question whether one is sure"
+    assert not any(child.is_running() for child in children)
+    assert not is_open(urlsplit(gateway).port)
+    assert not is_open(urlsplit(lab).port)
+    assert not runtime.exists()
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["gateway.sqlite"]
+
+
+def _runtime_folder(pid: int) -> Path:
+    """Return the folder of the lab's sockets, which its kernel was told."""
+    (folder,) = {child.environ()["JUPYTER_RUNTIME_DIR"] for child in psutil.Process(pid).children()}
+    return Path(folder)
+
+
+def test_a_lab_on_a_folder_that_is_in_use_is_one_line(tmp_path: Path) -> None:
+    with started("gateway", "--port=0", f"--data={tmp_path / 'data'}") as process:
+        url_of(process)
+        options = ["--no-browser", f"--data={tmp_path / 'data'}", f"--folder={tmp_path / 'lab'}"]
+        refused = run("lab", *options, code=1)
+    assert re.fullmatch(r"Error: another gateway has the folder [^\n]+\n", refused.stderr)
+
+
+def test_a_lab_on_a_port_that_was_asked_for_and_is_taken_is_one_line(tmp_path: Path) -> None:
+    with occupied() as port:
+        options = ["--no-browser", f"--port={port}", f"--data={tmp_path / 'data'}", f"--folder={tmp_path / 'lab'}"]
+        refused = run("lab", *options, code=1)
+    assert re.fullmatch(r"Error: cannot listen on [^\n]+\n", refused.stderr)
+
+
+def test_a_lab_in_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    refused = run("lab", "--no-browser", f"--folder={tmp_path / 'file' / 'lab'}", code=1)
+    assert re.fullmatch(r"Error: the folder [^\n]+ cannot be written: [^\n]+\n", refused.stderr)
+
+
+# -- toolkit doctor ---------------------------------------------------------------------------------------
+
+
+def test_the_doctor_names_what_is_there_and_what_its_absence_costs(tmp_path: Path) -> None:
+    said = run("doctor", PATH=str(tmp_path), XDG_DATA_HOME=str(tmp_path)).stdout
+    assert re.search(r"^  ok +JupyterLab +\d", said, re.MULTILINE)
+    assert re.search(r"^  missing +Chromium +tests in the browser are skipped$", said, re.MULTILINE)
+    assert str(tmp_path) in said
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="moves the data folder by a variable of Linux")
+def test_the_doctor_fails_where_nothing_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = run("doctor", XDG_DATA_HOME=str(tmp_path / "file"), code=1).stdout
+    assert re.search(r"^  missing +data folder +.* cannot be written: give --data another folder$", said, re.MULTILINE)
+
+
+def test_the_root_is_a_checkout() -> None:
+    from toolkit.working_folder import is_checkout, originals
+
+    assert is_checkout()
+    assert originals() == ROOT

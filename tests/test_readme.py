@@ -1,0 +1,78 @@
+"""The README tells the truth: its snippets run and print what it says, and it names every public call."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import io
+import re
+
+import pytest
+
+import toolkit
+from tests.conftest import ROOT
+from toolkit.dweets.accessor import DweetAccessor
+
+README = (ROOT / "README.md").read_text("utf-8")
+SNIPPETS = re.findall(r"<!-- snippet -->\n```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)
+SERVICES = ("dweets", "handwriting", "rewards", "identity")
+
+
+def test_each_service_has_a_snippet() -> None:
+    assert len(SNIPPETS) == len(SERVICES)
+    assert all(len([line for line in code.splitlines() if line]) <= 5 for code, _ in SNIPPETS)
+
+
+def test_the_snippets_print_what_they_say() -> None:
+    names: dict[str, object] = {}
+    for code, expected in SNIPPETS:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(code, names)
+        assert printed.getvalue().rstrip() == expected.rstrip()
+    names["tk"].close()
+    names["gateway"].stop()
+
+
+def test_its_commands_are_the_ones_of_the_mission() -> None:
+    assert "pip install uv && uv run toolkit lab" in README
+    assert "uv run pytest" in README
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_public_call_is_named(service: str, demo: toolkit.Gateway) -> None:
+    with toolkit.connect(demo) as tk:
+        client = getattr(tk, service)
+    calls = [name for name, _ in inspect.getmembers(client, inspect.ismethod) if not name.startswith("_")]
+    assert calls
+    section = README[README.index(f"`tk.{service}.") :]
+    missing = [name for name in calls if not re.search(rf"(tk\.{service}\.|`\.){name}\b", section)]
+    assert not missing
+
+
+def test_every_public_name_of_the_package_is_named() -> None:
+    missing = [name for name in toolkit.__all__ if name not in README and name not in ("Connection", "Secret")]
+    assert not missing
+
+
+def test_every_question_to_a_history_is_named() -> None:
+    questions = [name for name in vars(DweetAccessor) if not name.startswith("_")]
+    assert questions
+    assert not [name for name in questions if f".{name}`" not in README]
+
+
+def test_every_test_that_a_decision_names_exists() -> None:
+    named = set(re.findall(r"`(test_\w+)`", README))
+    written = {
+        name
+        for path in (ROOT / "tests").rglob("*.py")
+        for name in re.findall(r"def (test_\w+)\(", path.read_text("utf-8"))
+    }
+    assert named
+    assert not named - written
+
+
+def test_every_file_that_it_links_exists() -> None:
+    links = re.findall(r"\]\(([^)#:]+)\)", README)
+    assert links
+    assert not [link for link in links if not (ROOT / link).exists()]

@@ -1,0 +1,73 @@
+"""Copies of the notebooks in a person's own folder: brought up to date, and never overwritten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolkit.working_folder import copy_originals
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    for name, text in {"notebooks/1.ipynb": "one", "notebooks/2.ipynb": "two", "data/a/b.csv": "x,y"}.items():
+        path = tmp_path / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path / "source"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, source: Path) -> Path:
+    copied = copy_originals(source, tmp_path / "mine")
+    assert copied.new == ["data/a/b.csv", "notebooks/1.ipynb", "notebooks/2.ipynb"]
+    return tmp_path / "mine"
+
+
+def test_a_second_copy_changes_nothing(source: Path, folder: Path) -> None:
+    again = copy_originals(source, folder)
+    assert (again.new, again.updated, again.kept) == ([], [], [])
+    assert (folder / "notebooks" / "1.ipynb").read_text() == "one"
+
+
+def test_what_a_person_changed_stays_and_is_named_once_there_is_a_newer_one(source: Path, folder: Path) -> None:
+    mine = folder / "notebooks" / "1.ipynb"
+    mine.write_text("mine")
+    assert copy_originals(source, folder).kept == []
+    (source / "notebooks" / "1.ipynb").write_text("newer")
+    assert copy_originals(source, folder).kept == ["notebooks/1.ipynb"]
+    assert mine.read_text() == "mine"
+
+
+def test_what_nobody_changed_is_brought_up_to_date(source: Path, folder: Path) -> None:
+    (source / "notebooks" / "2.ipynb").write_text("newer")
+    assert copy_originals(source, folder).updated == ["notebooks/2.ipynb"]
+    assert (folder / "notebooks" / "2.ipynb").read_text() == "newer"
+
+
+def test_what_is_gone_comes_back(source: Path, folder: Path) -> None:
+    (folder / "data" / "a" / "b.csv").unlink()
+    assert copy_originals(source, folder).new == ["data/a/b.csv"]
+
+
+def test_files_that_were_there_before_are_a_persons_own(source: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own" / "notebooks" / "1.ipynb"
+    own.parent.mkdir(parents=True)
+    own.write_text("own")
+    assert copy_originals(source, tmp_path / "own").kept == ["notebooks/1.ipynb"]
+    assert own.read_text() == "own"
+
+
+def test_a_broken_record_makes_everything_a_persons_own(source: Path, folder: Path) -> None:
+    (folder / ".gateway-toolkit.json").write_text("{broken")
+    (source / "notebooks" / "1.ipynb").write_text("newer")
+    assert copy_originals(source, folder).kept == ["notebooks/1.ipynb"]
+    assert (folder / "notebooks" / "1.ipynb").read_text() == "one"
+
+
+def test_hidden_files_are_not_copied(source: Path, tmp_path: Path) -> None:
+    hidden = source / "notebooks" / ".ipynb_checkpoints" / "1.ipynb"
+    hidden.parent.mkdir()
+    hidden.write_text("old")
+    assert not any(".ipynb_checkpoints" in name for name in copy_originals(source, tmp_path / "new").new)
