@@ -11,6 +11,7 @@ from typing import Any
 
 from toolkit.errors import MalformedRequest, NotFound, ServiceError, ServiceFailure
 from toolkit.gateway.exchange import Answer, Eventually, Found, Header, Reply, Request, Routes, Stream
+from toolkit.gateway.known_heads import KnownHeads
 from toolkit.gateway.router import Router
 from toolkit.gateway.sink import ConnectionSink
 from toolkit.gateway.stores import StoreUnavailable
@@ -51,6 +52,7 @@ class Application:
 
     def __init__(self, services: Sequence[Routes]) -> None:
         self._router = Router(services)
+        self.known_heads = KnownHeads()
         self._sinks: set[ConnectionSink] = set()
         self._stopping = False
 

@@ -72,14 +72,20 @@ class EmbeddedJournals:
         self._waiting.append(append)
         if not self._scheduled:
             self._scheduled = True
-            taken: list[_Append] = []
-            self._commits.submit(
-                lambda connection: self._write_all(connection, taken),
-                self._deliver_all,
-                lambda error: self._fail_all(taken, error),
-                atomic=True,
-            )
+            # Not at once: what else came in this turn of the loop goes along, and the store's thread does not fight
+            # for the interpreter while requests are still being read.
+            self._loop.call_soon(self.submit)
         return append.future
+
+    def submit(self) -> None:
+        """Give what waits to the store's thread."""
+        taken: list[_Append] = []
+        self._commits.submit(
+            lambda connection: self._write_all(connection, taken),
+            self._deliver_all,
+            lambda error: self._fail_all(taken, error),
+            atomic=True,
+        )
 
     def forget_numbers(self) -> None:
         """Read the last numbers anew: a transaction was undone."""
