@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 
 import httptools
 import pytest
 
-from toolkit.gateway import Gateway
+from toolkit.gateway import Gateway, known_heads
+from toolkit.gateway.known_heads import KnownHeads
 from toolkit.gateway.lane import LaneProtocol
 
 BODY = b'{"celsius": 21.5}'
@@ -145,8 +148,6 @@ def test_a_caller_who_closes_is_not_remembered(gateway: Gateway, known: list[byt
 
 
 def test_heads_are_forgotten_before_they_fill_the_memory(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolkit.gateway import known_heads
-
     monkeypatch.setattr(known_heads, "_KNOWN_HEADS", 3)
     names = [b"thing-%d" % number for number in range(10)]
     for name in names + names[::-1]:
@@ -163,3 +164,30 @@ def test_the_end_of_a_head_is_where_the_parser_sees_it() -> None:
 
     httptools.HttpRequestParser(Listener()).feed_data(b"P")
     assert begun
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_pieces_of_any_requests_are_answered_as_by_the_parser_alone(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    requests = [
+        chance.choice([KNOWN, LATEST, POST % (b"hall", 1, b"{"), POST % (b"hall", 3, b"1.5")]) for _ in range(60)
+    ]
+    sent = b"".join(requests)
+    cuts = sorted({0, len(sent), *(chance.randrange(len(sent)) for _ in range(20)), *_ends(requests, chance)})
+
+    def answered() -> list[bytes]:
+        with Gateway.demo() as gateway, Caller(gateway) as caller:
+            for start, end in pairwise(cuts):
+                caller.send(sent[start:end])
+            return caller.answers(len(requests))
+
+    with_memory = answered()
+    monkeypatch.setattr(KnownHeads, "find", lambda *given: None)
+    assert answered() == with_memory
+
+
+def _ends(requests: list[bytes], chance: random.Random) -> list[int]:
+    """Where some of the requests end: the piece behind such a place begins with a whole head."""
+    return [end for end in accumulate(map(len, requests)) if chance.random() < 0.7]
