@@ -70,6 +70,14 @@ def test_each_dweet_is_one_chunk_and_all_listeners_get_it(call: Caller, thing: s
             assert [dweet_in(stream.chunk()) for _ in range(20)] == list(range(20))
 
 
+def test_dweets_of_one_batch_are_one_chunk_each(call: Caller, thing: str) -> None:
+    streams = [call.stream(f"/listen/for/dweets/from/{thing}") for _ in range(3)]
+    call("POST", f"/dweets/for/{thing}", b"\n".join(b"%d" % number for number in range(150)))
+    for stream in streams:
+        with stream:
+            assert [dweet_in(stream.chunk()) for _ in range(150)] == list(range(150))
+
+
 def test_a_listener_hears_its_own_thing_only(call: Caller, thing: str) -> None:
     with call.stream(f"/listen/for/dweets/from/{thing}") as stream:
         call.post(f"{thing}x", "elsewhere")

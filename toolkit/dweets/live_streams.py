@@ -10,7 +10,7 @@ from typing import Protocol
 from toolkit.dweets import wire
 from toolkit.dweets.locks import Locks
 from toolkit.dweets.stream import Encode
-from toolkit.dweets.things import HotThing, Things, Write, journal_of
+from toolkit.dweets.things import HotThing, Things, journal_of, tell
 from toolkit.errors import NotFound
 from toolkit.gateway.stores import Entry, Journals
 
@@ -24,8 +24,8 @@ _TRANSACTION = re.compile(r"[0-9a-f-]{36}")
 class Reader(Protocol):
     """Who reads a live stream; see `toolkit.gateway.exchange.Sink`."""
 
-    def write(self, data: bytes) -> None:
-        """Take bytes; never blocks."""
+    def write(self, *pieces: bytes) -> None:
+        """Take one piece for each dweet; never blocks."""
         ...
 
     async def drain(self) -> None:
@@ -127,7 +127,7 @@ class LiveStreams:
             if self._things.hot(thing) is ring:
                 break  # else it was let go meanwhile and hears nothing any more
         # No waiting from here on, or a dweet could come between the last one replayed and the first one heard.
-        _write_all(ring.entries_after(number) or [], encode, reader.write)
+        tell(ring.entries_after(number) or [], encode, [reader.write])
         return ring.listen(encode, reader.write)
 
     async def _replay(self, ring: HotThing, number: int, encode: Encode, reader: Reader) -> int:
@@ -140,7 +140,7 @@ class LiveStreams:
             piece = _piece(missed)
             if not piece or (is_at_hand and len(piece) == len(missed)):
                 return number
-            _write_all(piece, encode, reader.write)
+            tell(piece, encode, [reader.write])
             number = piece[-1].sequence
             await reader.drain()
 
@@ -156,11 +156,6 @@ class LiveStreams:
         if entry is None:
             raise NotFound(wire.NOT_FOUND)
         return entry.sequence
-
-
-def _write_all(entries: list[Entry], encode: Encode, write: Write) -> None:
-    for entry in entries:
-        write(encode(entry.sequence, entry.data))
 
 
 def _piece(entries: list[Entry]) -> list[Entry]:

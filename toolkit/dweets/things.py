@@ -14,7 +14,10 @@ from toolkit.dweets.stream import Encode
 from toolkit.dweets.wire import HISTORY_LENGTH
 from toolkit.gateway.stores import Entry, Journals
 
-Write = Callable[[bytes], None]
+#: Takes one piece of bytes for each dweet.
+Write = Callable[..., None]
+# Dweets that are told in one go: a batch is cut so that a reader who is too slow for it is noticed in time.
+_DWEETS_A_TELLING = 64
 
 # What a thing costs beside its dweets, roughly: without it, reading names that nobody uses would cost nothing.
 _THING_BYTES = 2_000
@@ -45,23 +48,17 @@ class HotThing:
     def extend(self, entries: Sequence[Entry]) -> None:
         """Take entries that were committed, skip those it has, and pass the new ones to the listeners."""
         before = self.size
-        for entry in entries:
-            if entry.sequence <= self.last_sequence:
-                continue
+        fresh = [entry for entry in entries if entry.sequence > self.last_sequence]
+        for entry in fresh:
             if len(self._entries) == HISTORY_LENGTH:
                 self.size -= len(self._entries[0].data)
             self._entries.append(entry)
             self.size += len(entry.data)
             self.last_sequence = entry.sequence
-            self._tell(entry)
         self._history = None
         self._account(self.size - before)
-
-    def _tell(self, entry: Entry) -> None:
-        for encode, writes in self._listeners.items():
-            encoded = encode(entry.sequence, entry.data)
-            for write in list(writes):
-                write(encoded)
+        for encode, writes in list(self._listeners.items()):
+            tell(fresh, encode, list(writes))
 
     def latest(self) -> bytes | None:
         """Return the record of the newest dweet, or None where there is none."""
@@ -95,6 +92,14 @@ class HotThing:
     def is_heard(self) -> bool:
         """Whether anybody listens."""
         return bool(self._listeners)
+
+
+def tell(entries: Sequence[Entry], encode: Encode, writes: Sequence[Write]) -> None:
+    """Write the entries in order to all of `writes`, each encoded once."""
+    for start in range(0, len(entries), _DWEETS_A_TELLING):
+        pieces = [encode(entry.sequence, entry.data) for entry in entries[start : start + _DWEETS_A_TELLING]]
+        for write in writes:
+            write(*pieces)
 
 
 class Things:

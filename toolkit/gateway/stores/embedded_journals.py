@@ -126,9 +126,15 @@ class EmbeddedJournals:
         return number
 
     def _deliver_all(self, appends: list[_Append]) -> None:
+        # Each follower hears of its journal once, before anybody is answered.
+        written: dict[str, list[Entry]] = {}
         for append in appends:
-            for follower in tuple(self._followers.get(append.name, ())):  # one may end itself or another
-                self._tell(follower, append.entries)
+            if append.name in self._followers:
+                written.setdefault(append.name, []).extend(append.entries)
+        for name, entries in written.items():
+            for follower in tuple(self._followers.get(name, ())):  # one may end itself or another
+                self._tell(follower, entries)
+        for append in appends:
             if not append.future.done():
                 append.future.set_result(append.entries)
 
