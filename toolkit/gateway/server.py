@@ -127,7 +127,7 @@ class ServerThread:
         try:
             server = uvicorn.Server(_config(application, self._host, self._requested_port))
             await self._bind(server)
-            # uvicorn's main loop only keeps the date of the answers; it would hear of the stop late, so it is cancelled.
+            # uvicorn's main loop keeps the date of the answers; it would hear of a stop late, so it is cancelled.
             ticking = asyncio.ensure_future(server.main_loop())
             self._ready.set()
             await self._stop_asked.wait()
