@@ -75,7 +75,7 @@ class RawReply(NamedTuple):
     body: bytes
 
 
-def raw_exchange(base_url: str, request: bytes, timeout: float = 10.0) -> bytes:
+def raw_exchange(base_url: str, request: bytes, timeout: float = 60.0) -> bytes:
     """Send bytes typed by hand, return all bytes until the server closes."""
     address = urlsplit(base_url)
     with socket.create_connection((address.hostname, address.port), timeout=timeout) as connection:

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 _START_SECONDS = 10.0
 _STOP_SECONDS = 15.0
+_GRACE_SECONDS = 3
 _LOOK_SECONDS = 0.002
 
 
@@ -152,7 +153,7 @@ class ServerThread:
 
 
 async def _finish(server: uvicorn.Server) -> None:
-    """Accept nobody any more and let the last answers go out, for at most the seconds of the configuration.
+    """Accept nobody any more and let the last answers go out, for at most `_GRACE_SECONDS`.
 
     As uvicorn's own shutdown does, which looks every tenth of a second only: too slow for a notebook.
     """
@@ -162,7 +163,7 @@ async def _finish(server: uvicorn.Server) -> None:
     for connection in list(state.connections):
         connection.shutdown()
     try:
-        async with asyncio.timeout(server.config.timeout_graceful_shutdown):
+        async with asyncio.timeout(_GRACE_SECONDS):
             while state.connections or state.tasks:
                 await asyncio.sleep(_LOOK_SECONDS)
             for listener in server.servers:
@@ -193,7 +194,6 @@ def _config(application: Application, host: str, port: int) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=3,
         backlog=4096,
     )
 
