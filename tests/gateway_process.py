@@ -45,7 +45,7 @@ class GatewayProcess:
         assert self._process.stdout is not None
         self.base_url = self._process.stdout.readline().strip()
         if not self.base_url:
-            self._process.communicate(timeout=30)
+            self._process.communicate(timeout=60)
             raise AssertionError("the gateway did not start; its own message is above")
 
     @property
@@ -55,11 +55,11 @@ class GatewayProcess:
     def kill(self) -> None:
         """End it as a power cut would."""
         self._process.send_signal(signal.SIGKILL)
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=60)
 
     def stop(self) -> int:
         """Let it stop properly; returns its exit code."""
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=60)
         return self._process.returncode
 
     def __enter__(self) -> GatewayProcess:

@@ -143,10 +143,10 @@ def running_lab(folder: Path, *jupyter_options: str) -> Iterator[RunningLab]:
         finally:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(5)
+                process.wait(60)
             process.stdout.close()
     assert process.returncode == 0, (folder / "lab.log").read_text("utf-8")
 
@@ -183,7 +183,7 @@ def watch_foreign_requests(context: BrowserContext) -> list[str]:
     return foreign
 
 
-def run_all(page: Page, lab: RunningLab, path: str, seconds: float = 60.0) -> list[str]:
+def run_all(page: Page, lab: RunningLab, path: str, seconds: float = 120.0) -> list[str]:
     """Open a notebook, run it top to bottom, and return the errors in its outputs."""
     page.goto(lab.page_of(path))
     page.wait_for_function("window.jupyterapp")

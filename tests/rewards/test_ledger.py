@@ -36,7 +36,7 @@ TARGET = "/2.0/web/moment/?gatewaykey=partner-key"
 
 def submit(port: int, devices: list[str], moments: int, found: list[bool]) -> None:
     """Start a session for each device and send moments over one connection, until the gateway is gone."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def post(fields: dict[str, Any]) -> dict[str, Any]:
         connection.request("POST", TARGET, json.dumps(fields), {"Content-Type": "application/json"})
@@ -77,7 +77,7 @@ def submit_at_once(port: int, threads: int, moments: int, victim: subprocess.Pop
     for worker in workers:
         worker.start()
     if victim is not None:
-        assert found.enough.wait(30)
+        assert found.enough.wait(60)
         kill(victim)
     for worker in workers:
         worker.join()
@@ -113,7 +113,7 @@ def start_process(folder: Path) -> tuple[subprocess.Popen[str], int]:
 
 def kill(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
     assert process.stdout is not None
     process.stdout.close()
 
