@@ -17,7 +17,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import AskError, NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from toolkit.gateway.stores import StoreUnavailable
+from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.gateway.stores.redis_scripts import Script, text_of
 
 Argument = bytes | str | int
@@ -179,8 +179,11 @@ class Lane:
             await self._hang_up()
             self._look_again()
             reason, unsent = reason_of(error), waiting if sent else batch + waiting
-            _fail(batch if sent else [], f"{self._shown} broke off ({reason}), so it is not known whether it was done")
-            _fail(unsent, f"{self._shown} cannot be used now: {reason}")
+            for call in batch if sent else []:
+                why = f"{self._shown} broke off ({reason})"
+                call.on_failure(OutcomeUnknown(f"{why} at a change") if call.writes else StoreUnavailable(why))
+            for call in unsent:
+                call.on_failure(StoreUnavailable(f"{self._shown} cannot be used now: {reason}"))
         else:
             if any(isinstance(answer, ResponseError) and _word(answer) in _ELSEWHERE for answer in answers):
                 await self._hang_up()
@@ -205,7 +208,7 @@ class Lane:
             why = f"kept by the master {self._shown}, but not confirmed by {self._replicas} replicas in time"
             for number, call in enumerate(batch):
                 if call.writes and not isinstance(answers[number], Exception):
-                    answers[number] = StoreUnavailable(why)
+                    answers[number] = OutcomeUnknown(why)
         unknown = [number for number, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if unknown:
             # The server is new or was promoted and lacks the script: nothing of these calls has run.
@@ -278,11 +281,6 @@ def _with_text(call: Call) -> tuple[Argument, ...]:
     _, digest, *rest = call.command()
     assert isinstance(digest, bytes)
     return b"EVAL", text_of(digest), *rest
-
-
-def _fail(calls: Sequence[Call], why: str) -> None:
-    for call in calls:
-        call.on_failure(StoreUnavailable(why))
 
 
 def _word(error: ResponseError) -> str:
