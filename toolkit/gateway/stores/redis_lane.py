@@ -18,7 +18,7 @@ from redis.exceptions import AskError, NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
-from toolkit.gateway.stores.redis_scripts import Script, text_of
+from toolkit.gateway.stores.redis_scripts import Script, all_texts, text_of
 
 Argument = bytes | str | int
 Connect = Callable[[], Awaitable[AbstractConnection]]
@@ -198,6 +198,8 @@ class Lane:
             await self._hang_up()
         if self._connection is None:
             self._connection = await self._connect()
+            # Known to the server before they are used: else its answer to a first call would be that they are not.
+            await self._answers([packed((b"SCRIPT", b"LOAD", text)) for text in all_texts()])
 
     async def _ask(self, batch: Sequence[Call], commands: list[bytes]) -> list[Any]:
         waits = bool(self._replicas) and any(call.writes for call in batch)
@@ -205,7 +207,7 @@ class Lane:
             commands.append(packed((b"WAIT", self._replicas, int(self._timeout * 500))))
         answers = await self._answers(commands)
         if waits and not self._is_confirmed(answers.pop()):
-            why = f"kept by the master {self._shown}, but not confirmed by {self._replicas} replicas in time"
+            why = f"kept by {self._shown}, but not confirmed by {self._replicas} replicas in time"
             for number, call in enumerate(batch):
                 if call.writes and not isinstance(answers[number], Exception):
                     answers[number] = OutcomeUnknown(why)
