@@ -17,7 +17,9 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, RedisError, ResponseError
 
-from toolkit.gateway.stores.redis_lane import hang_up, packed, reason_of
+from toolkit.gateway.stores import StoreUnavailable
+from toolkit.gateway.stores.redis_lane import ScriptCall, hang_up, packed, reason_of
+from toolkit.gateway.stores.redis_scripts import BEAT
 from toolkit.gateway.stores.redis_servers import Place, Servers
 
 log = logging.getLogger("toolkit.gateway")
@@ -133,13 +135,25 @@ class _Ear:
         asyncio.get_running_loop().call_later(_LONGEST_PAUSE, self._channels.place_again, {name})
 
     async def _check(self, connection: AbstractConnection) -> None:
-        """Notice a server that is gone without a word."""
+        """Notice a server that is gone without a word, or that is not the one any more that writes go to."""
         while True:
             self._heard = False
-            self._say(b"PING")
+            name = next(iter(self.names), None)
+            if name is None:
+                self._say(b"PING")
+            else:
+                await self._beat(name)
             await asyncio.sleep(self._seconds)
             if not self._heard:
                 raise RedisConnectionError("no answer in time")
+
+    async def _beat(self, name: str) -> None:
+        call = ScriptCall(BEAT, [name], writes=False)
+        self._servers.writing(self._place).submit(call)
+        try:
+            await call.future
+        except StoreUnavailable as error:
+            raise RedisConnectionError(str(error)) from None
 
 
 class Channels:
@@ -174,7 +188,7 @@ class Channels:
     def message(self, name: str, data: bytes) -> None:
         """Pass a message on; called by the ear that heard it."""
         listener = self._listeners.get(name)
-        if listener is not None:
+        if listener is not None and data:  # else it is a beat
             listener.on_message(data)
 
     def opened(self, name: str) -> None:

@@ -255,6 +255,12 @@ class Lane:
             await hang_up(connection)
 
 
+async def ask(connection: AbstractConnection, *command: Argument) -> Any:  # noqa: ANN401
+    """Return the answer to one command, on a connection that nobody else uses."""
+    await connection.send_packed_command(packed(command), check_health=False)
+    return await connection.read_response(disable_decoding=True)
+
+
 async def hang_up(connection: AbstractConnection) -> None:
     """Close a connection, whatever state it is in."""
     with contextlib.suppress(RedisError, OSError, TimeoutError):
