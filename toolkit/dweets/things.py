@@ -133,6 +133,12 @@ class Things:
             self._filling[name] = asyncio.ensure_future(self._fill(name))
         return asyncio.shield(self._filling[name])
 
+    async def catch_up(self, thing: HotThing) -> None:
+        """Let a thing hear now of what is committed and has not reached it yet."""
+        missed = await self._journals.after(journal_of(thing.name), thing.last_sequence)
+        if self._hot.get(thing.name) is thing:  # else it was let go meanwhile, and is not counted any more
+            thing.extend(missed)
+
     async def _fill(self, name: str) -> HotThing:
         # Follow first and read then, or a dweet between the two would be missed; what comes twice is skipped.
         early: list[Entry] = []
