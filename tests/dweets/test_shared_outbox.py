@@ -111,30 +111,37 @@ def test_two_judges_mail_each_opening_once_and_go_on_from_what_the_faster_one_wr
 
 
 class Late:
-    """Journals of a gateway that hears of nothing until it is told to listen: the far end of a slow wire."""
+    """Journals or records of a gateway that hears nothing while it is told not to: the far end of a slow wire."""
 
-    def __init__(self, journals: Any) -> None:
-        self._journals = journals
-        self.held: list[Callable[[], None]] | None = []
+    def __init__(self, part: Any) -> None:
+        self._part = part
+        self._held: list[Callable[[], None]] = []
+        self.is_deaf = False
 
     def follow(self, name: str, follower: Follower) -> Callable[[], None]:
-        def hear(entries: Any) -> None:
-            if self.held is None:
-                follower(entries)
-            else:
-                self.held.append(lambda: follower(entries))
-
-        stop: Callable[[], None] = self._journals.follow(name, hear)
+        stop: Callable[[], None] = self._part.follow(name, self._hearing(follower))
         return stop
+
+    def watch(self, space: str, watcher: Callable[[str, bytes | None], None]) -> Any:
+        return self._part.watch(space, self._hearing(watcher))
 
     def listen(self) -> None:
         """Hear what was held back, and from now on everything at once."""
-        held, self.held = self.held or [], None
-        for hear in held:
-            hear()
+        self.is_deaf = False
+        while self._held:
+            self._held.pop(0)()
+
+    def _hearing(self, told: Callable[..., None]) -> Callable[..., None]:
+        def hear(*news: Any) -> None:
+            if self.is_deaf:
+                self._held.append(lambda: told(*news))
+            else:
+                told(*news)
+
+        return hear
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._journals, name)
+        return getattr(self._part, name)
 
 
 class LateStore:
@@ -142,16 +149,19 @@ class LateStore:
 
     def __init__(self, store: EmbeddedStore) -> None:
         self.journals: Any = Late(store.journals)
-        self.records = store.records
+        self.records: Any = Late(store.records)
         self.fleeting = store.fleeting
 
 
 def test_an_alert_is_settled_with_dweets_that_this_gateway_has_not_heard_of_yet() -> None:
     async def run() -> None:
         async with store_at() as store:
+            poster: Any = LateStore(store)
             late: Any = LateStore(store)
-            async with services(store, late) as (first, second):
+            async with services(poster, late) as (first, second):
                 await arm(first)
+                await second.get_alert("garage", KEY)
+                late.journals.is_deaf = poster.journals.is_deaf = True
                 await first.post("garage", b'"fire"', KEY)
                 _, status = await second.get_alert("garage", KEY)
                 assert (status["open"], status["message"]) == (True, "fire")
@@ -161,6 +171,28 @@ def test_an_alert_is_settled_with_dweets_that_this_gateway_has_not_heard_of_yet(
                 assert len(await second.outbox.mails()) == 1
 
     asyncio.run(run())
+
+
+def test_a_judge_whose_alert_was_set_anew_elsewhere_goes_on_with_the_new_one() -> None:
+    async def run() -> list[str]:
+        async with store_at() as store:
+            idle: Any = LateStore(store)
+            late: Any = LateStore(store)
+            async with services(idle, late) as (first, second):
+                await arm(first)
+                await second.get_alert("garage", KEY)
+                late.records.is_deaf = True
+                await first.set_alert("a@b.example", "garage", "return 'new ' + dweet", KEY)
+                idle.journals.is_deaf = True  # only the one that does not know of the new alert judges
+                await second.post("garage", b'"fire"', KEY)
+                await second.alerts.settle("garage")
+                found = [mail.subject for mail in await second.outbox.mails()]
+                late.records.listen()
+                await second.alerts.settle("garage")
+                assert [mail.subject for mail in await second.outbox.mails()] == found
+                return found
+
+    assert asyncio.run(run()) == ["Alert of garage: new fire"]
 
 
 class Reader:
@@ -186,7 +218,8 @@ def test_a_stream_resumed_at_a_gateway_that_hears_late_gets_none_twice_and_misse
             late: Any = LateStore(store)
             async with services(store, late) as (first, second):
                 await first.post("kitchen", b"0", None)
-                await second.load("kitchen")  # its ring ends here
+                await second.load("kitchen")
+                late.journals.is_deaf = True
                 for number in range(1, 6):
                     await first.post("kitchen", b"%d" % number, None)
                 reader = Reader()
