@@ -32,7 +32,7 @@ _LONG_LIFE_SECONDS = 60.0
 def run_workers(
     count: int,
     *,
-    store: Secret,
+    store: str,
     host: str,
     port: int,
     demo: bool,
@@ -69,7 +69,7 @@ def run_workers(
         shared = SharedPort(host, port)
         order = {
             "port": shared.part,
-            "store": store.reveal(),
+            "store": store,
             "demo": demo,
             "locks": {lock: key.reveal() for lock, key in locks.items()},
             "smtp": smtp,

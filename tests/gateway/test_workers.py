@@ -1,0 +1,153 @@
+"""`toolkit gateway --workers N`: real processes on one port, real signals, and what is left of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import psutil
+import pytest
+
+from tests.conftest import raw_call
+from tests.mail_server import eventually
+from tests.redis_servers import fresh_url
+from tests.test_cli import end, outcome, run, started, url_of
+from toolkit.gateway import Gateway
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="several workers on one port need Linux or macOS")
+
+KEY = "correct-horse-battery"
+
+
+@contextmanager
+def workers(*arguments: str, store: str | None = None, count: int = 2) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run so many workers on a store; gives the supervisor and the address that they share."""
+    options = ["gateway", f"--workers={count}", "--port=0", f"--store={store or fresh_url()}", *arguments]
+    with started(*options) as process:
+        yield process, url_of(process)
+
+
+def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children()
+
+
+@contextmanager
+def connections(url: str, count: int) -> Iterator[list[socket.socket]]:
+    """Hold so many connections, each accepted: it has answered a call."""
+    address = url.removeprefix("http://").split(":")
+    with ExitStack() as stack:
+        opened = [stack.enter_context(socket.create_connection((address[0], int(address[1])))) for _ in range(count)]
+        for connection in opened:
+            connection.sendall(b"POST /dweet/quietly/for/kitchen HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n1")
+        for connection in opened:
+            assert connection.recv(65536).startswith(b"HTTP/1.1 204")
+        yield opened
+
+
+def are_gone(processes: list[psutil.Process]) -> bool:
+    return not psutil.wait_procs(processes, timeout=20)[1]
+
+
+def test_several_workers_need_a_store_that_they_share() -> None:
+    refused = run("gateway", "--workers=2", "--port=0", code=2)
+    assert refused.stdout == ""
+    assert "toolkit gateway --workers 2 --store redis://127.0.0.1:6379" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_ends_all_workers_and_what_was_acknowledged_is_kept(name: str) -> None:
+    store, acknowledged, posting = fresh_url(), [], threading.Event()
+
+    def post_until_it_ends(url: str) -> None:
+        for number in range(100_000):
+            try:
+                if outcome(url, "GET", f"/dweet/for/kitchen?n={number}") != "succeeded":
+                    return
+            except (OSError, ValueError, IndexError):  # no answer, or half of one: it ended in the middle of this call
+                return
+            acknowledged.append(number)
+            if number == 20:
+                posting.set()
+
+    with workers(store=store) as (process, url):
+        everybody = workers_of(process)
+        assert len(everybody) == 2
+        poster = threading.Thread(target=post_until_it_ends, args=[url])
+        # A listener does not keep them from ending.
+        with urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=20):
+            poster.start()
+            assert posting.wait(20)
+            assert end(process, getattr(signal, name)) == ("", "")
+        poster.join(20)
+        assert are_gone(everybody)
+    with Gateway(store=store) as gateway:
+        history = json.loads(raw_call(gateway.base_url, "GET", "/get/dweets/for/kitchen").body)["with"]
+    kept = [dweet["content"]["n"] for dweet in reversed(history)]
+    assert kept[: len(acknowledged)] == acknowledged[-500:]
+    assert len(kept) <= len(acknowledged) + 1
+
+
+def test_connections_are_spread_and_a_worker_that_is_killed_is_started_again() -> None:
+    with workers(f"--lock=door={KEY}") as (process, url):
+        before = workers_of(process)
+        with connections(url, 64):
+            port = int(url.rpartition(":")[2])
+            busy = [
+                one.pid for one in before for held in one.net_connections() if held.laddr.port == port and held.raddr
+            ]
+            if sys.platform == "linux":
+                assert len(set(busy)) == 2, "both have some"
+            before[0].kill()
+        eventually(lambda: len(set(workers_of(process)) - set(before)) == 1)
+        # While it starts and afterwards, whoever asks is answered.
+        for number in range(50):
+            assert outcome(url, "GET", f"/dweet/for/kitchen?n={number}") == "succeeded"
+        (new,) = set(workers_of(process)) - set(before)
+        eventually(lambda: any(one.status == psutil.CONN_LISTEN for one in new.net_connections()))
+        everybody = workers_of(process)
+        assert not any(KEY in part for one in everybody for part in one.cmdline()), "keys are on no command line"
+        # Ctrl-C on a terminal goes to the whole group.
+        for one in everybody:
+            one.send_signal(signal.SIGINT)
+        said, log = end(process, signal.SIGINT)
+        assert said == ""
+        (line,) = log.splitlines()
+        assert re.search(
+            rf"WARNING worker \d \(process {before[0].pid}\) ended by signal 9; it is started again in", line
+        )
+        assert are_gone(everybody)
+
+
+def test_a_supervisor_that_is_killed_leaves_no_worker() -> None:
+    with workers() as (process, url):
+        everybody = workers_of(process)
+        assert outcome(url, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
+        os.kill(process.pid, signal.SIGKILL)
+        assert are_gone(everybody)
+
+
+def test_a_port_that_others_listen_on_is_one_line() -> None:
+    with workers() as (_, url):
+        port = url.rpartition(":")[2]
+        for arguments in (["--workers=2", f"--store={fresh_url()}"], []):
+            refused = run("gateway", *arguments, f"--port={port}", code=1)
+            assert refused.stdout == ""
+            assert re.fullmatch(rf"Error: cannot listen on 127\.0\.0\.1:{port}: [^\n]+\n", refused.stderr)
+
+
+def test_a_worker_that_cannot_start_says_why_once_and_nobody_stays() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = taken.getsockname()[1]
+    refused = run("gateway", "--workers=2", "--port=0", f"--store=redis://:{KEY}@127.0.0.1:{nobody}", code=1)
+    assert refused.stdout == ""
+    assert re.fullmatch(r"Error: [^\n]*127\.0\.0\.1[^\n]+\n", refused.stderr)
+    assert KEY not in refused.stderr
