@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
@@ -53,6 +53,28 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     return url
 
 
+def _store(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    # Checked here, because the text of the URL may hold a password and must not come back in an error.
+    from toolkit.gateway.stores.redis_address import BadAddress, redis_address
+
+    try:
+        if url is not None:
+            redis_address(url)
+    except BadAddress as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    return url
+
+
+STORE = click.option(
+    "--store",
+    metavar="URL",
+    callback=_store,
+    envvar="TOOLKIT_STORE",
+    help="Keep everything in the Redis at redis://[user:password@]host[:port][/db], which many gateways may share."
+    "  [env: TOOLKIT_STORE]",
+)
+
+
 @contextmanager
 def _refusals_in_one_line() -> Iterator[None]:
     """Turn what the toolkit refuses into one line on stderr and exit code 1."""
@@ -78,6 +100,7 @@ def main() -> None:
 @click.option("--host", default="127.0.0.1", help="Address to listen on.")
 @click.option("--port", type=PORT, default=USUAL_PORT, help="Port to listen on; 0 takes a free one.")
 @click.option("--data", type=FOLDER, help="Keep everything in this folder; without it all is gone at the end.")
+@STORE
 @click.option(
     "--demo", is_flag=True, help="Load the demo world, on the real clock; its keys stand in data/demo_world.json."
 )
@@ -101,6 +124,12 @@ def main() -> None:
 @click.option("--keep", type=click.IntRange(min=LEAST_KEPT), default=10_000, help="Dweets kept of each thing.")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
 @click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="Gateway processes that share the port; more than one need a --store. --rate counts in each by itself.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
     default="warning",
@@ -112,11 +141,13 @@ def gateway(
     host: str,
     port: int,
     data: Path | None,
+    store: str | None,
     demo: bool,
     locks: Mapping[str, Secret],
     smtp: str | None,
     keep: int,
     rate: int | None,
+    workers: int,
     log_level: str,
 ) -> None:
     """Run the gateway alone, until Ctrl-C or SIGTERM.
@@ -126,21 +157,28 @@ def gateway(
     if context.args:
         # click would print the surplus, and it may well be a key.
         raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
+    if workers > 1 and (store is None or data is not None):
+        example = f"toolkit gateway --workers {workers} --store redis://127.0.0.1:6379"
+        raise click.UsageError(f"several workers need a store that they share, and no --data: {example}")
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "demo": demo,
+        "locks": locks,
+        "smtp": smtp,
+        "keep": keep,
+        "rate": rate,
+        "announce": lambda url: click.echo(f"gateway at {url}"),
+    }
     with _refusals_in_one_line():
         from toolkit.gateway.foreground import log_to_stderr, run_gateway
+        from toolkit.gateway.workers import run_workers
 
         log_to_stderr(log_level)
-        run_gateway(
-            data,
-            host=host,
-            port=port,
-            demo=demo,
-            locks=locks,
-            smtp=smtp,
-            keep=keep,
-            rate=rate,
-            announce=lambda url: click.echo(f"gateway at {url}"),
-        )
+        if store is not None and workers > 1:
+            run_workers(workers, store=store, log_level=log_level, **options)
+        else:
+            run_gateway(data, store=store, **options)
 
 
 @main.group()
@@ -149,16 +187,19 @@ def lock() -> None:
 
 
 @lock.command("new")
-@click.option("--data", type=FOLDER, required=True, help="The folder of the gateway that will know the lock.")
-def new_lock(data: Path) -> None:
+@click.option("--data", type=FOLDER, help="The folder of the gateway that will know the lock.")
+@STORE
+def new_lock(data: Path | None, store: str | None) -> None:
     """Issue a lock and print its keys, which are shown this once.
 
-    The gateway of that folder must not be running meanwhile.
+    The gateway of that folder must not be running meanwhile; those on a Redis know the lock at once.
     """
-    from toolkit.gateway import Gateway
+    if (data is None) == (store is None):
+        raise click.UsageError("give --data or --store: where the gateway that will know the lock keeps everything")
+    with _refusals_in_one_line():
+        from toolkit.gateway.foreground import new_lock_in
 
-    with _refusals_in_one_line(), Gateway(data) as kept:
-        issued = kept.issue_lock()
+        issued = new_lock_in(data, store)
     click.echo(f"lock        {issued.lock}")
     click.echo(f"master key  {issued.master_key.reveal()}")
     click.echo(f"read key    {issued.read_key.reveal()}")

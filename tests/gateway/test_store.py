@@ -314,7 +314,7 @@ def test_opened_again_a_durable_store_holds_what_was_acknowledged(on_store: Stor
         assert await store.records.get("s", "k") == (b"1" if on_store.kind.keeps else None)
         assert await store.records.get("s", "late") is None
         assert await store.records.count("s", "n") == (2 if on_store.kind.keeps else 1)
-        assert await store.fleeting.get("s", "k") is None
+        assert await store.fleeting.get("s", "k") == (b"1" if on_store.kind.keeps_fleeting else None)
 
     on_store(fill)
     on_store.clock.at += 10

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import signal
@@ -12,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from toolkit.dweets.locks import IssuedLock, Locks
 from toolkit.dweets.service import DweetSettings
-from toolkit.gateway import Gateway
+from toolkit.gateway.gateway import Gateway, store_of
+from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.secret import Secret
 
 #: What asks the gateway to end; a closed terminal (SIGHUP) too, where there is such a signal.
@@ -23,6 +26,7 @@ END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIG
 def run_gateway(
     folder: Path | None,
     *,
+    store: str | None,
     host: str,
     port: int,
     demo: bool,
@@ -36,7 +40,7 @@ def run_gateway(
 
     Parameters
     ----------
-    folder, host, port, demo, locks, smtp
+    folder, store, host, port, demo, locks, smtp
         As of `Gateway`.
     keep, rate
         As of `DweetSettings`.
@@ -45,7 +49,7 @@ def run_gateway(
 
     Raises
     ------
-    CannotServe, StoreUnavailable, Conflict
+    InvalidArgument, CannotServe, StoreUnavailable, Conflict
         As `Gateway`.
     """
     settings = DweetSettings(keep=keep, rate=rate)
@@ -54,7 +58,15 @@ def run_gateway(
         signals_to_end() as ended,
         # Whoever names a host of other machines on the command line means it.
         Gateway(
-            folder, host=host, port=port, locks=locks, smtp=smtp, settings=settings, exposed=True, demo=demo
+            folder,
+            store=store,
+            host=host,
+            port=port,
+            locks=locks,
+            smtp=smtp,
+            settings=settings,
+            exposed=True,
+            demo=demo,
         ) as gateway,
     ):
         settle_memory()
@@ -87,6 +99,20 @@ def settle_memory() -> None:
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+
+
+def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
+    """Issue a lock where a gateway keeps everything, without running one."""
+
+    async def issue() -> IssuedLock:
+        kept = store_of(folder, store, OutsideWorld().clock.now)
+        await kept.open()
+        try:
+            return await Locks(kept.records).issue()
+        finally:
+            await kept.close()
+
+    return asyncio.run(issue())
 
 
 def log_to_stderr(level: str) -> None:
