@@ -1,4 +1,4 @@
-"""Two gateways on one store: who judges, who sends, who takes over, and that nobody trusts what it has not heard yet."""
+"""Two gateways on one store: who judges, who sends, who takes over, and that none trusts what it has not heard yet."""
 
 from __future__ import annotations
 

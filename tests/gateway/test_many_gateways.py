@@ -9,6 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from tests.dweets.conftest import Caller
 from tests.identity.conftest import Wire
 from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
-from tests.rewards.conftest import MOMENT, SESSION, settings
+from tests.rewards.conftest import COMMON, MOMENT, settings
 from tests.rewards.conftest import Caller as RewardCaller
 from tests.rewards.test_ledger import SCARCE
 from toolkit.gateway import Gateway
@@ -213,6 +214,10 @@ def test_wrong_answers_are_counted_at_both_gateways_together(pair: tuple[Gateway
 # -- rewards ----------------------------------------------------------------------------------------------
 
 
+def session_start() -> dict[str, Any]:
+    return {**COMMON, "events": [{"id": "session_start", "start": datetime.now(UTC).isoformat()}]}
+
+
 def test_a_stock_of_100_gives_100_rewards_to_fifty_threads_at_two_gateways(pair: tuple[Gateway, Gateway]) -> None:
     ports = [int(gateway.base_url.rpartition(":")[2]) for gateway in pair]
 
@@ -231,7 +236,7 @@ def test_a_stock_of_100_gives_100_rewards_to_fifty_threads_at_two_gateways(pair:
             return answer
 
         try:
-            post(0, SESSION)
+            post(0, session_start())
             return sum("view" in post(turn, MOMENT) for turn in range(1, 7))
         finally:
             for connection in connections:
@@ -249,13 +254,13 @@ def test_an_idempotency_key_and_a_session_mean_the_same_at_both(pair: tuple[Gate
     callers = [RewardCaller(gateway) for gateway in pair]
     device = {"device_id": str(uuid.uuid4())}
     headers = "Content-Type: application/json\r\nIdempotency-Key: once\r\n"
-    callers[0].session(**device)
+    callers[0].post(session_start(), **device)
     body = json.dumps({**MOMENT, **device}).encode()
     answers = [caller.send(body, headers=headers) for caller in callers]
     assert answers[0].body == answers[1].body
     assert answers[0].headers["x-reward-decision"] == answers[1].headers["x-reward-decision"]
     # A session that is started anew at the other is the one that the first goes on with.
-    callers[1].session(**device)
+    callers[1].post(session_start(), **device)
     for caller in callers:
         caller.reason(**device)
     numbers = pair[0].decisions.tail(3)["session_id"].str.removeprefix("s-").astype(int).tolist()

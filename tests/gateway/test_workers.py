@@ -127,21 +127,17 @@ def test_connections_are_spread_and_a_worker_that_is_killed_is_started_again() -
         assert are_gone(everybody)
 
 
-def test_a_supervisor_that_is_killed_leaves_no_worker() -> None:
+def test_the_port_is_taken_for_others_and_a_supervisor_that_is_killed_leaves_no_worker() -> None:
     with workers() as (process, url):
         everybody = workers_of(process)
-        assert outcome(url, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
-        os.kill(process.pid, signal.SIGKILL)
-        assert are_gone(everybody)
-
-
-def test_a_port_that_others_listen_on_is_one_line() -> None:
-    with workers() as (_, url):
         port = url.rpartition(":")[2]
         for arguments in (["--workers=2", f"--store={fresh_url()}"], []):
             refused = run("gateway", *arguments, f"--port={port}", code=1)
             assert refused.stdout == ""
             assert re.fullmatch(rf"Error: cannot listen on 127\.0\.0\.1:{port}: [^\n]+\n", refused.stderr)
+        assert outcome(url, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
+        os.kill(process.pid, signal.SIGKILL)
+        assert are_gone(everybody)
 
 
 def test_a_worker_that_cannot_start_says_why_once_and_nobody_stays() -> None:
