@@ -109,6 +109,8 @@ class RedisServer:
         try:
             with self.client() as client:
                 return bool(client.ping())
+        except redis.AuthenticationError:
+            return True  # it asks for its password
         except redis.RedisError:
             return False
 

@@ -126,7 +126,7 @@ class LiveStreams:
             if number > ring.last_sequence:  # read at another gateway, which heard of it earlier
                 await self._things.catch_up(ring)
             number = await self._replay(ring, number, encode, reader)
-            if self._things.hot(thing) is ring:
+            if self._things.holds(ring):
                 break  # else it was let go meanwhile and hears nothing any more
         # No waiting from here on, or a dweet could come between the last one replayed and the first one heard.
         _write_all(ring.entries_after(number) or [], encode, reader.write)

@@ -10,6 +10,7 @@ What an acknowledgement means is a setting of that Redis, and of the URL's ``rep
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -19,12 +20,11 @@ from toolkit.gateway.stores.redis_address import BadAddress, redis_address
 from toolkit.gateway.stores.redis_channels import Channels
 from toolkit.gateway.stores.redis_journals import RedisJournals
 from toolkit.gateway.stores.redis_lane import FutureCall
+from toolkit.gateway.stores.redis_promise import check, info_of, shortcomings
 from toolkit.gateway.stores.redis_records import RedisRecords
 from toolkit.gateway.stores.redis_servers import Place, Servers
 
 log = logging.getLogger("toolkit.gateway")
-
-_OLDEST = (7, 0)
 
 
 class RedisStore:
@@ -82,25 +82,19 @@ class RedisStore:
         await self._channels.close()
 
     async def _examine(self, place: Place) -> None:
-        info = _info_of(await self._ask(place, b"INFO"))
-        shown = self.address.shown
-        version = info.get("valkey_version") or info.get("redis_version", "0.0")
-        if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:
-            raise StoreUnavailable(f"the Redis at {shown} is version {version}; it must be 7.0 or newer")
-        if info.get("role") == "slave":
-            raise StoreUnavailable(f"the Redis at {shown} is a replica; give its master, or redis+sentinel://")
-        if info.get("cluster_enabled") == "1" and not self._servers.is_cluster:
-            raise StoreUnavailable(f"the Redis at {shown} is part of a cluster; give redis+cluster://")
+        info = info_of(await self._ask(place, b"INFO"))
+        check(info, self.address)
+        fsync = None
+        with contextlib.suppress(StoreUnavailable):  # who may not ask for this is not told of it
+            settings = await self._ask(place, b"CONFIG", b"GET", b"appendfsync")
+            fsync = settings[1].decode("ascii") if settings else None
+        for shortcoming in shortcomings(info, fsync, self.address):
+            log.warning("the Redis at %s: %s", self.address.shown, shortcoming)
 
     async def _ask(self, place: Place, *command: bytes) -> Any:  # noqa: ANN401
         call = FutureCall(*command)
         self._servers.reading(place).submit(call)
         return await call.future
-
-
-def _info_of(answer: bytes) -> dict[str, str]:
-    lines = (line.partition(":") for line in answer.decode("utf-8", "replace").splitlines())
-    return {name: value for name, _, value in lines}
 
 
 __all__ = ["BadAddress", "RedisStore"]

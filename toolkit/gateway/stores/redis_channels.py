@@ -26,9 +26,10 @@ _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 
 class Listener(NamedTuple):
-    """Who follows a channel: told that it is open (again), and every message."""
+    """Who follows a channel: told that it is open (again), that it is not any more, and every message."""
 
     on_open: Callable[[], None]
+    on_shut: Callable[[], None]
     on_message: Callable[[bytes], None]
 
 
@@ -86,6 +87,7 @@ class _Ear:
                 pass  # whoever calls is told by the lanes; here it is only tried again
             finally:
                 self._is_connected = False
+                self._channels.broken(self.names)
                 if connection is not None:
                     await hang_up(connection)
             self._servers.look_again()
@@ -180,6 +182,12 @@ class Channels:
         listener = self._listeners.get(name)
         if listener is not None:
             listener.on_open()
+
+    def broken(self, names: Iterable[str]) -> None:
+        """Tell listeners that messages may be lost until their channel is open again."""
+        for name in names:
+            if name in self._listeners:
+                self._listeners[name].on_shut()
 
     def place_again(self, names: Iterable[str]) -> None:
         """Follow channels to where they live now."""

@@ -24,12 +24,15 @@ _PIECES_WAITING = 1_000
 class Feed(Generic[T]):
     """One sequence of numbered news.
 
-    ``position`` is the number handed on last, None until it is known where to begin.
+    ``position`` is the number handed on last, None until it is known where to begin. ``is_live`` says whether what
+    is committed anywhere is handed on within moments.
     """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self.position: int | None = None
+        self.is_live = False
+        self._is_open = False
         self._early: dict[int, tuple[int, T]] = {}
         self._waiting: list[tuple[int, Callable[[], None]]] = []
         self._reading: asyncio.Task[None] | None = None
@@ -49,10 +52,21 @@ class Feed(Generic[T]):
 
     # -- news comes ---------------------------------------------------------------------------------------
 
+    def on_open(self) -> None:
+        """Read what may have been missed: the channel is open, for the first time or again."""
+        self._is_open = True
+        self.read_on()
+
+    def on_shut(self) -> None:
+        """Take note that messages may be lost from now on."""
+        self._is_open = self.is_live = False
+
     def begin(self, position: int) -> None:
         """Say where to begin, and hand on what came since."""
         self.position = position
         self._drain()
+        if self._read_again:
+            self.read_on()
 
     def offer(self, first: int, last: int, news: T) -> None:
         """Take the pieces numbered `first` to `last`."""
@@ -74,7 +88,7 @@ class Feed(Generic[T]):
             self._expect()
 
     def read_on(self) -> None:
-        """Read what may have been missed: the channel has just been opened, or has told more than it brought."""
+        """Read what may have been missed."""
         self._read_again = True
         if self._reading is None and not self._closed and self.position is not None:
             self._reading = asyncio.ensure_future(self._read_all())
@@ -137,11 +151,13 @@ class Feed(Generic[T]):
         try:
             while self._read_again and self.position is not None:
                 self._read_again = False
+                opened = self._is_open
                 committed = list(self._waiting)
                 while await self._read(self.position):
                     self._drain()
                 self._drain()
                 self._release(committed)
+                self.is_live = self.is_live or (opened and self._is_open)
             if self._early or self._waiting:
                 self._expect()
         except StoreUnavailable:

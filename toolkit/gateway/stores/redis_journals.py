@@ -207,6 +207,11 @@ class RedisJournals:
 
         return stop
 
+    def is_heard(self, name: str) -> bool:
+        """Whether followers of this name hear what is committed now."""
+        feed = self._feeds.get(name)
+        return feed is not None and feed.is_live
+
     def close(self) -> None:
         """Hand on nothing any more."""
         for feed in self._feeds.values():
@@ -222,7 +227,7 @@ class RedisJournals:
 
     def _new_feed(self, name: str) -> JournalFeed:
         feed = self._feeds[name] = JournalFeed(self, name)
-        self._channels.open(self.key(name), Listener(feed.read_on, feed.on_message))
+        self._channels.open(self.key(name), Listener(feed.on_open, feed.on_shut, feed.on_message))
         return feed
 
     def _let_go(self, feed: JournalFeed) -> None:

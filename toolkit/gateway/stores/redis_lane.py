@@ -17,8 +17,8 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import AskError, NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.redis_scripts import Script, text_of
+from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.gateway.stores.redis_scripts import Script, all_texts, text_of
 
 Argument = bytes | str | int
 Connect = Callable[[], Awaitable[AbstractConnection]]
@@ -179,8 +179,11 @@ class Lane:
             await self._hang_up()
             self._look_again()
             reason, unsent = reason_of(error), waiting if sent else batch + waiting
-            _fail(batch if sent else [], f"{self._shown} broke off ({reason}), so it is not known whether it was done")
-            _fail(unsent, f"{self._shown} cannot be used now: {reason}")
+            for call in batch if sent else []:
+                why = f"{self._shown} broke off ({reason})"
+                call.on_failure(OutcomeUnknown(f"{why} at a change") if call.writes else StoreUnavailable(why))
+            for call in unsent:
+                call.on_failure(StoreUnavailable(f"{self._shown} cannot be used now: {reason}"))
         else:
             if any(isinstance(answer, ResponseError) and _word(answer) in _ELSEWHERE for answer in answers):
                 await self._hang_up()
@@ -195,6 +198,8 @@ class Lane:
             await self._hang_up()
         if self._connection is None:
             self._connection = await self._connect()
+            # Known to the server before they are used: else its answer to a first call would be that they are not.
+            await self._answers([packed((b"SCRIPT", b"LOAD", text)) for text in all_texts()])
 
     async def _ask(self, batch: Sequence[Call], commands: list[bytes]) -> list[Any]:
         waits = bool(self._replicas) and any(call.writes for call in batch)
@@ -202,10 +207,10 @@ class Lane:
             commands.append(packed((b"WAIT", self._replicas, int(self._timeout * 500))))
         answers = await self._answers(commands)
         if waits and not self._is_confirmed(answers.pop()):
-            why = f"kept by the master {self._shown}, but not confirmed by {self._replicas} replicas in time"
+            why = f"kept by {self._shown}, but not confirmed by {self._replicas} replicas in time"
             for number, call in enumerate(batch):
                 if call.writes and not isinstance(answers[number], Exception):
-                    answers[number] = StoreUnavailable(why)
+                    answers[number] = OutcomeUnknown(why)
         unknown = [number for number, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
         if unknown:
             # The server is new or was promoted and lacks the script: nothing of these calls has run.
@@ -278,11 +283,6 @@ def _with_text(call: Call) -> tuple[Argument, ...]:
     _, digest, *rest = call.command()
     assert isinstance(digest, bytes)
     return b"EVAL", text_of(digest), *rest
-
-
-def _fail(calls: Sequence[Call], why: str) -> None:
-    for call in calls:
-        call.on_failure(StoreUnavailable(why))
 
 
 def _word(error: ResponseError) -> str:

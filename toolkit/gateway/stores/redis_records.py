@@ -14,7 +14,7 @@ from typing import Any
 
 from toolkit.gateway.stores.redis_channels import Channels, Listener
 from toolkit.gateway.stores.redis_feed import Feed
-from toolkit.gateway.stores.redis_lane import Argument, FutureCall, Lane, ScriptCall
+from toolkit.gateway.stores.redis_lane import Argument, FutureCall, ScriptCall
 from toolkit.gateway.stores.redis_scripts import COUNT, PUT, SNAPSHOT, SWAP, TAKE, Script
 from toolkit.gateway.stores.redis_servers import Servers
 
@@ -32,14 +32,8 @@ class _Space(Feed[Changes]):
         self.name = name
         self.watchers: list[Watcher] = []
         self.values: dict[str, bytes] = {}
-        self.opened: asyncio.Future[None] = self._loop.create_future()
         self._records = records
-
-    def on_open(self) -> None:
-        """Read what may have been missed: the channel is open (again)."""
-        if not self.opened.done():
-            self.opened.set_result(None)
-        self.read_on()
+        self._filling = asyncio.Lock()
 
     def on_message(self, data: bytes) -> None:
         """Take a message of the space's channel."""
@@ -47,9 +41,11 @@ class _Space(Feed[Changes]):
         self.offer(version, version, changes)
 
     async def fill(self) -> None:
-        """Read all values for the first time."""
-        version, self.values = await self._records.snapshot(self.name)
-        self.begin(version)
+        """Read all values, unless that was done before."""
+        async with self._filling:
+            if self.position is None:
+                version, self.values = await self._records.snapshot(self.name)
+                self.begin(version)
 
     async def _read(self, position: int) -> bool:
         version, values = await self._records.snapshot(self.name)
@@ -101,11 +97,7 @@ class RedisRecords:
 
     def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value, or None."""
-        values = self._key(space)
-        call = FutureCall(b"HGET", values, key, read=self._living)
-        # In the lane of the writes: what this gateway was asked to write before is written.
-        self._lane(values).submit(call)
-        return call.future
+        return self._submit(space, FutureCall(b"HGET", self._key(space), key, read=self._living))
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
         """Set the value."""
@@ -136,10 +128,7 @@ class RedisRecords:
 
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
         """Return all values of the space."""
-        values = self._key(space)
-        call = FutureCall(b"HGETALL", values, read=self._all_living)
-        self._lane(values).submit(call)
-        return call.future
+        return self._submit(space, FutureCall(b"HGETALL", self._key(space), read=self._all_living))
 
     def watch(self, space: str, watcher: Watcher) -> asyncio.Future[Callable[[], None]]:
         """Call `watcher` with every present value, then with every change."""
@@ -147,9 +136,7 @@ class RedisRecords:
 
     async def snapshot(self, space: str) -> tuple[int, dict[str, bytes]]:
         """Return the version of a space and all its values, of one moment."""
-        call = ScriptCall(SNAPSHOT, self._keys(space), writes=False)
-        self._lane(self._key(space)).submit(call)
-        version, values = await call.future
+        version, values = await self._submit(space, ScriptCall(SNAPSHOT, self._keys(space), writes=False))
         return version, self._all_living(values)
 
     def close(self) -> None:
@@ -161,9 +148,8 @@ class RedisRecords:
         space = self._spaces.get(name)
         if space is None:
             space = self._spaces[name] = _Space(self, name)
-            self._channels.open(self._key(name), Listener(space.on_open, space.on_message))
-        if space.position is None:
-            await space.fill()
+            self._channels.open(self._key(name), Listener(space.on_open, space.on_shut, space.on_message))
+        await space.fill()
         # No waiting from here on: what changes is told to this watcher too.
         for key, value in space.values.items():
             watcher(key, value)
@@ -183,9 +169,13 @@ class RedisRecords:
         read: Callable[[Any], tuple[Any, Changes]],
     ) -> asyncio.Future[Any]:
         """Run a script; its answer is read as the caller's result and what has changed."""
-        call = _ChangeCall(self, script, space, [self._now(), *arguments], read)
+        return self._submit(space, _ChangeCall(self, script, space, [self._now(), *arguments], read))
+
+    def _submit(self, space: str, call: FutureCall) -> asyncio.Future[Any]:
+        # All in the lane of the writes: who reads finds what this gateway was asked to write before.
+        key = self._key(space)
         try:
-            self._lane(self._key(space)).submit(call)
+            self._servers.writing(self._servers.place(key)).submit(call)
         except UnicodeEncodeError as error:
             call.on_failure(error)
         return call.future
@@ -208,9 +198,6 @@ class RedisRecords:
     def _keys(self, space: str) -> list[str]:
         values = self._key(space)
         return [values, f"{values}:expiries", f"{values}:version"]
-
-    def _lane(self, key: str) -> Lane:
-        return self._servers.writing(self._servers.place(key))
 
     def _living(self, kept: bytes | None) -> bytes | None:
         if kept is None:

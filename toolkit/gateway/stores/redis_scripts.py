@@ -27,6 +27,11 @@ def text_of(digest: bytes) -> bytes:
     return _TEXTS[digest]
 
 
+def all_texts() -> list[bytes]:
+    """Return the texts of all scripts."""
+    return list(_TEXTS.values())
+
+
 # KEYS: the streams of all journals, then the index of names where it is written too.
 # ARGV: how many journals; then for each its name, the highest number that is known to be used, what to keep ('' for
 # all), how many lines, and each line's at, id and data.
