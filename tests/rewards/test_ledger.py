@@ -12,7 +12,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,8 +21,9 @@ import orjson
 import pytest
 
 from tests.rewards.conftest import COMMON, SESSION, Caller, settings
+from toolkit.errors import Conflict
 from toolkit.gateway import Gateway
-from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.outside_world import Clock, OutsideWorld, SteppedClock
 from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.embedded import EmbeddedStore
 from toolkit.rewards import ledger
@@ -142,8 +143,8 @@ def call(device: str, moment: str = "m") -> Call:
     return Call("partner-key", None, body, "", "http://gateway")
 
 
-async def service_on(store: Any) -> RewardService:
-    service = RewardService(store, OutsideWorld(), settings(SCARCE))
+async def service_on(store: Any, clock: Clock | None = None) -> RewardService:
+    service = RewardService(store, OutsideWorld(clock), settings(SCARCE))
     await service.open()
     return service
 
@@ -237,11 +238,13 @@ def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives(monkeypatc
     monkeypatch.setattr(ledger, "_SECONDS_BETWEEN_LOOKS", 0.05)
 
     async def run() -> tuple[list[str], bytes, bytes]:
-        store = EmbeddedStore(None, OutsideWorld().clock.now)
+        clock = SteppedClock(datetime.now(UTC), timedelta(milliseconds=1))
+        store = EmbeddedStore(None, clock.now)
         await store.open()
-        living = await service_on(store)
+        living = await service_on(store, clock)
         journals = Dying(store.journals)
-        dying = await service_on(SimpleNamespace(journals=journals, records=store.records, fleeting=store.fleeting))
+        its_store = SimpleNamespace(journals=journals, records=store.records, fleeting=store.fleeting)
+        dying = await service_on(its_store, clock)
         device = str(uuid.uuid4())
         await start_sessions(dying, [device])
         await living.answer(call(device))
@@ -252,6 +255,9 @@ def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives(monkeypatc
         async with asyncio.timeout(30):
             while len(await living.decisions()) < 2:
                 await asyncio.sleep(0.01)
+        with pytest.raises(Conflict):  # perhaps the other one still answers it
+            await living.answer(once)
+        clock.advance(seconds=60)
         again, once_more = await living.answer(once), await living.answer(once)
         names = [line["decision_id"] for line in await living.decisions()]
         await store.close()

@@ -7,6 +7,7 @@ no worker is left alone.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -43,7 +44,7 @@ def _wait_for_end_of_input(ended: threading.Event) -> None:
 
 
 def _serve(order: dict[str, Any], answers: Any, ended: threading.Event) -> int:  # noqa: ANN401
-    log_to_stderr(order["log_level"])
+    log_to_stderr(order["log_level"] if order["says_how_it_starts"] else "error")
     settings = DweetSettings(keep=order["keep"], rate=order["rate"])
     options = {name: order[name] for name in ("store", "locks", "smtp", "demo")}
     port = order["port"]
@@ -51,6 +52,7 @@ def _serve(order: dict[str, Any], answers: Any, ended: threading.Event) -> int: 
         own = listener(**port)
         with Gateway(host=port["host"], port=port["port"], listener=own, settings=settings, exposed=True, **options):
             settle_memory()
+            logging.getLogger("toolkit.gateway").setLevel(order["log_level"].upper())
             print(json.dumps({"ready": True}), file=answers, flush=True)
             answers.close()
             ended.wait()

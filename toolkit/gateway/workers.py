@@ -104,8 +104,7 @@ class Workers:
 
     def __init__(self, count: int, order: Mapping[str, Any], inherited: tuple[int, ...] = ()) -> None:
         self._stopping = threading.Event()
-        line = json.dumps(order).encode("utf-8") + b"\n"
-        self._workers = [_Worker(number, line, inherited, self._stopping) for number in range(1, count + 1)]
+        self._workers = [_Worker(number, order, inherited, self._stopping) for number in range(1, count + 1)]
 
     def start(self, ended: threading.Event) -> None:
         """Start all, and return once they accept calls or the end was asked for.
@@ -138,7 +137,10 @@ class Workers:
 class _Worker:
     """One place among the workers, and the thread that keeps a process in it."""
 
-    def __init__(self, number: int, order: bytes, inherited: tuple[int, ...], stopping: threading.Event) -> None:
+    def __init__(
+        self, number: int, order: Mapping[str, Any], inherited: tuple[int, ...], stopping: threading.Event
+    ) -> None:
+        self._number = number
         self._name = f"worker {number}"
         self._order = order
         self._inherited = inherited
@@ -219,8 +221,10 @@ class _Worker:
                 bufsize=0,
             )
             assert process.stdin is not None  # asked for
+            # What a gateway has to say about its start, only one says, and once.
+            order = {**self._order, "says_how_it_starts": self._number == 1 and not self.started.is_set()}
             try:
-                process.stdin.write(self._order)
+                process.stdin.write(json.dumps(order).encode("utf-8") + b"\n")
             except BrokenPipeError:
                 log.debug("%s died before it could be told what to do", self._name)  # its end says why
         return process

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from toolkit.gateway.stores import Draft, Store, StoreUnavailable
+from toolkit.gateway.stores import Draft, OutcomeUnknown, Store, StoreUnavailable
 from toolkit.rewards.device_state import DeviceState, Session
 from toolkit.rewards.engine import Decision, Engine, Moment
 from toolkit.rewards.sessions import Sessions
@@ -222,7 +222,10 @@ class Ledger:
     async def _write(self, key: str, records: list[Record], futures: list[asyncio.Future[Record]]) -> None:
         try:
             await self._keep(records)
-        except Exception as error:  # the callers are told; what was decided stays in the batch for the next start
+        except StoreUnavailable as error:  # the callers are told; what was decided stays in the batch for a later look
+            _fail(futures, OutcomeUnknown(str(error)))
+            return
+        except Exception as error:
             _fail(futures, error)
             return
         self._journaled.append(key)
