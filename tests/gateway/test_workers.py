@@ -22,6 +22,8 @@ from tests.mail_server import eventually
 from tests.redis_servers import fresh_url
 from tests.test_cli import end, outcome, run, started, url_of
 from toolkit.gateway import Gateway
+from toolkit.gateway.shared_port import NoSharedPort, SharedPort
+from toolkit.gateway.workers import Workers
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="several workers on one port need Linux or macOS")
 
@@ -71,8 +73,7 @@ def test_several_workers_need_a_store_that_they_share() -> None:
     assert "toolkit gateway --workers 2 --store redis://127.0.0.1:6379" in refused.stderr
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_ends_all_workers_and_what_was_acknowledged_is_kept(name: str) -> None:
+def test_a_signal_ends_all_workers_and_what_was_acknowledged_is_kept() -> None:
     store, acknowledged, posting = fresh_url(), [], threading.Event()
 
     def post_until_it_ends(url: str) -> None:
@@ -94,7 +95,7 @@ def test_a_signal_ends_all_workers_and_what_was_acknowledged_is_kept(name: str) 
         with urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=20):
             poster.start()
             assert posting.wait(20)
-            said, log = end(process, getattr(signal, name))
+            said, log = end(process)
             assert said == ""
             assert without_promise(log) == []
         poster.join(20)
@@ -125,10 +126,12 @@ def test_connections_are_spread_and_a_worker_that_is_killed_is_started_again() -
         eventually(lambda: any(one.status == psutil.CONN_LISTEN for one in new.net_connections()))
         everybody = workers_of(process)
         assert not any(KEY in part for one in everybody for part in one.cmdline()), "keys are on no command line"
-        # Ctrl-C on a terminal goes to the whole group.
+        # Ctrl-C goes to the whole group of a terminal, and so does its end.
         for one in everybody:
             one.send_signal(signal.SIGINT)
-        said, log = end(process, signal.SIGINT)
+            one.send_signal(signal.SIGHUP)
+        assert outcome(url, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
+        said, log = end(process, signal.SIGHUP)
         assert said == ""
         (line,) = without_promise(log)
         assert re.search(
@@ -141,13 +144,45 @@ def test_the_port_is_taken_for_others_and_a_supervisor_that_is_killed_leaves_no_
     with workers() as (process, url):
         everybody = workers_of(process)
         port = url.rpartition(":")[2]
-        for arguments in (["--workers=2", f"--store={fresh_url()}"], []):
-            refused = run("gateway", *arguments, f"--port={port}", code=1)
-            assert refused.stdout == ""
-            assert re.fullmatch(rf"Error: cannot listen on 127\.0\.0\.1:{port}: [^\n]+\n", refused.stderr)
+        refused = run("gateway", "--workers=2", f"--store={fresh_url()}", f"--port={port}", code=1)
+        assert refused.stdout == ""
+        assert re.fullmatch(rf"Error: cannot listen on 127\.0\.0\.1:{port}: [^\n]+\n", refused.stderr)
         assert outcome(url, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
         os.kill(process.pid, signal.SIGKILL)
         assert are_gone(everybody)
+
+
+def test_where_connections_are_not_spread_all_accept_from_one_socket_that_they_inherit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on macOS: only the choice of the way is the other system's, the way itself is walked here."""
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(sys, "platform", "darwin")
+        shared = SharedPort("127.0.0.1", 0)
+    options = {"demo": False, "locks": {}, "smtp": None, "keep": 500, "rate": None, "log_level": "error"}
+    workers = Workers(2, {"port": shared.part, "store": fresh_url(), **options}, shared.inherited)
+    ended = threading.Event()
+    try:
+        workers.start(ended)
+        before = psutil.Process().children()
+        url = f"http://127.0.0.1:{shared.port}"
+        with connections(url, 16):
+            assert outcome(url, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
+        (victim, *_) = [one for one in before if "worker_process" in " ".join(one.cmdline())]
+        victim.kill()
+        for number in range(20):
+            assert outcome(url, "GET", f"/dweet/for/kitchen?n={number}") == "succeeded"
+    finally:
+        workers.stop()
+        shared.close()
+    assert not [one for one in psutil.Process().children() if "worker_process" in " ".join(one.cmdline())]
+
+
+def test_a_system_that_cannot_share_a_port_is_told_what_to_do_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(sys, "platform", "win32")
+        with pytest.raises(NoSharedPort, match="a balancer in front of them"):
+            SharedPort("127.0.0.1", 0)
 
 
 def test_a_worker_that_cannot_start_says_why_once_and_nobody_stays() -> None:

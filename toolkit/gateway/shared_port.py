@@ -81,7 +81,7 @@ def listener(host: str, port: int, descriptor: int | None) -> socket.socket:
         The address cannot be listened on any more.
     """
     if descriptor is not None:
-        return socket.socket(fileno=descriptor)
+        return socket.socket(proto=socket.IPPROTO_TCP, fileno=descriptor)  # not every system tells its protocol
     try:
         return _bound(host, port, shared=True)
     except OSError:

@@ -176,8 +176,8 @@ class Ledger:
 
     async def _decide_batch(self, tickets: Sequence[Ticket]) -> tuple[str, list[Record]]:
         while True:
-            sessions = await self._sessions.live([ticket.moment for ticket in tickets])
-            before = await self._devices_of(tickets)
+            moments = [ticket.moment for ticket in tickets]
+            sessions, before = await asyncio.gather(self._sessions.live(moments), self._devices_of(tickets))
             key, records, changes = self._decide_in_memory(tickets, sessions, before)
             done = list(self._journaled)
             expected = {**before, _LEDGER: self._books}
