@@ -9,7 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -21,8 +21,10 @@ from tests.redis_servers import fresh_url
 from tests.rewards.conftest import COMMON, MOMENT, settings
 from tests.rewards.conftest import Caller as RewardCaller
 from tests.rewards.test_ledger import SCARCE
+from toolkit.dweets.service import DweetSettings
 from toolkit.gateway import Gateway
 from toolkit.gateway.demo_world import DemoWorld
+from toolkit.gateway.outside_world import OutsideWorld, SteppedClock
 from toolkit.identity.callers import IdentitySettings
 
 THREADS = 50
@@ -173,6 +175,17 @@ def test_each_opening_mails_once_and_every_acknowledged_dweet_is_judged(
     for gateway in (first.gateway, second.gateway):
         eventually(lambda gateway=gateway: gateway.outbox["state"].tolist() == ["sent"] * 30)
     assert len(mail_server.mails) == 30
+
+
+def test_the_rate_of_posts_counts_in_each_gateway() -> None:
+    """Said in the README: a limit that all share would cost each post a call to the store."""
+    store, settings_of_rate = fresh_url(), DweetSettings(rate=1)
+    clock = SteppedClock(datetime(2026, 1, 1, tzinfo=UTC), timedelta(0))  # all within one second
+    world = OutsideWorld(clock)
+    with Gateway(store=store, settings=settings_of_rate, world=world) as first:
+        with Gateway(store=store, settings=settings_of_rate, world=world) as second:
+            codes = [Caller(one).post("kitchen", 1).get("with") for one in (first, first, second, second)]
+    assert [code == 429 for code in codes] == [False, True, False, True]
 
 
 # -- identity ---------------------------------------------------------------------------------------------
