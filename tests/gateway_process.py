@@ -15,12 +15,13 @@ from tests.conftest import ROOT
 _PROGRAM = """
 import json, sys, threading
 from toolkit.gateway import Gateway
-from toolkit.dweets import outbox
+from toolkit.dweets import lease, outbox
 from toolkit.dweets.service import DweetSettings
 given = json.loads(sys.argv[1])
 if "keep" in given:
     given["settings"] = DweetSettings(keep=given.pop("keep"))
 outbox.WAITS = tuple(given.pop("waits", outbox.WAITS))
+lease.LEASE_SECONDS = given.pop("lease", lease.LEASE_SECONDS)
 gateway = Gateway(**given)
 print(gateway.base_url, flush=True)
 sys.stdin.read()
@@ -33,12 +34,15 @@ class GatewayProcess:
 
     Parameters
     ----------
+    folder
+        Where it keeps everything; None with a ``store``.
     options
-        Arguments of `toolkit.gateway.Gateway`, ``keep`` of its settings, and ``waits`` for those of the outbox.
+        Arguments of `toolkit.gateway.Gateway`, ``keep`` of its settings, ``waits`` for those of the outbox, and
+        ``lease`` for the seconds of its lease.
     """
 
-    def __init__(self, folder: Path, **options: Any) -> None:
-        given = json.dumps({"folder": str(folder), **options})
+    def __init__(self, folder: Path | None, **options: Any) -> None:
+        given = json.dumps({"folder": folder and str(folder), **options})
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )

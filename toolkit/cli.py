@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
@@ -124,6 +124,12 @@ def main() -> None:
 @click.option("--keep", type=click.IntRange(min=LEAST_KEPT), default=10_000, help="Dweets kept of each thing.")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
 @click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="Gateway processes that share the port; more than one need a --store. --rate counts in each by itself.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
     default="warning",
@@ -141,6 +147,7 @@ def gateway(
     smtp: str | None,
     keep: int,
     rate: int | None,
+    workers: int,
     log_level: str,
 ) -> None:
     """Run the gateway alone, until Ctrl-C or SIGTERM.
@@ -150,22 +157,28 @@ def gateway(
     if context.args:
         # click would print the surplus, and it may well be a key.
         raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
+    if workers > 1 and (store is None or data is not None):
+        example = f"toolkit gateway --workers {workers} --store redis://127.0.0.1:6379"
+        raise click.UsageError(f"several workers need a store that they share, and no --data: {example}")
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "demo": demo,
+        "locks": locks,
+        "smtp": smtp,
+        "keep": keep,
+        "rate": rate,
+        "announce": lambda url: click.echo(f"gateway at {url}"),
+    }
     with _refusals_in_one_line():
         from toolkit.gateway.foreground import log_to_stderr, run_gateway
+        from toolkit.gateway.workers import run_workers
 
         log_to_stderr(log_level)
-        run_gateway(
-            data,
-            store=store,
-            host=host,
-            port=port,
-            demo=demo,
-            locks=locks,
-            smtp=smtp,
-            keep=keep,
-            rate=rate,
-            announce=lambda url: click.echo(f"gateway at {url}"),
-        )
+        if store is not None and workers > 1:
+            run_workers(workers, store=store, log_level=log_level, **options)
+        else:
+            run_gateway(data, store=store, **options)
 
 
 @main.group()

@@ -123,6 +123,8 @@ class LiveStreams:
     async def _hear(self, thing: str, number: int, encode: Encode, reader: Reader) -> Callable[[], None]:
         while True:
             ring = await self._things.load(thing)
+            if number > ring.last_sequence:  # read at another gateway, which heard of it earlier
+                await self._things.catch_up(ring)
             number = await self._replay(ring, number, encode, reader)
             if self._things.holds(ring):
                 break  # else it was let go meanwhile and hears nothing any more

@@ -68,7 +68,7 @@ class DweetService:
         self.streams = LiveStreams(store.journals, self._things, self.locks)
         self._active = ActiveThings(store.journals, self.locks, world.clock.now)
         self.alerts = Alerts(store, world.clock.now)
-        self.outbox = Outbox(store.records, postman, settings.sender)
+        self.outbox = Outbox(store, postman, settings.sender, world.clock.now)
 
     async def open(self) -> None:
         """Take up what the store holds: locks, alerts, mails that wait."""
@@ -80,6 +80,7 @@ class DweetService:
         """Stop what works in the background; the store holds all that is left to do."""
         await self.alerts.close()
         await self.outbox.close()
+        self.locks.close()
 
     # -- posting ------------------------------------------------------------------------------------------
 
@@ -164,11 +165,11 @@ class DweetService:
         ThingNotLocked, KeyRejected, MalformedRequest
             Not locked, wrong key, unreadable addresses, or a condition that does not compile.
         """
-        self._check_alert_key(thing, key)
+        await self._check_alert_key(thing, key)
         recipients = wire.checked_recipients(who)
         await self.alerts.compile(condition)
-        ring = await self._things.load(thing)
-        new = Alert(thing, recipients, condition, ring.last_sequence)
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        new = Alert(thing, recipients, condition, newest[-1].sequence if newest else 0)
         of_lock, of_alert = f"thing:{thing}", f"alert:{thing}"
         while (locked := await self._store.records.get(SPACE, of_lock)) is not None:
             earlier = await self._store.records.get(SPACE, of_alert)
@@ -186,7 +187,7 @@ class DweetService:
         NotFound
             The thing has no alert.
         """
-        self._check_alert_key(thing, key)
+        await self._check_alert_key(thing, key)
         await self.alerts.settle(thing)
         stored = await self._store.records.get(SPACE, f"alert:{thing}")
         if stored is None:
@@ -202,12 +203,13 @@ class DweetService:
         NotFound
             The thing has no alert.
         """
-        self._check_alert_key(thing, key)
+        await self._check_alert_key(thing, key)
         if await self._store.records.take(SPACE, f"alert:{thing}") is None:
             raise NotFound(wire.NOT_FOUND)
 
-    def _check_alert_key(self, thing: str, key: str | None) -> None:
+    async def _check_alert_key(self, thing: str, key: str | None) -> None:
         wire.checked_thing(thing)
+        await self.locks.look(thing)
         if not self.locks.is_locked(thing):
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
         self.locks.check_master(thing, key)

@@ -8,7 +8,8 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -51,17 +52,12 @@ def run_gateway(
     InvalidArgument, CannotServe, StoreUnavailable, Conflict
         As `Gateway`.
     """
-    ended = threading.Event()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.set()
-
-    # Before the start: a signal that comes meanwhile ends the gateway right after.
-    before = {number: signal.signal(number, end) for number in END_SIGNALS}
     settings = DweetSettings(keep=keep, rate=rate)
-    try:
+    # Before the start: a signal that comes meanwhile ends the gateway right after.
+    with (
+        signals_to_end() as ended,
         # Whoever names a host of other machines on the command line means it.
-        with Gateway(
+        Gateway(
             folder,
             store=store,
             host=host,
@@ -71,18 +67,38 @@ def run_gateway(
             settings=settings,
             exposed=True,
             demo=demo,
-        ) as gateway:
-            # This process serves and does nothing else: what the start made stays for good, and need not be looked
-            # through again and again for what may go.
-            gc.freeze()
-            gc.set_threshold(50_000, 20, 100)
-            announce(gateway.base_url)
-            # In pieces: on Windows a wait without end does not hear Ctrl-C.
-            while not ended.wait(1.0):
-                pass
+        ) as gateway,
+    ):
+        settle_memory()
+        announce(gateway.base_url)
+        # In pieces: on Windows a wait without end does not hear Ctrl-C.
+        while not ended.wait(1.0):
+            pass
+
+
+@contextmanager
+def signals_to_end() -> Iterator[threading.Event]:
+    """Give an event that is set by the first signal to end, instead of what such a signal does otherwise."""
+    ended = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.set()
+
+    before = {number: signal.signal(number, end) for number in END_SIGNALS}
+    try:
+        yield ended
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def settle_memory() -> None:
+    """Tune the memory of a process that serves and does nothing else.
+
+    What the start made stays for good, and need not be looked through again and again for what may go.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -66,6 +67,8 @@ class Gateway:
         Say True to listen beyond this machine, on purpose.
     demo
         Load the demo world; a service that is given its own setup keeps that.
+    listener
+        A bound socket of `host` and `port` to listen on, such as one that several processes share.
 
     Raises
     ------
@@ -100,6 +103,7 @@ class Gateway:
         identity: IdentitySetup | None = None,
         exposed: bool = False,
         demo: bool = False,
+        listener: socket.socket | None = None,
     ) -> None:
         self._folder = Path(folder) if folder is not None else None
         if not exposed and not is_loopback(host):
@@ -120,7 +124,7 @@ class Gateway:
             rewards or (self._demo.reward_settings() if self._demo else None),
             on_loopback=is_loopback(host),
         )
-        self._server = ServerThread(host, port, self._open, self._close)
+        self._server = ServerThread(host, port, self._open, self._close, listener)
         self._server.start()
         shown = f"[{host}]" if ":" in host else host
         self.base_url = f"http://{shown}:{self._server.port}"

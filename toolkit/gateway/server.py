@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -26,6 +27,12 @@ class CannotServe(ToolkitError):
     """The server could not start: the port is taken, the address is not this machine's, ..."""
 
 
+def cannot_listen(host: str, port: int) -> CannotServe:
+    """Return the error for an address that cannot be listened on."""
+    why = "it is in use or not this machine's address; take another port, or 0 for a free one"
+    return CannotServe(f"cannot listen on {host}:{port}: {why}")
+
+
 class CannotStop(ToolkitError):
     """The server did not end in time; its port and its folder stay taken."""
 
@@ -41,6 +48,8 @@ class ServerThread:
         Called on the server's loop: opens the services and returns the application.
     close_application
         Called on the server's loop after the last answer.
+    listener
+        A bound socket to listen on, in place of one for `host` and `port`; closed at the end.
     """
 
     def __init__(
@@ -49,6 +58,7 @@ class ServerThread:
         port: int,
         open_application: Callable[[], Awaitable[Application]],
         close_application: Callable[[], Awaitable[None]],
+        listener: socket.socket | None = None,
     ) -> None:
         if not 0 <= port <= 65535:
             raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
@@ -56,6 +66,7 @@ class ServerThread:
         self._requested_port = port
         self._open = open_application
         self._close = close_application
+        self._listener = listener
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -145,10 +156,9 @@ class ServerThread:
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
         try:
-            await server.startup()
+            await server.startup([self._listener] if self._listener is not None else None)
         except SystemExit:
-            why = "it is in use or not this machine's address; take another port, or 0 for a free one"
-            raise CannotServe(f"cannot listen on {self._host}:{self._requested_port}: {why}") from None
+            raise cannot_listen(self._host, self._requested_port) from None
         self.port = server.servers[0].sockets[0].getsockname()[1]
 
 
