@@ -29,13 +29,14 @@ def run_gateway(
     smtp: str | None,
     keep: int,
     rate: int | None,
+    archive: Path | None,
     announce: Callable[[str], object],
 ) -> None:
     """Run a gateway until the first signal to end, then stop it properly.
 
     Parameters
     ----------
-    folder, host, port, demo, locks, smtp
+    folder, host, port, demo, locks, smtp, archive
         As of `Gateway`.
     keep, rate
         As of `DweetSettings`.
@@ -54,7 +55,7 @@ def run_gateway(
 
     # Before the start: a signal that comes meanwhile ends the gateway right after.
     before = {number: signal.signal(number, end) for number in END_SIGNALS}
-    settings = DweetSettings(keep=keep, rate=rate)
+    settings = DweetSettings(keep=keep, rate=rate, archive=archive)
     try:
         # Whoever names a host of other machines on the command line means it.
         with Gateway(

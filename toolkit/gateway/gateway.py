@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +61,8 @@ class Gateway:
         Callers, carriers and settings of mobile identity; nobody may call it if None.
     exposed
         Say True to listen beyond this machine, on purpose.
+    archive
+        A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; made if missing.
     demo
         Load the demo world; a service that is given its own setup keeps that.
 
@@ -71,6 +74,8 @@ class Gateway:
         The address cannot be listened on.
     StoreUnavailable
         The folder cannot be written, or another gateway has it open.
+    ArchiveUnusable
+        The archive cannot be written, or somebody else writes to it.
 
     Examples
     --------
@@ -93,6 +98,7 @@ class Gateway:
         world: OutsideWorld | None = None,
         identity: IdentitySetup | None = None,
         exposed: bool = False,
+        archive: str | os.PathLike[str] | None = None,
         demo: bool = False,
     ) -> None:
         self._folder = Path(folder) if folder is not None else None
@@ -106,7 +112,7 @@ class Gateway:
         self._services = Services(
             store,
             self._world,
-            settings or DweetSettings(),
+            _with_archive(settings or DweetSettings(), archive),
             self._postman,
             handwriting or (self._demo.handwriting_settings() if self._demo else HandwritingSettings()),
             identity or (self._demo.identity_setup() if self._demo else None),
@@ -242,6 +248,10 @@ class Gateway:
             }
             for mail in await self._services.dweets.outbox.mails()
         ]
+
+
+def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
+    return settings if archive is None else replace(settings, archive=Path(archive).expanduser())
 
 
 def _postman_of(smtp: str | None, folder: Path | None) -> SmtpPostman | FolderPostman | None:

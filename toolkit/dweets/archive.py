@@ -1,0 +1,372 @@
+"""Years of dweets in a folder, as frames: what ``tk.dweets.archive(folder)`` gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import orjson
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from toolkit.dweets.archive_files import ArchiveFile, Numbers, all_files, thing_files
+from toolkit.dweets.archive_frames import FIRST, LAST, Moment, microseconds
+from toolkit.dweets.archive_joining import Footer, read_footer, read_rows
+from toolkit.dweets.archive_queries import ArchiveQueries, partitions
+from toolkit.dweets.archive_rows import DAY
+from toolkit.dweets.archive_writer import ArchiveWriter
+from toolkit.dweets.calls import checked_name
+from toolkit.dweets.frame_rows import rows_of_frame
+from toolkit.dweets.history_frame import content_frame
+from toolkit.errors import ArchiveUnusable, InvalidArgument
+from toolkit.frames import declared_frame
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd
+
+T = TypeVar("T")
+
+_THINGS = {
+    "thing": "str",
+    "first": "datetime64[us, UTC]",
+    "last": "datetime64[us, UTC]",
+    "dweets": "int64",
+    "missing": "int64",
+    "files": "int64",
+    "bytes": "int64",
+}
+_GAPS = {
+    "thing": "str",
+    "epoch": "int64",
+    "first": "int64",
+    "last": "int64",
+    "missing": "int64",
+    "after": "datetime64[us]",
+    "before": "datetime64[us]",
+}
+# A writer may join files while they are read: then what is there is looked up again.
+_ATTEMPTS = 5
+
+
+class Archive:
+    """An archive of dweets: a folder of Parquet files that `toolkit record` or a gateway writes.
+
+    It is read without a gateway and without keys, also while somebody writes to it: whoever may read the folder may
+    read what is in it, of locked things too.
+
+    Parameters
+    ----------
+    folder
+        Of the archive.
+
+    Raises
+    ------
+    InvalidArgument
+        There is no such folder.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> times = pd.date_range("2026-01-01", periods=3, freq="h", tz="UTC")
+    >>> with TemporaryDirectory() as folder:
+    ...     archive = Archive(folder)
+    ...     archive.add_frame(pd.DataFrame({"celsius": [1.5, 2.0, 2.5]}, index=times), "roof")
+    ...     archive.history("roof", since="2026-01-01T01:00")["celsius"].tolist()
+    3
+    [2.0, 2.5]
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder).expanduser()
+        if not self.folder.is_dir():
+            raise InvalidArgument(
+                f"there is no folder {self.folder}: `toolkit record ... --to` it, or name another one"
+            )
+        self._footers: dict[Path, Footer] = {}
+        self._queries = ArchiveQueries()
+
+    # -- what is there ------------------------------------------------------------------------------------
+
+    def things(self) -> pd.DataFrame:
+        """Return what is archived of each thing.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By name: thing, first and last time (UTC), dweets, missing (see `gaps`), files, bytes.
+
+        Raises
+        ------
+        ArchiveUnusable
+            A file is damaged or does not belong here; its name is told.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     len(Archive(folder).things())
+        0
+        """
+        return self._attempt(lambda: declared_frame(map(self._summary, self._all().items()), _THINGS))
+
+    def gaps(self) -> pd.DataFrame:
+        """Return which sequence numbers are missing: dweets that the server no longer kept when it was asked for them.
+
+        Returns
+        -------
+        pandas.DataFrame
+            By thing: thing, epoch (how often its server began to count anew, from 1), first and last missing number,
+            missing, and the days (UTC) of the dweets around: after (missing at the beginning) and before.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     len(Archive(folder).gaps())
+        0
+        """
+        rows = [gap for files in self._all().values() for gap in _gaps(files)]
+        return declared_frame(rows, _GAPS)
+
+    def __repr__(self) -> str:
+        try:
+            found = self._all()
+        except ArchiveUnusable:
+            return f"<Archive in {self.folder}, damaged>"
+        files = [file for its in found.values() for file in its]
+        if not files:
+            return f"<Archive in {self.folder}, empty>"
+        dweets = sum(file.rows for file in files)
+        first, last = min(file.first_day for file in files), max(file.last_day for file in files)
+        return f"<Archive in {self.folder}: {dweets:,} dweets of {len(found):,} things, {first} to {last}>"
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def history(self, things: str | Iterable[str], since: Moment = None, until: Moment = None) -> pd.DataFrame:
+        """Return dweets as ``tk.dweets.history`` does, however many there are.
+
+        Parameters
+        ----------
+        things
+            One name, or several: then a column ``thing`` tells them apart.
+        since, until
+            From this time on, and before that one; text, date or datetime, UTC where no zone is told.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Oldest first, with the same index, columns and dtypes. Of a thing that is not archived: no rows.
+
+        Raises
+        ------
+        InvalidArgument
+            No name, or a time that cannot be read.
+        ArchiveUnusable
+            A file is damaged or does not belong here; its name is told.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     len(Archive(folder).history("kitchen"))
+        0
+        """
+        start = microseconds(since, name="since", otherwise=FIRST)
+        end = microseconds(until, name="until", otherwise=LAST)
+        if isinstance(things, str):
+            return self._attempt(lambda: _as_history(self._read(things, start, end), with_thing=False))
+        named = list(dict.fromkeys(things))
+        tables = self._attempt(lambda: [self._read(thing, start, end) for thing in named])
+        table = pa.concat_tables(tables or [_nothing()])
+        order = pc.sort_indices(table.column("created")) if len(named) > 1 else None  # it is stable
+        return _as_history(table if order is None else table.take(order), with_thing=True)
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """Ask in SQL (DuckDB) over all that is archived; the table is called ``dweets``.
+
+        Parameters
+        ----------
+        query
+            Columns: thing, sequence, created (UTC), day, transaction, content (JSON text), and one for each number,
+            truth value or short text in the contents, named as in `history`: ``"air.celsius"`` in quotes, as it has
+            a dot. A content's own ``thing`` or ``created`` is ``"content.thing"``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            What the query asks for.
+
+        Raises
+        ------
+        InvalidArgument
+            The query cannot be answered; DuckDB says why.
+        ExtraMissing
+            DuckDB is not installed.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     Archive(folder).sql("SELECT count(*) AS dweets FROM dweets")["dweets"].tolist()
+        [0]
+        """
+        return self._attempt(lambda: self._queries.sql(query, self._listed()))
+
+    def dask(self) -> dd.DataFrame:
+        """Return a Dask DataFrame on the same files, for when one machine is not enough.
+
+        Returns
+        -------
+        dask.dataframe.DataFrame
+            The columns of `sql`, in the order of things and sequences. Only the columns that are used are read.
+
+        Raises
+        ------
+        ExtraMissing
+            Dask is not installed.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     len(Archive(folder).dask())
+        0
+        """
+        return self._attempt(lambda: partitions(self._listed()))
+
+    # -- writing ------------------------------------------------------------------------------------------
+
+    def add_frame(self, frame: pd.DataFrame, thing: str) -> int:
+        """Add a recorded frame: each row is one dweet, behind what is archived of the thing; returns how many.
+
+        Parameters
+        ----------
+        frame
+            With a DatetimeIndex, ascending (UTC where it has no zone): when each dweet was created. Columns become
+            the content as in ``tk.dweets.post_frame``.
+
+        Raises
+        ------
+        InvalidArgument
+            No such index, or a value that cannot be JSON; nothing was written.
+        ArchiveUnusable
+            A recorder or gateway is writing to the archive, or the disk does not take it.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> times = pd.date_range("2026-01-01", periods=2, freq="D")
+        >>> with TemporaryDirectory() as folder:
+        ...     Archive(folder).add_frame(pd.DataFrame({"rain": [0, 12]}, index=times), "garden")
+        2
+        """
+        checked_name(thing)
+        with ArchiveWriter(self.folder) as writer:
+            table = rows_of_frame(frame, thing, writer.position(thing).sequence + 1)
+            if table.num_rows:
+                writer.append_table(thing, table)
+        return table.num_rows
+
+    def compact(self) -> pd.DataFrame:
+        """Join small files as far as they may grow; who writes does so by itself, a little later. Returns `things`.
+
+        Raises
+        ------
+        ArchiveUnusable
+            A recorder or gateway is writing to the archive.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> with TemporaryDirectory() as folder:
+        ...     int(Archive(folder).compact()["files"].sum())
+        0
+        """
+        with ArchiveWriter(self.folder) as writer:
+            writer.clean()
+            for thing in writer.things():
+                writer.join(thing, fully=True)
+        return self.things()
+
+    # -- files --------------------------------------------------------------------------------------------
+
+    def _all(self) -> dict[str, list[ArchiveFile]]:
+        return all_files(self.folder)
+
+    def _listed(self) -> list[tuple[ArchiveFile, Footer]]:
+        return [(file, self._footer(file)) for files in self._all().values() for file in files]
+
+    def _footer(self, file: ArchiveFile) -> Footer:
+        # A file is never changed, so what it told once stays true.
+        if file.path not in self._footers:
+            self._footers[file.path] = read_footer(file)
+        return self._footers[file.path]
+
+    def _summary(self, named: tuple[str, list[ArchiveFile]]) -> dict[str, object]:
+        thing, files = named
+        footers = [self._footer(file) for file in files]
+        return {
+            "thing": thing,
+            "first": pd.Timestamp(min(footer.first for footer in footers), unit="us", tz="UTC"),
+            "last": pd.Timestamp(max(footer.last for footer in footers), unit="us", tz="UTC"),
+            "dweets": sum(file.rows for file in files),
+            "missing": sum(int(str(gap["missing"])) for gap in _gaps(files)),
+            "files": len(files),
+            "bytes": sum(footer.size for footer in footers),
+        }
+
+    def _read(self, thing: str, start: int, end: int) -> pa.Table:
+        created = pc.field("created").cast(pa.int64())
+        names = ["thing", "created", "content"]
+        tables = [_nothing()]
+        for file in thing_files(self.folder, checked_name(thing)):
+            if _may_hold(file, start, end):
+                times = pa.scalar(start).cast(pa.int64()), pa.scalar(end)
+                tables.append(read_rows(file, names, (created >= times[0]) & (created < times[1])))
+        return pa.concat_tables(table.cast(_nothing().schema) for table in tables)
+
+    def _attempt(self, read: Callable[[], T]) -> T:
+        for _ in range(_ATTEMPTS):
+            try:
+                return read()
+            except FileNotFoundError:
+                continue  # it was joined into another file after it was listed
+        raise ArchiveUnusable(f"files of the archive {self.folder} go away while they are read")
+
+
+def _nothing() -> pa.Table:
+    kinds = {"thing": pa.string(), "created": pa.timestamp("us", "UTC"), "content": pa.string()}
+    return pa.schema(kinds).empty_table()
+
+
+def _may_hold(file: ArchiveFile, start: int, end: int) -> bool:
+    first = microseconds(file.first_day, name="day", otherwise=FIRST)
+    return first < end and start < microseconds(file.last_day, name="day", otherwise=LAST) + DAY
+
+
+def _as_history(table: pa.Table, *, with_thing: bool) -> pd.DataFrame:
+    times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
+    contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
+    return content_frame(contents, times, table.column("thing").to_pylist() if with_thing else None)
+
+
+def _gaps(files: list[ArchiveFile]) -> Iterable[dict[str, object]]:
+    before: ArchiveFile | None = None
+    for file in files:
+        numbers = file.numbers
+        follows = before is not None and before.numbers.epoch == numbers.epoch
+        earlier = before.numbers if before is not None and follows else Numbers(numbers.epoch, 0, 0)
+        if numbers.first > earlier.last + 1:
+            yield {
+                "thing": file.thing,
+                "epoch": numbers.epoch,
+                "first": earlier.last + 1,
+                "last": numbers.first - 1,
+                "missing": numbers.first - 1 - earlier.last,
+                "after": pd.Timestamp(before.last_day) if before is not None else pd.NaT,
+                "before": pd.Timestamp(file.first_day),
+            }
+        before = file
