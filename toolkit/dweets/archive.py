@@ -12,7 +12,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from toolkit.dweets.archive_files import ArchiveFile, Numbers, all_files, thing_files
+from toolkit.dweets.archive_contents import gaps_frame, things_frame
+from toolkit.dweets.archive_files import ArchiveFile, all_files, thing_files
 from toolkit.dweets.archive_frames import FIRST, LAST, Moment, microseconds
 from toolkit.dweets.archive_joining import Footer, read_footer, read_rows
 from toolkit.dweets.archive_queries import ArchiveQueries, partitions
@@ -22,31 +23,12 @@ from toolkit.dweets.calls import checked_name
 from toolkit.dweets.frame_rows import rows_of_frame
 from toolkit.dweets.history_frame import content_frame
 from toolkit.errors import ArchiveUnusable, InvalidArgument
-from toolkit.frames import declared_frame
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
 
 T = TypeVar("T")
 
-_THINGS = {
-    "thing": "str",
-    "first": "datetime64[us, UTC]",
-    "last": "datetime64[us, UTC]",
-    "dweets": "int64",
-    "missing": "int64",
-    "files": "int64",
-    "bytes": "int64",
-}
-_GAPS = {
-    "thing": "str",
-    "epoch": "int64",
-    "first": "int64",
-    "last": "int64",
-    "missing": "int64",
-    "after": "datetime64[us]",
-    "before": "datetime64[us]",
-}
 # A writer may join files while they are read: then what is there is looked up again.
 _ATTEMPTS = 5
 
@@ -82,9 +64,7 @@ class Archive:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser()
         if not self.folder.is_dir():
-            raise InvalidArgument(
-                f"there is no folder {self.folder}: `toolkit record ... --to` it, or name another one"
-            )
+            raise InvalidArgument(f"there is no folder {self.folder}; `toolkit record THING --to FOLDER` makes one")
         self._footers: dict[Path, Footer] = {}
         self._queries = ArchiveQueries()
 
@@ -110,7 +90,7 @@ class Archive:
         ...     len(Archive(folder).things())
         0
         """
-        return self._attempt(lambda: declared_frame(map(self._summary, self._all().items()), _THINGS))
+        return self._attempt(lambda: things_frame(self._all(), self._footer))
 
     def gaps(self) -> pd.DataFrame:
         """Return which sequence numbers are missing: dweets that the server no longer kept when it was asked for them.
@@ -128,8 +108,7 @@ class Archive:
         ...     len(Archive(folder).gaps())
         0
         """
-        rows = [gap for files in self._all().values() for gap in _gaps(files)]
-        return declared_frame(rows, _GAPS)
+        return gaps_frame(self._all())
 
     def __repr__(self) -> str:
         try:
@@ -268,7 +247,7 @@ class Archive:
             table = rows_of_frame(frame, thing, writer.position(thing).sequence + 1)
             if table.num_rows:
                 writer.append_table(thing, table)
-        return table.num_rows
+        return int(table.num_rows)
 
     def compact(self) -> pd.DataFrame:
         """Join small files as far as they may grow; who writes does so by itself, a little later. Returns `things`.
@@ -305,19 +284,6 @@ class Archive:
             self._footers[file.path] = read_footer(file)
         return self._footers[file.path]
 
-    def _summary(self, named: tuple[str, list[ArchiveFile]]) -> dict[str, object]:
-        thing, files = named
-        footers = [self._footer(file) for file in files]
-        return {
-            "thing": thing,
-            "first": pd.Timestamp(min(footer.first for footer in footers), unit="us", tz="UTC"),
-            "last": pd.Timestamp(max(footer.last for footer in footers), unit="us", tz="UTC"),
-            "dweets": sum(file.rows for file in files),
-            "missing": sum(int(str(gap["missing"])) for gap in _gaps(files)),
-            "files": len(files),
-            "bytes": sum(footer.size for footer in footers),
-        }
-
     def _read(self, thing: str, start: int, end: int) -> pa.Table:
         created = pc.field("created").cast(pa.int64())
         names = ["thing", "created", "content"]
@@ -351,22 +317,3 @@ def _as_history(table: pa.Table, *, with_thing: bool) -> pd.DataFrame:
     times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
     contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
     return content_frame(contents, times, table.column("thing").to_pylist() if with_thing else None)
-
-
-def _gaps(files: list[ArchiveFile]) -> Iterable[dict[str, object]]:
-    before: ArchiveFile | None = None
-    for file in files:
-        numbers = file.numbers
-        follows = before is not None and before.numbers.epoch == numbers.epoch
-        earlier = before.numbers if before is not None and follows else Numbers(numbers.epoch, 0, 0)
-        if numbers.first > earlier.last + 1:
-            yield {
-                "thing": file.thing,
-                "epoch": numbers.epoch,
-                "first": earlier.last + 1,
-                "last": numbers.first - 1,
-                "missing": numbers.first - 1 - earlier.last,
-                "after": pd.Timestamp(before.last_day) if before is not None else pd.NaT,
-                "before": pd.Timestamp(file.first_day),
-            }
-        before = file

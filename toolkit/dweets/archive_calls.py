@@ -85,7 +85,7 @@ class ArchiveCalls(DweetCalls):
         >>> with toolkit.connect() as tk, TemporaryDirectory() as folder:
         ...     _ = tk.dweets.post("kitchen", {"celsius": 21.5})
         ...     with tk.dweets.record("kitchen", folder) as recording:
-        ...         recording.wait(dweets=1)
+        ...         _ = recording.wait(dweets=1)
         ...     tk.dweets.archive(folder).history("kitchen")["celsius"].tolist()
         [21.5]
         """

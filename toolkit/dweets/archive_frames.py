@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -32,10 +33,10 @@ def microseconds(moment: Moment, *, name: str, otherwise: int) -> int:
     try:
         read = pd.Timestamp(moment)
         utc = read.tz_localize("UTC") if read.tzinfo is None else read.tz_convert("UTC")
+        if pd.isna(utc):
+            raise ValueError
     except (ValueError, TypeError, OverflowError):
         raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z") from None
-    if utc is pd.NaT:
-        raise InvalidArgument(f"{name} must be a time, and is missing")
     return int(utc.as_unit("us").tz_localize(None).to_datetime64().astype("int64"))
 
 
@@ -55,7 +56,7 @@ def _unlike(names: list[str]) -> list[str]:
     return unlike
 
 
-def _series(column: pa.ChunkedArray) -> pd.Series[object]:
+def _series(column: pa.ChunkedArray) -> Any:  # noqa: ANN401 - a Series
     kind = column.type
     if pa.types.is_dictionary(kind):
         column, kind = column.cast(kind.value_type), kind.value_type

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from toolkit.dweets.archive_files import ArchiveFile
@@ -71,9 +72,7 @@ def _damaged(file: ArchiveFile) -> ArchiveUnusable:
     return ArchiveUnusable(f"{file.path} is damaged or no file of this archive: move it away, or take its backup")
 
 
-def read_rows(
-    file: ArchiveFile, columns: Sequence[str] | None = None, filters: pa.compute.Expression = None
-) -> pa.Table:
+def read_rows(file: ArchiveFile, columns: Sequence[str], filters: pc.Expression | None = None) -> pa.Table:
     """Return rows of a file in order, those that the filter lets through.
 
     Raises
@@ -91,8 +90,6 @@ def read_rows(
 
 def last_row(file: ArchiveFile) -> Row:
     """Return the last row of a file."""
-    import pyarrow.compute as pc
-
     names = ["sequence", "created", "transaction", "content"]
     rows = read_rows(file, names, pc.field("sequence") == file.numbers.last)
     if rows.num_rows != 1:

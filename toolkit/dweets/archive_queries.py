@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -184,13 +185,9 @@ def _groups(files: list[ArchiveFile]) -> Iterator[list[ArchiveFile]]:
 
 def _frame(table: pa.Table) -> pd.DataFrame:
     """Return a frame whose dtypes do not depend on its values, as all partitions must be alike."""
-    mapper = {
-        pa.int64(): pd.Int64Dtype(),
-        pa.bool_(): pd.BooleanDtype(),
-        pa.string(): pd.StringDtype(na_value=float("nan")),
-    }
+    dtypes = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype(na_value=np.nan)}
     plain = table.cast(pa.schema([_plain(field) for field in table.schema]))
-    frame = plain.to_pandas(types_mapper=mapper.get, date_as_object=False)
+    frame: pd.DataFrame = plain.to_pandas(types_mapper=dtypes.get, date_as_object=False)
     return frame.astype({"sequence": "int64"}) if "sequence" in frame.columns else frame
 
 

@@ -79,7 +79,7 @@ class ArchiveWriter:
             self._lock = ExclusiveFile(folder / LOCK_NAME)
         except HeldElsewhere:
             raise ArchiveUnusable(
-                f"another process writes to the archive {folder}: one writer a folder; stop it, or choose another folder"
+                f"somebody else writes to the archive {folder}: one writer a folder; stop it, or choose another one"
             ) from None
         except OSError as error:
             raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None

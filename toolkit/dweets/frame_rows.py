@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -42,7 +43,7 @@ def _times(index: pd.Index) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return utc.as_unit("us").asi8
 
 
-def _is_plain(name: object, column: pd.Series[object]) -> bool:
+def _is_plain(name: object, column: pd.Series[Any]) -> bool:
     """Tell whether the column is numbers without gaps, and its name stays as it is."""
     if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
         return False

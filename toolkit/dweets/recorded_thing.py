@@ -1,4 +1,4 @@
-"""One thing being recorded: its stream followed for ever, without loss, without duplicate, also when it is renumbered."""
+"""One thing being recorded: its stream followed for ever, without loss, without duplicate, also when renumbered."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class RecordedThing:
 
     def _begin_anew(self) -> None:
         log.warning(
-            "%s: the server counts its dweets anew (it is another one, or lost what it had): what comes now is epoch %d",
+            "%s: the server counts anew (it is another one, or lost what it had); what comes now is epoch %d",
             self.thing,
             self._epoch + 1,
         )

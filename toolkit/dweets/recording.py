@@ -118,8 +118,9 @@ class Recording:
             self._writer.close()
             raise
         self._flusher = threading.Thread(target=self._flush_now_and_then, name="recording", daemon=True)
-        for thread in (*self._things, self._flusher):
-            thread.start()
+        for thing in self._things:
+            thing.start()
+        self._flusher.start()
 
     def _thing(self, name: str, open_stream: OpenStream) -> RecordedThing:
         writer = self._writer
@@ -175,8 +176,9 @@ class Recording:
         self._waiting.close()
         for thing in self._things:
             thing.stop()
-        for thread in (*self._things, self._flusher):
-            thread.join()
+        for thing in self._things:
+            thing.join()
+        self._flusher.join()
         try:
             return self.flush()
         finally:
