@@ -18,8 +18,9 @@ from toolkit.gateway import Gateway
 from toolkit.dweets import outbox
 from toolkit.dweets.service import DweetSettings
 given = json.loads(sys.argv[1])
-if "keep" in given:
-    given["settings"] = DweetSettings(keep=given.pop("keep"))
+settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
+if settings:
+    given["settings"] = DweetSettings(**settings)
 outbox.WAITS = tuple(given.pop("waits", outbox.WAITS))
 gateway = Gateway(**given)
 print(gateway.base_url, flush=True)
@@ -34,7 +35,8 @@ class GatewayProcess:
     Parameters
     ----------
     options
-        Arguments of `toolkit.gateway.Gateway`, ``keep`` of its settings, and ``waits`` for those of the outbox.
+        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, and ``waits`` for
+        those of the outbox.
     """
 
     def __init__(self, folder: Path, **options: Any) -> None:

@@ -198,15 +198,21 @@ class Archiving:
     async def _pass(self) -> None:
         """Archive what was posted here, and now and then what other gateways have taken."""
         fresh, self._fresh = self._fresh, set()
+        failure: ArchiveUnusable | None = None
         try:
             for thing in list(fresh):
-                await self._archive(thing)
-                fresh.discard(thing)
-            if self._passes % _PASSES_A_LOOK == 0:
-                await self._archive_others(all_of_them=self._passes == 0)
-            self._passes += 1
+                try:
+                    await self._archive(thing)
+                    fresh.discard(thing)
+                except ArchiveUnusable as error:  # of one thing perhaps: the others are archived all the same
+                    failure = error
         finally:
             self._fresh |= fresh  # what a failure left
+        if failure is not None:
+            raise failure
+        if self._passes % _PASSES_A_LOOK == 0:
+            await self._archive_others(all_of_them=self._passes == 0)
+        self._passes += 1
 
     async def _archive_others(self, *, all_of_them: bool) -> None:
         without_news = 0

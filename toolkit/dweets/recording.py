@@ -139,14 +139,22 @@ class Recording:
         ArchiveUnusable
             The disk does not take it. It is tried again later; what does not fit into memory stays at the server.
         """
+        failure: ArchiveUnusable | None = None
         with self._writing:
             for key, rows in self._waiting.all().items():
-                thing, epoch = key
-                self._writer.append(thing, rows, epoch)
-                self._written += len(rows)
-                self._waiting.written(key, rows)
-                self._writer.join(thing)
+                try:
+                    self._write(*key, rows)
+                except ArchiveUnusable as error:  # of one thing perhaps: the others are written all the same
+                    failure = error
+        if failure is not None:
+            raise failure
         return self._written
+
+    def _write(self, thing: str, epoch: int, rows: list[Row]) -> None:
+        self._writer.append(thing, rows, epoch)
+        self._written += len(rows)
+        self._waiting.written((thing, epoch), rows)
+        self._writer.join(thing)
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
         """Wait until so many dweets are written, write them sooner than usual, and return how many are.
