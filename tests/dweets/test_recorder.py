@@ -110,10 +110,10 @@ def test_a_recorder_killed_again_and_again(tmp_path: Path) -> None:
         poster = threading.Thread(target=post)
         poster.start()
         kills = 0
-        while archived_so_far(tmp_path, "one") < DWEETS // 2 - 2_000:
+        while archived_so_far(tmp_path, "one") < DWEETS // 2 - 3_000:
             with recorder(tmp_path, gateway.base_url, "one", "two") as process:
                 before = archived_so_far(tmp_path, "one")
-                more = luck.randrange(1_500, 3_000)
+                more = luck.randrange(2_000, 3_500)
                 until(lambda: archived_so_far(tmp_path, "one") >= min(before + more, DWEETS // 2))  # noqa: B023
                 process.kill()
                 process.communicate(timeout=30)

@@ -7,21 +7,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import orjson
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from toolkit.dweets.archive_contents import gaps_frame, things_frame
-from toolkit.dweets.archive_files import ArchiveFile, all_files, thing_files
+from toolkit.dweets.archive_files import ArchiveFile, all_files
 from toolkit.dweets.archive_frames import FIRST, LAST, Moment, microseconds
-from toolkit.dweets.archive_joining import Footer, read_footer, read_rows
+from toolkit.dweets.archive_joining import Footer, read_footer
 from toolkit.dweets.archive_queries import ArchiveQueries, partitions
-from toolkit.dweets.archive_rows import DAY
 from toolkit.dweets.archive_writer import ArchiveWriter
-from toolkit.dweets.calls import checked_name
-from toolkit.dweets.frame_rows import rows_of_frame
-from toolkit.dweets.history_frame import content_frame
+from toolkit.dweets.archived_history import history_of
+from toolkit.dweets.frame_rows import write_frames
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 
 if TYPE_CHECKING:
@@ -155,13 +150,7 @@ class Archive:
         """
         start = microseconds(since, name="since", otherwise=FIRST)
         end = microseconds(until, name="until", otherwise=LAST)
-        if isinstance(things, str):
-            return self._attempt(lambda: _as_history(self._read(things, start, end), with_thing=False))
-        named = list(dict.fromkeys(things))
-        tables = self._attempt(lambda: [self._read(thing, start, end) for thing in named])
-        table = pa.concat_tables(tables or [_nothing()])
-        order = pc.sort_indices(table.column("created")) if len(named) > 1 else None  # it is stable
-        return _as_history(table if order is None else table.take(order), with_thing=True)
+        return self._attempt(lambda: history_of(self.folder, things, start, end))
 
     def sql(self, query: str) -> pd.DataFrame:
         """Ask in SQL (DuckDB) over all that is archived; the table is called ``dweets``.
@@ -242,12 +231,34 @@ class Archive:
         ...     Archive(folder).add_frame(pd.DataFrame({"rain": [0, 12]}, index=times), "garden")
         2
         """
-        checked_name(thing)
+        return self.add_frames([(thing, frame)])
+
+    def add_frames(self, frames: Iterable[tuple[str, pd.DataFrame]], *, progress: bool = False) -> int:
+        """Add many recorded frames, each as `add_frame` does; returns how many dweets they are.
+
+        Parameters
+        ----------
+        frames
+            Pairs of a thing and its frame. They may be made while they are asked for, so that not all of them need
+            to be in memory.
+        progress
+            Show a bar.
+
+        Raises
+        ------
+        InvalidArgument, ArchiveUnusable
+            As of `add_frame`, at the first frame that cannot be added. Earlier ones are, each of them whole.
+
+        Examples
+        --------
+        >>> from tempfile import TemporaryDirectory
+        >>> day = pd.DataFrame({"n": range(24)}, index=pd.date_range("2026-01-01", periods=24, freq="h"))
+        >>> with TemporaryDirectory() as folder:
+        ...     Archive(folder).add_frames((f"sensor-{n}", day) for n in range(10))
+        240
+        """
         with ArchiveWriter(self.folder) as writer:
-            table = rows_of_frame(frame, thing, writer.position(thing).sequence + 1)
-            if table.num_rows:
-                writer.append_table(thing, table)
-        return int(table.num_rows)
+            return write_frames(writer, frames, progress=progress)
 
     def compact(self) -> pd.DataFrame:
         """Join small files as far as they may grow; who writes does so by itself, a little later. Returns `things`.
@@ -284,16 +295,6 @@ class Archive:
             self._footers[file.path] = read_footer(file)
         return self._footers[file.path]
 
-    def _read(self, thing: str, start: int, end: int) -> pa.Table:
-        created = pc.field("created").cast(pa.int64())
-        names = ["thing", "created", "content"]
-        tables = [_nothing()]
-        for file in thing_files(self.folder, checked_name(thing)):
-            if _may_hold(file, start, end):
-                times = pa.scalar(start).cast(pa.int64()), pa.scalar(end)
-                tables.append(read_rows(file, names, (created >= times[0]) & (created < times[1])))
-        return pa.concat_tables(table.cast(_nothing().schema) for table in tables)
-
     def _attempt(self, read: Callable[[], T]) -> T:
         for _ in range(_ATTEMPTS):
             try:
@@ -301,19 +302,3 @@ class Archive:
             except FileNotFoundError:
                 continue  # it was joined into another file after it was listed
         raise ArchiveUnusable(f"files of the archive {self.folder} go away while they are read")
-
-
-def _nothing() -> pa.Table:
-    kinds = {"thing": pa.string(), "created": pa.timestamp("us", "UTC"), "content": pa.string()}
-    return pa.schema(kinds).empty_table()
-
-
-def _may_hold(file: ArchiveFile, start: int, end: int) -> bool:
-    first = microseconds(file.first_day, name="day", otherwise=FIRST)
-    return first < end and start < microseconds(file.last_day, name="day", otherwise=LAST) + DAY
-
-
-def _as_history(table: pa.Table, *, with_thing: bool) -> pd.DataFrame:
-    times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
-    contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
-    return content_frame(contents, times, table.column("thing").to_pylist() if with_thing else None)

@@ -3,17 +3,53 @@
 from __future__ import annotations
 
 import json
+from collections import deque
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from tqdm.auto import tqdm
 
 from toolkit.dweets.archive_rows import Row, base_columns, table_of, table_with
+from toolkit.dweets.archive_writer import ArchiveWriter
+from toolkit.dweets.calls import checked_name
 from toolkit.dweets.content_batches import checked_sizes
 from toolkit.dweets.content_columns import contents_of
 from toolkit.errors import InvalidArgument
+
+# While one file is on its way to the disk, another one is made.
+_THREADS = 4
+
+
+def write_frames(writer: ArchiveWriter, frames: Iterable[tuple[str, pd.DataFrame]], *, progress: bool) -> int:
+    """Write each frame behind what is archived of its thing; return how many rows they have.
+
+    Raises
+    ------
+    InvalidArgument, ArchiveUnusable
+        A frame cannot be written; earlier ones are, each of them whole.
+    """
+    count = 0
+    on_their_way: deque[tuple[str, Future[int]]] = deque()
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="archive") as threads:
+        for thing, frame in tqdm(frames, unit="thing", disable=not progress):
+            checked_name(thing)
+            # Of one thing never two at once: the second follows on the first.
+            while len(on_their_way) > _THREADS or any(name == thing for name, _ in on_their_way):
+                count += on_their_way.popleft()[1].result()
+            on_their_way.append((thing, threads.submit(_write, writer, frame, thing)))
+        return count + sum(future.result() for _, future in on_their_way)
+
+
+def _write(writer: ArchiveWriter, frame: pd.DataFrame, thing: str) -> int:
+    table = rows_of_frame(frame, thing, writer.position(thing).sequence + 1)
+    if table.num_rows:
+        writer.append_table(thing, table)
+    return int(table.num_rows)
 
 
 def rows_of_frame(frame: pd.DataFrame, thing: str, first: int) -> pa.Table:
