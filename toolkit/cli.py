@@ -70,6 +70,28 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     return url
 
 
+def _store(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    # Checked here, because the text of the URL may hold a password and must not come back in an error.
+    from toolkit.gateway.stores.redis_address import BadAddress, redis_address
+
+    try:
+        if url is not None:
+            redis_address(url)
+    except BadAddress as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    return url
+
+
+STORE = click.option(
+    "--store",
+    metavar="URL",
+    callback=_store,
+    envvar="TOOLKIT_STORE",
+    help="Keep everything in the Redis at redis://[user:password@]host[:port][/db], which many gateways may share."
+    "  [env: TOOLKIT_STORE]",
+)
+
+
 @contextmanager
 def _refusals_in_one_line() -> Iterator[None]:
     """Turn what the toolkit refuses into one line on stderr and exit code 1."""
@@ -95,6 +117,7 @@ def main() -> None:
 @click.option("--host", default="127.0.0.1", help="Address to listen on.")
 @click.option("--port", type=PORT, default=USUAL_PORT, help="Port to listen on; 0 takes a free one.")
 @click.option("--data", type=FOLDER, help="Keep everything in this folder; without it all is gone at the end.")
+@STORE
 @click.option(
     "--demo", is_flag=True, help="Load the demo world, on the real clock; its keys stand in data/demo_world.json."
 )
@@ -130,6 +153,7 @@ def gateway(
     host: str,
     port: int,
     data: Path | None,
+    store: str | None,
     demo: bool,
     locks: Mapping[str, Secret],
     smtp: str | None,
@@ -151,6 +175,7 @@ def gateway(
         log_to_stderr(log_level)
         run_gateway(
             data,
+            store=store,
             host=host,
             port=port,
             demo=demo,
@@ -169,16 +194,19 @@ def lock() -> None:
 
 
 @lock.command("new")
-@click.option("--data", type=FOLDER, required=True, help="The folder of the gateway that will know the lock.")
-def new_lock(data: Path) -> None:
+@click.option("--data", type=FOLDER, help="The folder of the gateway that will know the lock.")
+@STORE
+def new_lock(data: Path | None, store: str | None) -> None:
     """Issue a lock and print its keys, which are shown this once.
 
-    The gateway of that folder must not be running meanwhile.
+    The gateway of that folder must not be running meanwhile; those on a Redis know the lock at once.
     """
-    from toolkit.gateway import Gateway
+    if (data is None) == (store is None):
+        raise click.UsageError("give --data or --store: where the gateway that will know the lock keeps everything")
+    with _refusals_in_one_line():
+        from toolkit.gateway.foreground import new_lock_in
 
-    with _refusals_in_one_line(), Gateway(data) as kept:
-        issued = kept.issue_lock()
+        issued = new_lock_in(data, store)
     click.echo(f"lock        {issued.lock}")
     click.echo(f"master key  {issued.master_key.reveal()}")
     click.echo(f"read key    {issued.read_key.reveal()}")

@@ -150,7 +150,8 @@ class Archive:
         """
         start = microseconds(since, name="since", otherwise=FIRST)
         end = microseconds(until, name="until", otherwise=LAST)
-        return self._attempt(lambda: history_of(self.folder, things, start, end))
+        named = things if isinstance(things, str) else list(things)
+        return self._attempt(lambda: history_of(self.folder, named, start, end))
 
     def sql(self, query: str) -> pd.DataFrame:
         """Ask in SQL (DuckDB) over all that is archived; the table is called ``dweets``.

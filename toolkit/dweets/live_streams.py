@@ -124,7 +124,7 @@ class LiveStreams:
         while True:
             ring = await self._things.load(thing)
             number = await self._replay(ring, number, encode, reader)
-            if self._things.hot(thing) is ring:
+            if self._things.holds(ring):
                 break  # else it was let go meanwhile and hears nothing any more
         # No waiting from here on, or a dweet could come between the last one replayed and the first one heard.
         _write_all(ring.entries_after(number) or [], encode, reader.write)

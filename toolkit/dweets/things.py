@@ -116,11 +116,16 @@ class Things:
         self._held = 0
 
     def hot(self, name: str) -> HotThing | None:
-        """Return the thing if its ring is filled, without waiting."""
+        """Return the thing if its ring holds all that is committed, without waiting."""
         thing = self._hot.get(name)
-        if thing is not None:
-            self._hot.move_to_end(name)
+        if thing is None or not self._journals.is_heard(journal_of(name)):
+            return None
+        self._hot.move_to_end(name)
         return thing
+
+    def holds(self, thing: HotThing) -> bool:
+        """Whether the thing still hears what comes: it was not let go."""
+        return self._hot.get(thing.name) is thing
 
     def load(self, name: str) -> asyncio.Future[HotThing]:
         """Return the thing, its ring filled. Whoever waits for it may give up without harm to the others."""
@@ -133,7 +138,20 @@ class Things:
             self._filling[name] = asyncio.ensure_future(self._fill(name))
         return asyncio.shield(self._filling[name])
 
+    async def catch_up(self, thing: HotThing) -> None:
+        """Let a thing hear now of what is committed and has not reached it yet."""
+        missed = await self._journals.after(journal_of(thing.name), thing.last_sequence)
+        if self._hot.get(thing.name) is thing:  # else it was let go meanwhile, and is not counted any more
+            thing.extend(missed)
+
     async def _fill(self, name: str) -> HotThing:
+        held = self._hot.get(name)
+        if held is not None:  # the store is, or was, away: what is held may be old, so what is kept is asked
+            try:
+                await self.catch_up(held)
+            finally:
+                del self._filling[name]
+            return held
         # Follow first and read then, or a dweet between the two would be missed; what comes twice is skipped.
         early: list[Entry] = []
         unfollow = self._journals.follow(journal_of(name), early.extend)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import signal
@@ -11,8 +12,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
+from toolkit.dweets.locks import IssuedLock, Locks
 from toolkit.dweets.service import DweetSettings
-from toolkit.gateway import Gateway
+from toolkit.gateway.gateway import Gateway, store_of
+from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.secret import Secret
 
 #: What asks the gateway to end; a closed terminal (SIGHUP) too, where there is such a signal.
@@ -22,6 +25,7 @@ END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIG
 def run_gateway(
     folder: Path | None,
     *,
+    store: str | None,
     host: str,
     port: int,
     demo: bool,
@@ -36,7 +40,7 @@ def run_gateway(
 
     Parameters
     ----------
-    folder, host, port, demo, locks, smtp, archive
+    folder, store, host, port, demo, locks, smtp, archive
         As of `Gateway`.
     keep, rate
         As of `DweetSettings`.
@@ -45,7 +49,7 @@ def run_gateway(
 
     Raises
     ------
-    CannotServe, StoreUnavailable, Conflict
+    InvalidArgument, CannotServe, StoreUnavailable, Conflict
         As `Gateway`.
     """
     ended = threading.Event()
@@ -59,7 +63,15 @@ def run_gateway(
     try:
         # Whoever names a host of other machines on the command line means it.
         with Gateway(
-            folder, host=host, port=port, locks=locks, smtp=smtp, settings=settings, exposed=True, demo=demo
+            folder,
+            store=store,
+            host=host,
+            port=port,
+            locks=locks,
+            smtp=smtp,
+            settings=settings,
+            exposed=True,
+            demo=demo,
         ) as gateway:
             # This process serves and does nothing else: what the start made stays for good, and need not be looked
             # through again and again for what may go.
@@ -72,6 +84,20 @@ def run_gateway(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
+    """Issue a lock where a gateway keeps everything, without running one."""
+
+    async def issue() -> IssuedLock:
+        kept = store_of(folder, store, OutsideWorld().clock.now)
+        await kept.open()
+        try:
+            return await Locks(kept.records).issue()
+        finally:
+            await kept.close()
+
+    return asyncio.run(issue())
 
 
 def log_to_stderr(level: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from toolkit.gateway.routes.identity import is_loopback
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
 from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.gateway.stores.redis import BadAddress, RedisStore
 from toolkit.handwriting.service import HandwritingSettings
 from toolkit.identity.callers import IdentitySetup
 from toolkit.identity.handset import Handset
@@ -42,6 +43,9 @@ class Gateway:
     ----------
     folder
         Where to keep everything, durably. None keeps all in memory.
+    store
+        Keep everything in this Redis instead, which any number of gateways share: ``redis://host:port/0`` or another
+        URL of `toolkit.gateway.stores.redis_address`.
     host, port
         Where to listen; port 0 takes a free one.
     locks
@@ -69,11 +73,12 @@ class Gateway:
     Raises
     ------
     InvalidArgument
-        The host is not of this machine alone, and `exposed` does not say that this is meant.
+        The host is not of this machine alone, and `exposed` does not say that this is meant; the URL of the store
+        cannot be read, or is given together with a folder.
     CannotServe
         The address cannot be listened on.
     StoreUnavailable
-        The folder cannot be written, or another gateway has it open.
+        The folder cannot be written, or another gateway has it open; the Redis is not there.
     ArchiveUnusable
         The archive cannot be written, or somebody else writes to it.
 
@@ -88,6 +93,7 @@ class Gateway:
         self,
         folder: str | os.PathLike[str] | None = None,
         *,
+        store: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         locks: Mapping[str, str | Secret] | None = None,
@@ -108,9 +114,10 @@ class Gateway:
         self._demo = DemoWorld() if demo else None
         self._locks = {lock: Secret(key) for lock, key in (locks or {}).items()}
         self._postman = _postman_of(smtp, self._folder)
-        store = EmbeddedStore(self._folder, self._world.clock.now)
+        kept = store_of(self._folder, store, self._world.clock.now)
+        self._kept = repr(kept)
         self._services = Services(
-            store,
+            kept,
             self._world,
             _with_archive(settings or DweetSettings(), archive),
             self._postman,
@@ -221,9 +228,8 @@ class Gateway:
         self.stop()
 
     def __repr__(self) -> str:
-        kept = f"in {self._folder}" if self._folder else "in memory"
         state = "running" if self._server.is_running else "stopped"
-        return f"<Gateway at {self.base_url}, {state}, kept {kept}>"
+        return f"<Gateway at {self.base_url}, {state}, kept in {self._kept}>"
 
     async def _open(self) -> Application:
         await self._services.open(self._locks)
@@ -252,6 +258,18 @@ class Gateway:
 
 def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
     return settings if archive is None else replace(settings, archive=Path(archive).expanduser())
+
+
+def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
+    """Return the store in a folder, in the Redis at a URL, or in memory; it is not open yet."""
+    if url is None:
+        return EmbeddedStore(folder, now)
+    if folder is not None:
+        raise InvalidArgument("give a folder or a store, not both: everything is kept in one of them")
+    try:
+        return RedisStore(url, now)
+    except BadAddress as error:
+        raise InvalidArgument(str(error)) from None
 
 
 def _postman_of(smtp: str | None, folder: Path | None) -> SmtpPostman | FolderPostman | None:

@@ -32,6 +32,9 @@ class EmbeddedStore:
         self._folder = folder
         self._now = now
 
+    def __repr__(self) -> str:
+        return str(self._folder) if self._folder is not None else "memory"
+
     async def open(self) -> None:
         """Open the database in its own thread.
 
