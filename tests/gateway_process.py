@@ -18,8 +18,9 @@ from toolkit.gateway import Gateway
 from toolkit.dweets import lease, outbox
 from toolkit.dweets.service import DweetSettings
 given = json.loads(sys.argv[1])
-if "keep" in given:
-    given["settings"] = DweetSettings(keep=given.pop("keep"))
+settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
+if settings:
+    given["settings"] = DweetSettings(**settings)
 outbox.WAITS = tuple(given.pop("waits", outbox.WAITS))
 lease.LEASE_SECONDS = given.pop("lease", lease.LEASE_SECONDS)
 gateway = Gateway(**given)
@@ -37,8 +38,8 @@ class GatewayProcess:
     folder
         Where it keeps everything; None with a ``store``.
     options
-        Arguments of `toolkit.gateway.Gateway`, ``keep`` of its settings, ``waits`` for those of the outbox, and
-        ``lease`` for the seconds of its lease.
+        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, ``waits`` for those of
+        the outbox, and ``lease`` for the seconds of its lease.
     """
 
     def __init__(self, folder: Path | None, **options: Any) -> None:

@@ -28,7 +28,7 @@ RULES: list[tuple[str, set[str]]] = [
     (r"contract\.py", {"errors"}),
     (r"http_session\.py", {"contract", "errors", "secret"}),
     (r"connection\.py", {"*"}),
-    (r"(__init__|__main__|cli|lab|doctor|working_folder)\.py", {"*"}),
+    (r"(__init__|__main__|cli|lab|doctor|recorder|working_folder)\.py", {"*"}),
     (r"gateway/stores/.*\.py", {"gateway.stores"}),
     (r"gateway/(outside_world|exchange|router|sink)\.py", FLOOR | {"gateway"}),
     (r"gateway/.*\.py", {"*"}),

@@ -5,6 +5,7 @@ Nothing heavy is imported before a command runs, so that ``toolkit --help`` answ
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +40,22 @@ def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str,
             raise click.BadParameter("the same lock is given twice", context, parameter)
         locks[lock] = Secret(key)
     return locks
+
+
+def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapping[str, Secret]:
+    # From the environment or typed unseen, never as an argument, which every user of the machine can read.
+    from toolkit.secret import Secret
+
+    keys: dict[str, Secret] = {}
+    for text in os.environ.get("TOOLKIT_KEYS", "").split():
+        thing, _, key = text.rpartition("=")
+        if not (thing and key):
+            raise click.UsageError("TOOLKIT_KEYS must be THING=KEY, with spaces between; what is there is not shown")
+        keys[thing] = Secret(key)
+    for thing in context.params.get("things", ()) if ask else ():
+        if typed := click.prompt(f"Key of {thing} (empty for none)", default="", hide_input=True, show_default=False):
+            keys[thing] = Secret(typed)
+    return keys
 
 
 def _mail_server(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
@@ -123,6 +140,7 @@ def main() -> None:
 )
 @click.option("--keep", type=click.IntRange(min=LEAST_KEPT), default=10_000, help="Dweets kept of each thing.")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
+@click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
 @click.option(
     "--workers",
     type=click.IntRange(1, 64),
@@ -148,6 +166,7 @@ def gateway(
     keep: int,
     rate: int | None,
     workers: int,
+    archive: Path | None,
     log_level: str,
 ) -> None:
     """Run the gateway alone, until Ctrl-C or SIGTERM.
@@ -168,6 +187,7 @@ def gateway(
         "smtp": smtp,
         "keep": keep,
         "rate": rate,
+        "archive": archive,
         "announce": lambda url: click.echo(f"gateway at {url}"),
     }
     with _refusals_in_one_line():
@@ -203,6 +223,41 @@ def new_lock(data: Path | None, store: str | None) -> None:
     click.echo(f"lock        {issued.lock}")
     click.echo(f"master key  {issued.master_key.reveal()}")
     click.echo(f"read key    {issued.read_key.reveal()}")
+
+
+@main.command(context_settings={"show_default": True})
+@click.argument("things", metavar="THING...", nargs=-1, required=True, is_eager=True)
+@click.option("--to", "folder", type=FOLDER, required=True, help="Folder of the archive; made if missing.")
+@click.option(
+    "--url",
+    metavar="URL",
+    envvar="TOOLKIT_URL",
+    default=f"http://127.0.0.1:{USUAL_PORT}",
+    help="The gateway.  [env: TOOLKIT_URL]",
+)
+@click.option(
+    "--ask-key",
+    "keys",
+    is_flag=True,
+    callback=_keys,
+    help="Ask for the key of each thing, without showing it.  [env: TOOLKIT_KEYS, THING=KEY with spaces between]",
+)
+@click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, help="Write what has come so often.")
+@click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write at once when so many have come.")
+def record(
+    things: tuple[str, ...], folder: Path, url: str, keys: Mapping[str, Secret], seconds: float, rows: int
+) -> None:
+    """Write every dweet of some things to an archive, until Ctrl-C or SIGTERM.
+
+    It begins with what the gateway still keeps, and resumes where it ended: no dweet is lost that the gateway has,
+    none is there twice. `tk.dweets.archive(FOLDER)` reads it, also meanwhile.
+    """
+    with _refusals_in_one_line():
+        from toolkit.recorder import log_to_stderr, run_recorder
+
+        log_to_stderr()
+        named = {thing: key for thing, key in keys.items() if thing in things}
+        run_recorder(things, folder, url=url, keys=named, seconds=seconds, rows=rows, announce=click.echo)
 
 
 @main.command(context_settings={"show_default": True})

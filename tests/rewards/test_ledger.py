@@ -195,10 +195,10 @@ class Dying:
         self._journals = journals
         self.dead = False
 
-    def append(self, name: str, drafts: Any, keep: int | None = None) -> Any:
+    def append(self, name: str, drafts: Any, keep: int | None = None, floor: int | None = None) -> Any:
         if self.dead and name == "rewards:decisions":
             raise StoreUnavailable("gone")
-        return self._journals.append(name, drafts, keep)
+        return self._journals.append(name, drafts, keep, floor)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journals, name)

@@ -38,11 +38,21 @@ def typed_columns(contents: Sequence[Any]) -> dict[str, Array]:
     >>> {name: str(column.dtype) for name, column in columns.items()}
     {'a': 'int64', 'p.lat': 'float64'}
     """
+    return {name: typed(values) for name, values in leaf_columns(contents).items()}
+
+
+def leaf_columns(contents: Sequence[Any]) -> dict[str, list[Any]]:
+    """Return the values of each leaf name, None where a content has no such leaf, in order of appearance.
+
+    Examples
+    --------
+    >>> leaf_columns([{"a": 1}, {"p": {"lat": 47.6}}])
+    {'a': [1, None], 'p.lat': [None, 47.6]}
+    """
     try:
-        leaves = _even_leaves(contents, "")
+        return _even_leaves(contents, "")
     except (KeyError, TypeError):  # the contents are not all of one shape
-        leaves = _leaves(contents)
-    return {name: typed(values) for name, values in leaves.items()}
+        return _leaves(contents)
 
 
 def typed(values: _Column) -> Array:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolkit.dweets import wire
 from toolkit.dweets.active_things import ActiveThings
@@ -17,6 +19,9 @@ from toolkit.dweets.things import HotThing, Things, journal_of
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Draft, Entry, Store
+
+if TYPE_CHECKING:
+    from toolkit.dweets.archiving import Archiving
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +36,25 @@ class DweetSettings:
         Posts a thing may make in one second, None for any number.
     sender
         The address that alert mails come from.
+    archive
+        A folder that every dweet of every thing is archived in; None for no archive.
+    archive_seconds
+        Between two times that what has come is written there.
     """
 
     keep: int = 10_000
     rate: int | None = None
     sender: str = "alerts@gateway.invalid"
+    archive: Path | None = None
+    archive_seconds: float = 10.0
 
     def __post_init__(self) -> None:
         if self.keep < wire.HISTORY_LENGTH:
             raise InvalidArgument(f"keep must be at least the {wire.HISTORY_LENGTH} dweets of a history")
         if self.rate is not None and self.rate < 1:
             raise InvalidArgument("rate must be at least 1 post a second, or None for any number")
+        if not self.archive_seconds > 0:
+            raise InvalidArgument("archive_seconds must be above 0")
 
 
 class DweetService:
@@ -69,9 +82,12 @@ class DweetService:
         self._active = ActiveThings(store.journals, self.locks, world.clock.now)
         self.alerts = Alerts(store, world.clock.now)
         self.outbox = Outbox(store, postman, settings.sender, world.clock.now)
+        self._archiving = _archiving(store, world, settings)
 
     async def open(self) -> None:
         """Take up what the store holds: locks, alerts, mails that wait."""
+        if self._archiving is not None:
+            await self._archiving.open()
         await self.locks.open()
         await self.outbox.open()
         await self.alerts.open()
@@ -81,6 +97,8 @@ class DweetService:
         await self.alerts.close()
         await self.outbox.close()
         self.locks.close()
+        if self._archiving is not None:
+            await self._archiving.close()
 
     # -- posting ------------------------------------------------------------------------------------------
 
@@ -106,7 +124,8 @@ class DweetService:
             at = self._world.clock.tick()
             record = wire.dweet_record(thing, wire.created_text(at), content)
             drafts.append(Draft(at, self._world.fresh_id(), record))
-        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep)
+        floor = None if self._archiving is None else self._archiving.floor(thing)
+        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
 
     def fresh_name(self) -> str:
         """Return a readable name for a thing that has none yet."""
@@ -213,6 +232,14 @@ class DweetService:
         if not self.locks.is_locked(thing):
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
         self.locks.check_master(thing, key)
+
+
+def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
+    if settings.archive is None:
+        return None
+    from toolkit.dweets.archiving import Archiving  # Arrow costs a quarter of a second, and most gateways have none
+
+    return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds)
 
 
 def _day_or_hour(date: str, hour: str | None) -> tuple[int, int]:

@@ -34,13 +34,14 @@ def run_gateway(
     smtp: str | None,
     keep: int,
     rate: int | None,
+    archive: Path | None,
     announce: Callable[[str], object],
 ) -> None:
     """Run a gateway until the first signal to end, then stop it properly.
 
     Parameters
     ----------
-    folder, store, host, port, demo, locks, smtp
+    folder, store, host, port, demo, locks, smtp, archive
         As of `Gateway`.
     keep, rate
         As of `DweetSettings`.
@@ -52,7 +53,7 @@ def run_gateway(
     InvalidArgument, CannotServe, StoreUnavailable, Conflict
         As `Gateway`.
     """
-    settings = DweetSettings(keep=keep, rate=rate)
+    settings = DweetSettings(keep=keep, rate=rate, archive=archive)
     # Before the start: a signal that comes meanwhile ends the gateway right after.
     with (
         signals_to_end() as ended,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -65,6 +66,8 @@ class Gateway:
         Callers, carriers and settings of mobile identity; nobody may call it if None.
     exposed
         Say True to listen beyond this machine, on purpose.
+    archive
+        A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; made if missing.
     demo
         Load the demo world; a service that is given its own setup keeps that.
     listener
@@ -79,6 +82,8 @@ class Gateway:
         The address cannot be listened on.
     StoreUnavailable
         The folder cannot be written, or another gateway has it open; the Redis is not there.
+    ArchiveUnusable
+        The archive cannot be written, or somebody else writes to it.
 
     Examples
     --------
@@ -102,6 +107,7 @@ class Gateway:
         world: OutsideWorld | None = None,
         identity: IdentitySetup | None = None,
         exposed: bool = False,
+        archive: str | os.PathLike[str] | None = None,
         demo: bool = False,
         listener: socket.socket | None = None,
     ) -> None:
@@ -117,7 +123,7 @@ class Gateway:
         self._services = Services(
             kept,
             self._world,
-            settings or DweetSettings(),
+            _with_archive(settings or DweetSettings(), archive),
             self._postman,
             handwriting or (self._demo.handwriting_settings() if self._demo else HandwritingSettings()),
             identity or (self._demo.identity_setup() if self._demo else None),
@@ -252,6 +258,10 @@ class Gateway:
             }
             for mail in await self._services.dweets.outbox.mails()
         ]
+
+
+def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
+    return settings if archive is None else replace(settings, archive=Path(archive).expanduser())
 
 
 def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:

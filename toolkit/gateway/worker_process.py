@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 from toolkit.dweets.service import DweetSettings
@@ -45,7 +46,8 @@ def _wait_for_end_of_input(ended: threading.Event) -> None:
 
 def _serve(order: dict[str, Any], answers: Any, ended: threading.Event) -> int:  # noqa: ANN401
     log_to_stderr(order["log_level"] if order["says_how_it_starts"] else "error")
-    settings = DweetSettings(keep=order["keep"], rate=order["rate"])
+    archive = order["archive"] and Path(order["archive"])
+    settings = DweetSettings(keep=order["keep"], rate=order["rate"], archive=archive)
     options = {name: order[name] for name in ("store", "locks", "smtp", "demo")}
     port = order["port"]
     try:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from toolkit.gateway.foreground import signals_to_end
@@ -40,6 +41,7 @@ def run_workers(
     smtp: str | None,
     keep: int,
     rate: int | None,
+    archive: Path | None,
     log_level: str,
     announce: Callable[[str], object],
 ) -> None:
@@ -55,6 +57,8 @@ def run_workers(
         As of `Gateway`.
     keep, rate
         As of `DweetSettings`; the rate counts in each process by itself.
+    archive
+        As of `Gateway`; one of the processes writes it, and another takes over where that dies.
     log_level
         As of `log_to_stderr`.
     announce
@@ -75,6 +79,7 @@ def run_workers(
             "smtp": smtp,
             "keep": keep,
             "rate": rate,
+            "archive": archive and str(archive),
             "log_level": log_level,
         }
         workers = Workers(count, order, shared.inherited)

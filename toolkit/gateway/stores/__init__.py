@@ -52,10 +52,13 @@ class OutcomeUnknown(StoreUnavailable):
 class Journals(Protocol):
     """Named append-only sequences."""
 
-    def append(self, name: str, drafts: Sequence[Draft], keep: int | None = None) -> asyncio.Future[list[Entry]]:
+    def append(
+        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+    ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order or none; done when they are committed.
 
-        With `keep`, older lines than about the last `keep` are dropped now and then; never one of the last `keep`.
+        With `keep`, older lines than about the last `keep` are dropped now and then; never one of the last `keep`,
+        and with `floor` never one numbered above it.
         """
         ...
 

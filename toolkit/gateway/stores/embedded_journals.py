@@ -41,14 +41,20 @@ _FIELDS_A_STATEMENT = 128 * _FIELDS_A_ROW
 class _Append:
     """One caller's drafts and where its numbered lines go."""
 
-    __slots__ = ("drafts", "entries", "future", "keep", "name")
+    __slots__ = ("drafts", "entries", "floor", "future", "keep", "name")
 
     def __init__(
-        self, name: str, drafts: Sequence[Draft], keep: int | None, future: asyncio.Future[list[Entry]]
+        self,
+        name: str,
+        drafts: Sequence[Draft],
+        keep: int | None,
+        floor: int | None,
+        future: asyncio.Future[list[Entry]],
     ) -> None:
         self.name = name
         self.drafts = drafts
         self.keep = keep
+        self.floor = floor
         self.future = future
         self.entries: list[Entry] = []
 
@@ -66,9 +72,11 @@ class EmbeddedJournals:
 
     # -- writing ------------------------------------------------------------------------------------------
 
-    def append(self, name: str, drafts: Sequence[Draft], keep: int | None = None) -> asyncio.Future[list[Entry]]:
+    def append(
+        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+    ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order, or none."""
-        append = _Append(name, drafts, keep, self._loop.create_future())
+        append = _Append(name, drafts, keep, floor, self._loop.create_future())
         self._waiting.append(append)
         if not self._scheduled:
             self._scheduled = True
@@ -222,4 +230,5 @@ def _prune_floor(append: _Append) -> tuple[str, int] | None:
     first, last = append.entries[0].sequence, append.entries[-1].sequence
     if (first - 1) // step == last // step or last <= append.keep:
         return None
-    return append.name, last - append.keep
+    end = last - append.keep
+    return append.name, end if append.floor is None else min(end, append.floor)

@@ -17,14 +17,20 @@ _LINES_A_CALL, _BYTES_A_CALL = 1_000, 1024 * 1024
 class Append:
     """One caller's drafts, and where its numbered lines go."""
 
-    __slots__ = ("drafts", "future", "keep", "name")
+    __slots__ = ("drafts", "floor", "future", "keep", "name")
 
     def __init__(
-        self, name: str, drafts: Sequence[Draft], keep: int | None, future: asyncio.Future[list[Entry]]
+        self,
+        name: str,
+        drafts: Sequence[Draft],
+        keep: int | None,
+        floor: int | None,
+        future: asyncio.Future[list[Entry]],
     ) -> None:
         self.name = name
         self.drafts = drafts
         self.keep = keep
+        self.floor = floor
         self.future = future
 
     def check(self) -> None:
@@ -110,7 +116,8 @@ class AppendCall(Call):
         arguments: list[Argument] = [len(keys)]
         for name, appends in self._by_name.items():
             lines = [field for append in appends for draft in append.drafts for field in draft]
-            arguments += (name, self._journals.used(name), _keep_of(appends), len(lines) // 3, *lines)
+            bounds = _keep_of(appends), _floor_of(appends)
+            arguments += (name, self._journals.used(name), *bounds, len(lines) // 3, *lines)
         index = self._journals.index_key()
         if index is not None:
             keys.append(index)
@@ -133,3 +140,7 @@ class AppendCall(Call):
 def _keep_of(appends: Sequence[Append]) -> Argument:
     keeps = [append.keep for append in appends if append.keep is not None]
     return max(keeps) if len(keeps) == len(appends) else b""
+
+
+def _floor_of(appends: Sequence[Append]) -> Argument:
+    return min([append.floor for append in appends if append.floor is not None], default=b"")

@@ -46,10 +46,12 @@ class RedisJournals:
 
     # -- writing ------------------------------------------------------------------------------------------
 
-    def append(self, name: str, drafts: Sequence[Draft], keep: int | None = None) -> asyncio.Future[list[Entry]]:
+    def append(
+        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+    ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order, or none."""
         future: asyncio.Future[list[Entry]] = self._loop.create_future()
-        append = Append(name, drafts, keep, future)
+        append = Append(name, drafts, keep, floor, future)
         try:
             append.check()
         except ValueError as error:

@@ -33,16 +33,17 @@ def all_texts() -> list[bytes]:
 
 
 # KEYS: the streams of all journals, then the index of names where it is written too.
-# ARGV: how many journals; then for each its name, the highest number that may be used, what to keep ('' for all), how
-# many lines, and each line's at, id and data.
+# ARGV: how many journals; then for each its name, the highest number that may be used, what to keep ('' for all) and up
+# to which number older ones may go ('' for any), how many lines, and each line's at, id and data.
 # Answers for each journal the number of the line before the first of these (0 for none), and that of the last of them.
 # Lines are numbered by Redis itself (`0-*`), which remembers the last number also where nothing is left of a stream.
 APPEND = Script("""
 local answer, index, a = {}, {}, 2
 local journals = tonumber(ARGV[1])
 for j = 1, journals do
-  local key, name, used, keep, count = KEYS[j], ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2], tonumber(ARGV[a + 3])
-  a = a + 4
+  local key, name, used, keep, floor = KEYS[j], ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2], ARGV[a + 3]
+  local count = tonumber(ARGV[a + 4])
+  a = a + 5
   local heard = redis.call('PUBSUB', 'SHARDNUMSUB', key)[2] > 0
   local message, size, before, last = {'', ''}, 0, 0, 0
   for i = 1, count do
@@ -54,7 +55,7 @@ for j = 1, journals do
       if last <= used then
         -- A master that died took lines with it that were heard of: their numbers are not used again.
         redis.call('XDEL', key, number)
-        redis.call('XSETID', key, '0-' .. ARGV[a - 3])
+        redis.call('XSETID', key, string.format('0-%.0f', used))
         redis.call('XADD', key, '0-*', 'at', at, 'id', id, 'data', data)
         last = used + 1
       end
@@ -69,7 +70,12 @@ for j = 1, journals do
     end
     a = a + 3
   end
-  if keep ~= '' then redis.call('XTRIM', key, 'MAXLEN', '~', keep) end
+  if keep ~= '' and floor == '' then
+    redis.call('XTRIM', key, 'MAXLEN', '~', keep)
+  elseif keep ~= '' then
+    local first = math.min(last - tonumber(keep), tonumber(floor)) + 1
+    if first > 1 then redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', first)) end
+  end
   if heard then
     -- Where it is too much for a message, the message says only up to where there is something to read.
     local told = count
