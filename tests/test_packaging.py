@@ -65,7 +65,7 @@ def run(command: list[str | Path], folder: Path, code: int = 0) -> subprocess.Co
     """Run a command as a newcomer: an empty home, nothing of this checkout in the environment."""
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "MPLCONFIGDIR")}
     environment |= {"HOME": str(folder)}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     return done
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+import psutil
 import pytest
 
 import toolkit
@@ -25,10 +26,7 @@ TEXT = ("The quick brown fox jumps over the lazy dog, and then it sleeps. " * 14
 
 
 def children() -> set[int]:
-    listed = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(os.getpid())], capture_output=True, text=True, timeout=10
-    )
-    return {int(pid) for pid in listed.stdout.split() if Path(f"/proc/{pid}").exists()}
+    return {child.pid for child in psutil.Process().children()}
 
 
 def ended(pids: set[int]) -> bool:
