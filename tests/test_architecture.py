@@ -24,7 +24,7 @@ CLIENT_FLOOR = FLOOR | {"http_session", "frames", "data_folder"}
 #: File -> modules of this package it may import, as prefixes; "own" is its own service folder without the names
 #: after the dash. The first pattern that matches counts, and a file that matches none fails.
 RULES: list[tuple[str, set[str]]] = [
-    (r"(errors|secret|frames|data_folder)\.py", set()),
+    (r"(errors|secret|frames|data_folder|notebook_cell)\.py", set()),
     (r"contract\.py", {"errors"}),
     (r"http_session\.py", {"contract", "errors", "secret"}),
     (r"connection\.py", {"*"}),
@@ -37,7 +37,7 @@ RULES: list[tuple[str, set[str]]] = [
     (r"\w+/client\.py", CLIENT_FLOOR | {"own"}),
     (r"\w+/service\.py", FLOOR | HANDED | {"own"}),
     (r"\w+/(widget|\w+_widget)\.py", CLIENT_FLOOR | {"own", "widget_family"}),
-    (r"widget_family\.py", {"errors"}),
+    (r"widget_family\.py", {"errors", "notebook_cell"}),
     (r"(dweets|handwriting|rewards|identity)/.*\.py", CLIENT_FLOOR | HANDED | {"own"}),
 ]
 #: The only files that may read a secret's raw value, each with the outside it is for.

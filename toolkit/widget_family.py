@@ -4,6 +4,9 @@ A widget of a service is a `ServiceWidget`. It has every control as an attribute
 what a person clicks can also be typed. It does its work inside ``with self.working(...)``: an error then becomes a
 sentence in the status line, never a traceback. What changes many times a second belongs elsewhere, as the status
 line is read aloud.
+
+All are laid out alike: what one turns, then the status line right under it, then what comes of it. How they look is
+in ``widget_family.css``.
 """
 
 from __future__ import annotations
@@ -12,23 +15,29 @@ import base64
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
+from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import ipywidgets
 import traitlets
 
 from toolkit.errors import ToolkitError
+from toolkit.notebook_cell import cell_that_runs
+
+_SHEET = f"<style>{Path(__file__).with_suffix('.css').read_text('utf-8')}</style>"
 
 
 class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
-    """A column of controls and results with a status line at its end.
+    """A column: controls, the status line, results.
 
-    Subclasses give `picture` and `summary`, and put what they show before the status line with `show`.
+    Subclasses give `picture` and `summary`, and lay themselves out with `show`. When the cell that made one runs
+    again, the one it made before is closed.
 
     Attributes
     ----------
     status : ipywidgets.HTML
-        The last line: what was done, or what is wrong and what to do. Read aloud by screen readers.
+        One line: what was done, or what is wrong and what to do. Read aloud by screen readers.
     busy : bool
         True while something is being worked on; the controls given to `show` as busy cannot be used then.
     error : Exception or None
@@ -40,13 +49,35 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(layout=ipywidgets.Layout(width="100%", overflow="visible"))
-        self.status = ipywidgets.HTML()
+        self.add_class("toolkit-widget")
+        self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
+        self._sheet = ipywidgets.HTML(_SHEET, layout=ipywidgets.Layout(display="none"))
         self._while_busy: tuple[ipywidgets.Widget, ...] = ()
+        self.made_in = cell_that_runs()
+        for other in [one for one in _open if self.made_in.replaces(one.made_in)]:
+            other.close()
+        _open.add(self)
 
-    def show(self, *parts: ipywidgets.Widget, controls: tuple[ipywidgets.Widget, ...] = ()) -> None:
-        """Show these parts with the status line under them; `controls` are disabled while it is busy."""
-        self._while_busy = controls
-        self.children = (*parts, self.status)
+    def show(
+        self,
+        *controls: ipywidgets.Widget,
+        results: Sequence[ipywidgets.Widget] = (),
+        paused: tuple[ipywidgets.Widget, ...] = (),
+    ) -> None:
+        """Show the controls, the status line, and the results under it; `paused` are disabled while it is busy."""
+        self._while_busy = paused
+        self.children = (self._sheet, *controls, self.status, *results)
+
+    def stop(self) -> None:
+        """End what runs in the background, where there is something; what is shown stays."""
+
+    def close(self) -> None:
+        """Stop, and take the widget with all of its parts off the page."""
+        self.stop()
+        _open.discard(self)
+        for part in _parts_of(self):
+            part.close()
+        super().close()
 
     def say(self, text: str) -> None:
         """Write what was done into the status line."""
@@ -71,7 +102,8 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         """Be busy while the block runs, and complain where it fails. The block itself says what it did."""
         paused = [control for control in self._while_busy if not control.disabled]
         self.busy = True
-        self.say(f"{text} ...")
+        self.error = None
+        self.status.value = _line("status", f"{text} ...", _PROGRESS)
         for control in paused:
             control.disabled = True
         try:
@@ -100,6 +132,20 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
             "image/png": base64.b64encode(self.picture()).decode("ascii"),
             "text/plain": repr(self),
         }
+
+
+_open: WeakSet[ServiceWidget] = WeakSet()
+
+
+def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+    """Give everything below a widget, the deepest first: ipywidgets keeps each of them until it is closed itself."""
+    for child in getattr(widget, "children", ()):
+        yield from _parts_of(child)
+        yield child
+    for name in ("layout", "style"):
+        part = getattr(widget, name, None)
+        if isinstance(part, ipywidgets.Widget):
+            yield part
 
 
 class CheckList(ipywidgets.VBox):  # type: ignore[misc]
@@ -198,11 +244,22 @@ def number_field(description: str, value: float, *, least: float, step: float, *
     return sized(number, **size)
 
 
-def table(rows_html: str, *, caption: str) -> str:
-    """Wrap a table's HTML so that it looks like the notebook's own tables, scrolls when wide and has a name."""
+def button(description: str, icon: str = "", tooltip: str = "") -> ipywidgets.Button:
+    """Return a button as wide as its words."""
+    layout = ipywidgets.Layout(width="auto", min_width="3em")
+    return ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
+
+
+def html_pane() -> ipywidgets.HTML:
+    """Return a place for a result, as wide as the widget."""
+    return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+
+
+def scrolled(wide_html: str, *, caption: str) -> str:
+    """Wrap what may be wider than the page, so that it has a name and scrolls, also with the keyboard."""
     return (
-        f'<div class="jp-RenderedHTMLCommon" role="region" aria-label="{escape(caption)}" tabindex="0" '
-        f'style="overflow-x:auto;padding-right:0">{rows_html}</div>'
+        f'<div class="toolkit-scrolled jp-RenderedHTMLCommon" role="region" aria-label="{escape(caption)}" '
+        f'tabindex="0">{wide_html}</div>'
     )
 
 
@@ -237,6 +294,9 @@ def worded(error: Exception) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}.{hint}"
 
 
-def _line(role: str, text: str) -> str:
+_PROGRESS = '<progress class="toolkit-progress" aria-label="Working"></progress>'
+
+
+def _line(role: str, text: str, bar: str = "") -> str:
     mark = "⚠ " if role == "alert" else ""
-    return f'<div role="{role}" style="line-height:1.4;min-height:1.4em">{mark}{escape(text)}</div>'
+    return f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'

@@ -27,6 +27,7 @@ from toolkit.dweets.series_figure import PALETTE
 from toolkit.dweets.svg_chart import Line, thinned, time_ticks
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway
+from toolkit.notebook_cell import CellRun
 from toolkit.widget_family import CheckList, ServiceWidget, worded
 
 HOSTILE = '<img src=x onerror="boom()">'
@@ -302,7 +303,7 @@ def test_errors_are_sentences(error: Exception, words: str) -> None:
 
 def test_controls_are_disabled_while_a_widget_is_busy() -> None:
     family, button, off = ServiceWidget(), ipywidgets.Button(), ipywidgets.Button(disabled=True)
-    family.show(controls=(button, off))
+    family.show(paused=(button, off))
     with family.working("Counting"):
         assert (family.busy, button.disabled, off.disabled) == (True, True, True)
         assert "Counting ..." in family.status.value
@@ -453,7 +454,7 @@ def test_running_the_cell_again_stops_what_it_made_before(
     tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runs(cell: str, run: str, thing: str) -> LiveDweets:
-        monkeypatch.setattr(live_widget, "_cell_that_runs", lambda: (cell, run))
+        monkeypatch.setattr(widget_family, "cell_that_runs", lambda: CellRun(cell, run))
         return LiveDweets(tk, thing)
 
     first, beside = runs("cell 1", "run 1", "roof"), runs("cell 1", "run 1", "cellar")

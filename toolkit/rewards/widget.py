@@ -20,7 +20,7 @@ from toolkit.rewards.decision_frame import decision_frame
 from toolkit.rewards.engine import REASONS
 from toolkit.rewards.explanation import explain
 from toolkit.rewards.simulation import made_up_moments, simulate
-from toolkit.widget_family import ServiceWidget, column, counted, row, sized, table
+from toolkit.widget_family import ServiceWidget, button, column, counted, html_pane, row, scrolled, sized
 
 _LABEL = "11em"
 # Shares of made-up readers who look at a reward, and who of these claim it.
@@ -106,13 +106,8 @@ class RewardsExplorer(ServiceWidget):
             sized(control, "25em", label=_LABEL)
             control.continuous_update = False
         self.why = sized(ipywidgets.Dropdown(description="Explain a decision"), "24em")
-        self.page_button = ipywidgets.Button(
-            description="Show a test reward", icon="gift", tooltip="Send a test moment and show its page"
-        )
-        self.page_button.layout.width = "14em"
-        self.plots, self.explanation, self.page = (
-            ipywidgets.HTML(layout=ipywidgets.Layout(width="100%")) for _ in range(3)
-        )
+        self.page_button = button("Show a test reward", "gift", "Send a test moment and show its page")
+        self.plots, self.explanation, self.page = html_pane(), html_pane(), html_pane()
 
     def _lay_out(self) -> None:
         settings = row(
@@ -120,7 +115,8 @@ class RewardsExplorer(ServiceWidget):
             column(self.gap, self.stock, self.arms_by),
         )
         page = () if self._rewards is None else (self.page_button, self.page)
-        self.show(settings, self.plots, self.why, self.explanation, *page, controls=(self.page_button,))
+        results = (self.plots, self.why, self.explanation, *page)
+        self.show(settings, results=results, paused=(self.page_button,))
 
     def _follow(self) -> None:
         for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by):
@@ -169,7 +165,7 @@ class RewardsExplorer(ServiceWidget):
             f'<p style="margin:0.3em 0" aria-live="polite"><strong>{escape(trace.attrs["sentence"])}</strong> '
             f'<span style="opacity:.7">{escape(who)}</span></p>'
         )
-        self.explanation.value = told + table(_trace_html(trace), caption="Trace of the decision")
+        self.explanation.value = told + scrolled(_trace_html(trace), caption="Trace of the decision")
 
     def _show_page(self, _button: object) -> None:
         if self._rewards is None:
@@ -209,7 +205,7 @@ def _trace_html(trace: pd.DataFrame) -> str:
     marks = {True: "✓", False: "✗ refused"}
     lines = zip(trace["rule"], trace["ok"].map(marks), trace["detail"], strict=True)
     rows = "".join("<tr>" + "".join(_cell(escape(text)) for text in line) + "</tr>" for line in lines)
-    return f'<table style="margin-left:0"><tbody>{rows}</tbody></table>'
+    return f"<table><tbody>{rows}</tbody></table>"
 
 
 def _cell(text: str) -> str:
