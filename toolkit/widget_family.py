@@ -39,7 +39,8 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     status : ipywidgets.HTML
         One line: what was done, or what is wrong and what to do. Read aloud by screen readers.
     busy : bool
-        True while something is being worked on; the controls given to `show` as busy cannot be used then.
+        True while something is being worked on. Controls stay as they are: a button that is disabled for a moment
+        loses the focus of the keyboard, and clicks that fall into it; whatever is clicked meanwhile comes next.
     error : Exception or None
         What the status line complains about.
     """
@@ -52,20 +53,13 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         self.add_class("toolkit-widget")
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
         self._sheet = ipywidgets.HTML(_SHEET, layout=ipywidgets.Layout(display="none"))
-        self._while_busy: tuple[ipywidgets.Widget, ...] = ()
         self.made_in = cell_that_runs()
         for other in [one for one in _open if self.made_in.replaces(one.made_in)]:
             other.close()
         _open.add(self)
 
-    def show(
-        self,
-        *controls: ipywidgets.Widget,
-        results: Sequence[ipywidgets.Widget] = (),
-        paused: tuple[ipywidgets.Widget, ...] = (),
-    ) -> None:
-        """Show the controls, the status line, and the results under it; `paused` are disabled while it is busy."""
-        self._while_busy = paused
+    def show(self, *controls: ipywidgets.Widget, results: Sequence[ipywidgets.Widget] = ()) -> None:
+        """Show the controls, the status line under them, and the results under it."""
         self.children = (self._sheet, *controls, self.status, *results)
 
     def stop(self) -> None:
@@ -89,6 +83,10 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         self.error = error
         self.status.value = _line("alert", worded(error))
 
+    @traitlets.observe("busy")
+    def _show_busy(self, _change: object) -> None:
+        (self.add_class if self.busy else self.remove_class)("toolkit-busy")
+
     @contextmanager
     def complaining(self) -> Iterator[None]:
         """Turn an error of the block into a line of the status; it stays readable in ``.error``."""
@@ -100,18 +98,13 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
         """Be busy while the block runs, and complain where it fails. The block itself says what it did."""
-        paused = [control for control in self._while_busy if not control.disabled]
         self.busy = True
         self.error = None
         self.status.value = _line("status", f"{text} ...", _PROGRESS)
-        for control in paused:
-            control.disabled = True
         try:
             with self.complaining():
                 yield
         finally:
-            for control in paused:
-                control.disabled = False
             self.busy = False
 
     def picture(self) -> bytes:
@@ -190,11 +183,14 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
     @traitlets.observe("options")
     def _rebuild(self, _change: object) -> None:
         kept = [name for name in self.value if name in self.options]
+        before = self.boxes
         self.boxes = [check_box(name, name in kept) for name in self.options]
         for box in self.boxes:
             box.layout.flex = "0 0 auto"  # or a long list would be squeezed instead of scrolled
             box.observe(self._take, "value")
         self._list.children = self.boxes
+        for part in (part for box in before for part in (*_parts_of(box), box)):
+            part.close()
         self.value = tuple(kept)
 
     @traitlets.observe("value")
@@ -217,7 +213,7 @@ def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
 
 def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial") -> ipywidgets.Widget:
     """Give a control this width, and its description as much as it needs, or `label` to align it with others."""
-    control.style = {"description_width": label}
+    control.style.description_width = label
     control.layout.width = width
     return control
 
@@ -246,13 +242,18 @@ def number_field(description: str, value: float, *, least: float, step: float, *
 
 def button(description: str, icon: str = "", tooltip: str = "") -> ipywidgets.Button:
     """Return a button as wide as its words."""
-    layout = ipywidgets.Layout(width="auto", min_width="3em")
+    layout = ipywidgets.Layout(width="auto", min_width="3em", align_self="flex-start")
     return ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
 
 
 def html_pane() -> ipywidgets.HTML:
     """Return a place for a result, as wide as the widget."""
     return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+
+
+def html_line() -> ipywidgets.HTML:
+    """Return a place for a few words beside controls."""
+    return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", align_self="center", margin="2px 0.5em"))
 
 
 def scrolled(wide_html: str, *, caption: str) -> str:

@@ -89,16 +89,16 @@ class ExplorerControls(ServiceWidget):
         self.how = sized(ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how), **aligned)
         self.reload_button = button("Reload", "refresh", "Read the things again")
         self.mark_gaps = check_box("Mark gaps", width="9em")
-        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, width="13em", label="8.5em")
+        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, width="14em", label="9.5em")
         self.mark_outliers = check_box("Mark outliers", width="9em")
-        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, width="13em", label="8.5em")
-        self.start = text_field("From", "2013, 2013-07, ...", **aligned)
-        self.end = text_field("To", "2013, 2013-07, ...", **aligned)
+        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, width="14em", label="9.5em")
+        self.start = text_field("From", "2013 or 2013-07", **aligned)
+        self.end = text_field("To", "2013 or 2013-07", **aligned)
         slider = ipywidgets.IntRangeSlider(
             value=(0, STEPS), min=0, max=STEPS, readout=False, continuous_update=False, description="Range"
         )
         self.range = sized(slider, "24em", label=aligned["label"])
-        self.file = text_field("File", "", "history.csv", **aligned)
+        self.file = text_field("File", "", "history.csv", width="13em")
         self.export_button = button("Export", "download", "Write what is shown as .csv or .parquet")
         self.plot, self.table = html_pane(), html_pane()
 
@@ -115,5 +115,4 @@ class ExplorerControls(ServiceWidget):
             choices,
             row(self.day, self.reload_button, self.start, self.end, self.range),
             results=(self.plot, self.table, row(self.file, self.export_button)),
-            paused=(self.reload_button, self.export_button),
         )

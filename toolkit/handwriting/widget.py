@@ -18,7 +18,7 @@ from toolkit.handwriting.picture_sheet import picture_sheet
 from toolkit.handwriting.style import Style
 from toolkit.handwriting.style_widget import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES
-from toolkit.widget_family import ServiceWidget, button, column, counted, html_pane, row
+from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, row
 
 _TEXT = "The quick brown fox\njumps over the lazy dog."
 
@@ -81,7 +81,7 @@ class HandwritingExplorer(ServiceWidget):
         self.kind = kinds
         self.keep_button = button("Compare", "columns", "Keep this one at the left, and go on at the right")
         self.drop_button = button("Stop comparing", "times", "Take the kept one away")
-        self.paper, self.link, self.code_line = html_pane(), html_pane(), html_pane()
+        self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
         self._lay_out()
         with self.working("Loading the hands"):
             self.picker.load()

@@ -16,8 +16,8 @@ Tone = Literal["plain", "faint", "good", "bad"]
 _SVG_COLOURS: dict[Tone, str] = {
     "plain": "currentColor",
     "faint": "currentColor",
-    "good": "var(--jp-success-color1, #388e3c)",
-    "bad": "var(--jp-error-color1, #d32f2f)",
+    "good": "var(--toolkit-good, #2e7d32)",
+    "bad": "var(--toolkit-bad, #c62828)",
 }
 _PNG_COLOURS: dict[Tone, str] = {"plain": "#333333", "faint": "#bbbbbb", "good": "#2e7d32", "bad": "#c62828"}
 _FONT = 'font-size="12" font-family="system-ui,sans-serif"'

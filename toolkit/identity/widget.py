@@ -20,7 +20,7 @@ from toolkit.identity.handset import Handset
 from toolkit.identity.held_secrets import AuthenticatedUser
 from toolkit.identity.walkthrough_panes import exchange_html, life_html, outcome_html
 from toolkit.secret import Secret
-from toolkit.widget_family import ServiceWidget, button, html_pane, row, scrolled, sized
+from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, row, scrolled, sized
 
 #: The steps in their order: what the button says, and the call behind it.
 STEPS: dict[str, str] = {
@@ -181,7 +181,8 @@ class IdentityWalkthrough(ServiceWidget):
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
         self.attack = sized(ipywidgets.Dropdown(options=titles, description="Attack"), "32em")
         self.attack_button = button("Try it", "bolt", "Really send this attack")
-        self.states, self.sequence, self.exchange, self.result, self.life = (html_pane() for _ in range(5))
+        self.states, self.sequence, self.exchange, self.result = (html_pane() for _ in range(4))
+        self.life = html_line()
         for name, step in self._buttons.items():
             step.on_click(partial(self._clicked, name))
         self.again.on_click(lambda _button: self._begin())
@@ -195,7 +196,6 @@ class IdentityWalkthrough(ServiceWidget):
             row(self.answer, self.life),
             row(self.attack, self.attack_button),
             results=(self.result, self.states, self.sequence, self.exchange),
-            paused=(self.again, self.attack_button),
         )
 
     def _clicked(self, step: str, _button: object) -> None:

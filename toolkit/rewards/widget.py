@@ -116,7 +116,7 @@ class RewardsExplorer(ServiceWidget):
         )
         page = () if self._rewards is None else (self.page_button, self.page)
         results = (self.plots, self.why, self.explanation, *page)
-        self.show(settings, results=results, paused=(self.page_button,))
+        self.show(settings, results=results)
 
     def _follow(self) -> None:
         for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by):
