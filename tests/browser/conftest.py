@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.lab_page import (
     CHROMIUM_FLAGS,
@@ -24,6 +24,9 @@ from tests.conftest import required_program
 
 RunNotebook = Callable[[str], Page]
 RunCells = Callable[..., Page]
+
+# Milliseconds in which a state must come; it is 5,000 otherwise, and a machine of CI does many things at once.
+expect.set_options(timeout=30_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from ast import literal_eval
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, Locator, Page, Request, WebSocket
@@ -196,10 +199,17 @@ def run_again(page: Page) -> None:
     page.evaluate(_RUN_AGAIN)
 
 
-def traces(page: Page) -> dict[str, str]:
-    """Return what the kernel of the open notebook has running: names of ``threads``, number of ``children``."""
-    found: dict[str, str] = page.evaluate(_TRACES)
-    return found
+class Traces(NamedTuple):
+    """What a kernel has running: how often each name of a thread, and its child processes."""
+
+    threads: Counter[str]
+    children: int
+
+
+def traces(page: Page) -> Traces:
+    """Return what the kernel of the open notebook has running."""
+    found = {name: literal_eval(text) for name, text in page.evaluate(_TRACES).items()}
+    return Traces(Counter(found["threads"]), found["children"])
 
 
 def shut_down_kernels(page: Page) -> None:

@@ -1,4 +1,4 @@
-"""HandwritingExplorer in JupyterLab in a real Chromium: by mouse, by keyboard, in both themes."""
+"""HandwritingExplorer in JupyterLab in a real Chromium. How it looks is in ``test_widget_family``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import RunCells
-from tests.browser.lab_page import keep_picture, set_theme
 
 _EXPLORER = """
 import toolkit
@@ -24,7 +23,7 @@ _TIME_OF_A_MOVE = """async key => {
   const before = picture().src, began = performance.now();
   handle.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
   while (picture().src === before) {
-    if (performance.now() - began > 5000) throw new Error('the picture did not change');
+    if (performance.now() - began > 30000) throw new Error('the picture did not change');
     await new Promise(resolve => requestAnimationFrame(resolve));
   }
   await picture().decode();
@@ -103,16 +102,3 @@ def test_a_mistake_is_a_sentence_and_no_traceback(explorer: Page) -> None:
     explorer.get_by_placeholder("Write something").fill("Good morning")
     expect(explorer.get_by_alt_text("Good morning")).to_be_visible()
     expect(alert).to_have_count(0)
-
-
-def test_it_looks_right_in_both_themes(explorer: Page) -> None:
-    button(explorer, "Compare").click()
-    slider(explorer, "Size, px").focus()
-    for _ in range(12):
-        explorer.keyboard.press("ArrowRight")
-    expect(explorer.get_by_text("handwriting_size=32").last).to_be_visible()
-    light = keep_picture(explorer, "handwriting-explorer-light")
-    set_theme(explorer, dark=True)
-    dark = keep_picture(explorer, "handwriting-explorer-dark")
-    set_theme(explorer, dark=False)
-    assert light.read_bytes() != dark.read_bytes()

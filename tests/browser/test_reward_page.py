@@ -117,6 +117,7 @@ def test_in_a_sandboxed_frame_a_posted_show_reveals_it(shop: Shop) -> None:
     expect(frame.locator("#unit")).to_be_visible()
     shop.until(lambda: frame.locator("#claim").click(), "claimed")
     shop.until(lambda: frame.locator("#close").click(), "dismissed")
+    shop.tab.wait_for_function("heard.length > 1")
     assert shop.tab.evaluate("heard") == ["ready|f7", "destroy|f7"]
     assert shop.counted() == ["shown", "claimed", "dismissed"]
 

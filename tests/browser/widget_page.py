@@ -79,7 +79,11 @@ _PALE_WORDS = """widget => {
 
 
 def settled_box(part: Locator) -> tuple[float, float, float, float]:
-    """Scroll it into view, wait until it stays where it is, and return left, top, width and height."""
+    """Scroll it into view, wait until it stays where it is, and return left, top, width and height.
+
+    Not before the widget is done with the last thing: it writes parts of the page anew, and a click would miss them.
+    """
+    part.page.wait_for_function("!document.querySelector('.toolkit-busy')")
     part.scroll_into_view_if_needed()
     left, top, width, height = part.evaluate(_SETTLED_BOX)
     return left, top, width, height
