@@ -116,7 +116,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         return type(self).__name__
 
     def __repr__(self) -> str:
-        return f"<{self.summary()}>"
+        return f"<{self.summary()}>" if hasattr(self, "status") else f"<{type(self).__name__}, not made>"
 
     def _repr_mimebundle_(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401 - the signature is IPython's
         """Show the widget, a picture where widgets cannot run, a line of text where pictures cannot be shown."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import weakref
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -23,6 +26,7 @@ from toolkit.gateway.stores.embedded import EmbeddedStore
 from toolkit.handwriting.service import HandwritingSettings
 from toolkit.identity.callers import IdentitySetup
 from toolkit.identity.handset import Handset
+from toolkit.public_names import PublicNames
 from toolkit.rewards.configuration import Configuration as RewardConfiguration
 from toolkit.rewards.partners import RewardSettings
 from toolkit.secret import Secret
@@ -34,8 +38,11 @@ DEMO_START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 DEMO_SEED = 2026
 
 
-class Gateway:
+class Gateway(PublicNames):
     """A running gateway, served from a daemon thread of this process.
+
+    It ends with `stop`, with the end of a ``with`` statement, at the end of the process, and when nothing holds it any
+    more: neither a name, as when a cell of a notebook runs again, nor a connection to it.
 
     Parameters
     ----------
@@ -113,8 +120,13 @@ class Gateway:
             rewards or (self._demo.reward_settings() if self._demo else None),
             on_loopback=is_loopback(host),
         )
-        self._server = ServerThread(host, port, self._open, self._close)
+        # The thread holds services, never this object: so that it ends when that is forgotten.
+        opening, closing = partial(_open, self._services, self._locks), partial(_close, self._services, self._postman)
+        self._server = ServerThread(host, port, opening, closing)
         self._server.start()
+        self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
+        self._forgotten.atexit = False  # the end of the process waits for it, see below
+        _running.add(self)
         shown = f"[{host}]" if ":" in host else host
         self.base_url = f"http://{shown}:{self._server.port}"
 
@@ -204,6 +216,7 @@ class Gateway:
 
     def stop(self) -> None:
         """Finish what is being answered and let go of every thread, socket and file. Calling it again is fine."""
+        _running.discard(self)
         self._server.stop()
 
     def __enter__(self) -> Gateway:
@@ -215,18 +228,11 @@ class Gateway:
         self.stop()
 
     def __repr__(self) -> str:
+        if not hasattr(self, "base_url"):  # as in a traceback of its construction
+            return "<Gateway, not started>"
         kept = f"in {self._folder}" if self._folder else "in memory"
         state = "running" if self._server.is_running else "stopped"
         return f"<Gateway at {self.base_url}, {state}, kept {kept}>"
-
-    async def _open(self) -> Application:
-        await self._services.open(self._locks)
-        return Application(self._services.routes())
-
-    async def _close(self) -> None:
-        await self._services.close()
-        if self._postman is not None:
-            self._postman.close()
 
     async def _mails(self) -> list[dict[str, object]]:
         await self._services.dweets.alerts.settle()
@@ -242,6 +248,26 @@ class Gateway:
             }
             for mail in await self._services.dweets.outbox.mails()
         ]
+
+
+async def _open(services: Services, locks: Mapping[str, Secret]) -> Application:
+    await services.open(locks)
+    return Application(services.routes())
+
+
+async def _close(services: Services, postman: SmtpPostman | FolderPostman | None) -> None:
+    await services.close()
+    if postman is not None:
+        postman.close()
+
+
+_running: weakref.WeakSet[Gateway] = weakref.WeakSet()
+
+
+@atexit.register
+def _stop_all() -> None:
+    for gateway in list(_running):
+        gateway.stop()
 
 
 def _postman_of(smtp: str | None, folder: Path | None) -> SmtpPostman | FolderPostman | None:

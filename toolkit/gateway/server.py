@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import uvicorn
@@ -74,6 +75,12 @@ class ServerThread:
         if self._failure is not None:
             self._thread.join(_STOP_SECONDS)
             raise self._failure
+
+    def ask_to_stop(self) -> None:
+        """Let it end by itself, without waiting: for when whoever held it is forgotten, in whichever thread."""
+        if self._loop is not None and self._stop_asked is not None and self._thread.is_alive():
+            with suppress(RuntimeError):  # it ended in this moment
+                self._loop.call_soon_threadsafe(self._stop_asked.set)
 
     def stop(self) -> None:
         """Finish what is being answered, end all streams, and return once the thread is gone.
