@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import weakref
 from collections.abc import Mapping
@@ -41,7 +40,7 @@ DEMO_SEED = 2026
 class Gateway(PublicNames):
     """A running gateway, served from a daemon thread of this process.
 
-    It ends with `stop`, with the end of a ``with`` statement, at the end of the process, and when nothing holds it any
+    It ends with `stop`, with the end of a ``with`` statement, with the process, and when nothing holds it any
     more: neither a name, as when a cell of a notebook runs again, nor a connection to it.
 
     Parameters
@@ -125,8 +124,8 @@ class Gateway(PublicNames):
         self._server = ServerThread(host, port, opening, closing)
         self._server.start()
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
-        self._forgotten.atexit = False  # the end of the process waits for it, see below
-        _running.add(self)
+        # Not at the end of the process: threads that write are gone by then. What was acknowledged is on disk.
+        self._forgotten.atexit = False
         shown = f"[{host}]" if ":" in host else host
         self.base_url = f"http://{shown}:{self._server.port}"
 
@@ -216,7 +215,6 @@ class Gateway(PublicNames):
 
     def stop(self) -> None:
         """Finish what is being answered and let go of every thread, socket and file. Calling it again is fine."""
-        _running.discard(self)
         self._server.stop()
 
     def __enter__(self) -> Gateway:
@@ -259,15 +257,6 @@ async def _close(services: Services, postman: SmtpPostman | FolderPostman | None
     await services.close()
     if postman is not None:
         postman.close()
-
-
-_running: weakref.WeakSet[Gateway] = weakref.WeakSet()
-
-
-@atexit.register
-def _stop_all() -> None:
-    for gateway in list(_running):
-        gateway.stop()
 
 
 def _postman_of(smtp: str | None, folder: Path | None) -> SmtpPostman | FolderPostman | None:
