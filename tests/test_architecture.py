@@ -41,7 +41,7 @@ RULES: list[tuple[str, set[str]]] = [
     (r"(dweets|handwriting|rewards|identity)/.*\.py", CLIENT_FLOOR | HANDED | {"own"}),
 ]
 #: The only files that may read a secret's raw value, each with the outside it is for.
-REVEALERS = {"http_session.py", "gateway/mail.py", "gateway/services.py", "cli.py", "secret.py"}
+REVEALERS = {"http_session.py", "gateway/mail.py", "gateway/services.py", "cli.py", "lab.py", "secret.py"}
 STANDARD_LIBRARY_ONLY = (r"contract\.py", r"errors\.py", r"secret\.py", r"\w+/wire\.py")
 
 

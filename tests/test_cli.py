@@ -363,6 +363,32 @@ def _runtime_folder(pid: int) -> Path:
     return Path(folder)
 
 
+def test_a_lab_with_the_demo_world_gives_its_keys_to_the_notebooks(tmp_path: Path) -> None:
+    asked = (
+        "import toolkit; tk = toolkit.connect(); "
+        "print(tk.identity.echo('hello')['message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30)"
+    )
+    with started("lab", "--no-browser", "--demo", "--port=0", "--lab-port=0", f"--folder={tmp_path}") as process:
+        gateway = url_of(process)
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().removeprefix("lab at ").strip())
+        assert process.stdout.readline() == f"notebooks in {tmp_path}, nothing is kept; Ctrl-C ends both\n"
+        call_lab(f"http://{address.netloc}", address.query.removeprefix("token="), "/api/kernels", b"{}")
+        (kernel,) = psutil.Process(process.pid).children()
+        inherited = {name: text for name, text in kernel.environ().items() if name.startswith("TOOLKIT_")}
+        done = subprocess.run(
+            [sys.executable, "-c", asked],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env=os.environ | inherited,
+        )
+        end(process)
+    assert inherited["TOOLKIT_URL"] == gateway
+    assert done.stdout == "hello True\n"
+
+
 def test_a_lab_on_a_folder_that_is_in_use_is_one_line(tmp_path: Path) -> None:
     with started("gateway", "--port=0", f"--data={tmp_path / 'data'}") as process:
         url_of(process)

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
 import ipywidgets
 import pandas as pd
@@ -27,13 +27,22 @@ _LABEL = "11em"
 _SHOWN, _CLAIMED = 0.8, 0.45
 
 
+class Connected(Protocol):
+    """What has a client of section C, as a connection has."""
+
+    @property
+    def rewards(self) -> RewardClient:
+        """The client."""
+        ...
+
+
 class RewardsExplorer(ServiceWidget):
     """Change the engine's settings; funnel and rates are drawn anew from the same moments.
 
     Parameters
     ----------
-    rewards
-        ``tk.rewards``, for a real reward page; None explores without a gateway.
+    tk
+        A connection, or ``tk.rewards``, for a real reward page; None explores without a gateway.
     events
         Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. Two weeks of 200
         made-up devices if None.
@@ -61,13 +70,13 @@ class RewardsExplorer(ServiceWidget):
 
     def __init__(
         self,
-        rewards: RewardClient | None = None,
+        tk: Connected | RewardClient | None = None,
         *,
         events: pd.DataFrame | None = None,
         configuration: Configuration | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self._rewards = rewards
+        self._rewards = tk if tk is None or isinstance(tk, RewardClient) else tk.rewards
         self._events = made_up_moments(devices=200, days=14, seed=2026) if events is None else events
         self._given = analysis.checked_configuration(configuration)
         self._show(decision_frame([]))
