@@ -135,10 +135,14 @@ class Lab:
 
 
 def _require_jupyter() -> None:
-    if all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
-        return
+    if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
+        raise LabCannotStart(f"JupyterLab is not installed here; run: {jupyter_command()}")
+
+
+def jupyter_command() -> str:
+    """Return the command that brings JupyterLab into this Python."""
     what = "-e '.[lab]'" if is_checkout() else "'gateway-toolkit[lab]'"
-    raise LabCannotStart(f"JupyterLab is not installed here; run: {sys.executable} -m pip install {what}")
+    return f"{sys.executable} -m pip install {what}"
 
 
 def _first_page(root: Path) -> str:
