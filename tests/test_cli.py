@@ -371,7 +371,7 @@ def _kernel_environment(pid: int) -> dict[str, str]:
 def test_a_lab_with_the_demo_world_gives_its_keys_to_the_notebooks(tmp_path: Path) -> None:
     asked = (
         "import toolkit; tk = toolkit.connect(); "
-        "print(tk.identity.echo('hello')['message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30)"
+        "print(tk.identity.echo('hello')['echo_message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30)"
     )
     with started("lab", "--no-browser", "--demo", "--port=0", "--lab-port=0", f"--folder={tmp_path}") as process:
         gateway = url_of(process)
