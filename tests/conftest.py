@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 import toolkit
 from toolkit.gateway import Gateway
@@ -28,6 +30,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "long" in item.keywords:
                 item.add_marker(skip)
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two workers for folders; none where files or tests are named, whose start would cost more than it saves."""
+    return 2 if all(Path(arg).is_dir() for arg in config.args) else 0
+
+
+class _BrowserInOne(LoadFileScheduling):
+    """File by file, and the folder of the browser as one: it has one JupyterLab and one Chromium for all."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "tests/browser" if file.startswith("tests/browser/") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling:
+    return _BrowserInOne(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Kernels of two workers do not write into one history, nor any into that of the person who runs the tests.
+    folder = tempfile.TemporaryDirectory(prefix="ipython-")
+    os.environ["IPYTHONDIR"] = folder.name
+    config.add_cleanup(folder.cleanup)
 
 
 def required_program(*names: str) -> str:
@@ -49,7 +75,7 @@ class RawReply(NamedTuple):
     body: bytes
 
 
-def raw_exchange(base_url: str, request: bytes, timeout: float = 10.0) -> bytes:
+def raw_exchange(base_url: str, request: bytes, timeout: float = 60.0) -> bytes:
     """Send bytes typed by hand, return all bytes until the server closes."""
     address = urlsplit(base_url)
     with socket.create_connection((address.hostname, address.port), timeout=timeout) as connection:

@@ -15,12 +15,14 @@ from tests.conftest import ROOT
 _PROGRAM = """
 import json, sys, threading
 from toolkit.gateway import Gateway
-from toolkit.dweets import outbox
+from toolkit.dweets import lease, outbox
 from toolkit.dweets.service import DweetSettings
 given = json.loads(sys.argv[1])
-if "keep" in given:
-    given["settings"] = DweetSettings(keep=given.pop("keep"))
+settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
+if settings:
+    given["settings"] = DweetSettings(**settings)
 outbox.WAITS = tuple(given.pop("waits", outbox.WAITS))
+lease.LEASE_SECONDS = given.pop("lease", lease.LEASE_SECONDS)
 gateway = Gateway(**given)
 print(gateway.base_url, flush=True)
 sys.stdin.read()
@@ -33,19 +35,22 @@ class GatewayProcess:
 
     Parameters
     ----------
+    folder
+        Where it keeps everything; None with a ``store``.
     options
-        Arguments of `toolkit.gateway.Gateway`, ``keep`` of its settings, and ``waits`` for those of the outbox.
+        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, ``waits`` for those of
+        the outbox, and ``lease`` for the seconds of its lease.
     """
 
-    def __init__(self, folder: Path, **options: Any) -> None:
-        given = json.dumps({"folder": str(folder), **options})
+    def __init__(self, folder: Path | None, **options: Any) -> None:
+        given = json.dumps({"folder": folder and str(folder), **options})
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )
         assert self._process.stdout is not None
         self.base_url = self._process.stdout.readline().strip()
         if not self.base_url:
-            self._process.communicate(timeout=30)
+            self._process.communicate(timeout=60)
             raise AssertionError("the gateway did not start; its own message is above")
 
     @property
@@ -55,11 +60,11 @@ class GatewayProcess:
     def kill(self) -> None:
         """End it as a power cut would."""
         self._process.send_signal(signal.SIGKILL)
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=60)
 
     def stop(self) -> int:
         """Let it stop properly; returns its exit code."""
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=60)
         return self._process.returncode
 
     def __enter__(self) -> GatewayProcess:

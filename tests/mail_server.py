@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import socket
 import threading
 from collections.abc import Callable
@@ -13,19 +15,24 @@ from aiosmtpd.smtp import Envelope, Session
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
+    """Return a port that is free, and stays so while nothing listens on it.
+
+    The system gives its connections and whoever asks for port 0 another range, on every usual machine.
+    """
+    for port in random.SystemRandom().sample(range(20_000, 32_000), 1_000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no port is free")
 
 
-def eventually(check: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Return once the check holds; it fails after `seconds`."""
+def eventually(check: Callable[[], bool], seconds: float = 60.0, said: str = "it did not come true") -> None:
+    """Return once the check holds; after `seconds` it fails with what is `said`."""
     pause = threading.Event()
     for _ in range(int(seconds / 0.02)):
         if check():
             return
         pause.wait(0.02)
-    raise AssertionError(f"it did not come true within {seconds:.0f} seconds")
+    raise AssertionError(f"{said} within {seconds:.0f} seconds")
 
 
 class MailServer:
@@ -44,7 +51,7 @@ class MailServer:
         self.mails: list[Envelope] = []
         self.refuse_text = refuse_text
         self.refuse_recipient = refuse_recipient
-        self._controller = Controller(self, hostname="127.0.0.1", port=self.port)
+        self._controller = Controller(self, hostname="127.0.0.1", port=self.port, ready_timeout=60)
 
     @property
     def url(self) -> str:

@@ -28,7 +28,7 @@ RULES: list[tuple[str, set[str]]] = [
     (r"contract\.py", {"errors"}),
     (r"http_session\.py", {"contract", "errors", "secret"}),
     (r"connection\.py", {"*"}),
-    (r"(__init__|__main__|cli|lab|doctor|working_folder)\.py", {"*"}),
+    (r"(__init__|__main__|cli|lab|doctor|recorder|working_folder)\.py", {"*"}),
     (r"gateway/stores/.*\.py", {"gateway.stores"}),
     (r"gateway/(outside_world|exchange|router|sink)\.py", FLOOR | {"gateway"}),
     (r"gateway/.*\.py", {"*"}),
@@ -41,7 +41,15 @@ RULES: list[tuple[str, set[str]]] = [
     (r"(dweets|handwriting|rewards|identity)/.*\.py", CLIENT_FLOOR | HANDED | {"own"}),
 ]
 #: The only files that may read a secret's raw value, each with the outside it is for.
-REVEALERS = {"http_session.py", "gateway/mail.py", "gateway/services.py", "cli.py", "lab.py", "secret.py"}
+REVEALERS = {
+    "http_session.py",
+    "gateway/mail.py",
+    "gateway/services.py",
+    "gateway/workers.py",
+    "cli.py",
+    "lab.py",
+    "secret.py",
+}
 STANDARD_LIBRARY_ONLY = (r"contract\.py", r"errors\.py", r"secret\.py", r"\w+/wire\.py")
 
 

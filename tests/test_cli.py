@@ -34,7 +34,7 @@ def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.Comple
         [*TOOLKIT, *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
         env=os.environ | environment,
     )
@@ -55,10 +55,10 @@ def started(*arguments: str, stdin: int = subprocess.DEVNULL, **environment: str
     finally:
         process.terminate()
         try:
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.communicate(timeout=10)
+            process.communicate(timeout=60)
 
 
 def url_of(process: subprocess.Popen[str]) -> str:
@@ -77,7 +77,7 @@ def outcome(url: str, method: str, target: str, body: bytes = b"") -> str | int:
 def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[str, str]:
     """Send a signal; the process must end by itself, with exit code 0. Returns the rest of its output."""
     process.send_signal(number)
-    said, complained = process.communicate(timeout=20)
+    said, complained = process.communicate(timeout=60)
     assert process.returncode == 0, complained
     return said, complained
 
@@ -116,7 +116,7 @@ def test_every_option_is_explained(command: str) -> None:
 
 def test_the_entrance_loads_nothing_heavy() -> None:
     program = "import sys, toolkit.cli; print(*{name.split('.')[0] for name in sys.modules})"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=True)
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     heavy = {"pandas", "numpy", "matplotlib", "ipywidgets", "requests", "uvicorn", "sqlite3", "jupyterlab", "asyncio"}
     assert not heavy & set(loaded.stdout.split())
 
@@ -158,9 +158,9 @@ def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         poster = threading.Thread(target=post_until_it_ends, args=[url_of(process)])
         poster.start()
-        assert posting.wait(20)
+        assert posting.wait(60)
         end(process)
-        poster.join(20)
+        poster.join(60)
     with sqlite3.connect(tmp_path / "gateway.sqlite") as store:
         rows = store.execute("SELECT data FROM journal ORDER BY sequence").fetchall()
     store.close()
@@ -172,7 +172,7 @@ def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
 def test_a_listener_does_not_keep_the_gateway_from_ending() -> None:
     with started("gateway", "--port=0") as process:
         url = url_of(process)
-        with urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=20) as stream:
+        with urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=60) as stream:
             raw_call(url, "GET", "/dweet/for/kitchen?n=1")
             assert b"kitchen" in stream.readline() + stream.readline()
             assert end(process) == ("", "")
@@ -324,7 +324,7 @@ def started_lab(
 
 def call_lab(url: str, token: str, path: str, body: bytes | None = None) -> object:
     request = urllib.request.Request(url + path, body, {"Authorization": f"token {token}"})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return json.load(answer)
 
 

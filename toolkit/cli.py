@@ -5,11 +5,12 @@ Nothing heavy is imported before a command runs, so that ``toolkit --help`` answ
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import click
@@ -41,6 +42,22 @@ def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str,
     return locks
 
 
+def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapping[str, Secret]:
+    # From the environment or typed unseen, never as an argument, which every user of the machine can read.
+    from toolkit.secret import Secret
+
+    keys: dict[str, Secret] = {}
+    for text in os.environ.get("TOOLKIT_KEYS", "").split():
+        thing, _, key = text.rpartition("=")
+        if not (thing and key):
+            raise click.UsageError("TOOLKIT_KEYS must be THING=KEY, with spaces between; what is there is not shown")
+        keys[thing] = Secret(key)
+    for thing in context.params.get("things", ()) if ask else ():
+        if typed := click.prompt(f"Key of {thing} (empty for none)", default="", hide_input=True, show_default=False):
+            keys[thing] = Secret(typed)
+    return keys
+
+
 def _mail_server(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
     # Checked here, because the text of the URL may hold a password and must not come back in an error.
     try:
@@ -51,6 +68,28 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     if not usable:
         raise click.BadParameter("it must be smtp://[user:password@]host[:port] or smtps://...", context, parameter)
     return url
+
+
+def _store(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    # Checked here, because the text of the URL may hold a password and must not come back in an error.
+    from toolkit.gateway.stores.redis_address import BadAddress, redis_address
+
+    try:
+        if url is not None:
+            redis_address(url)
+    except BadAddress as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+    return url
+
+
+STORE = click.option(
+    "--store",
+    metavar="URL",
+    callback=_store,
+    envvar="TOOLKIT_STORE",
+    help="Keep everything in the Redis at redis://[user:password@]host[:port][/db], which many gateways may share."
+    "  [env: TOOLKIT_STORE]",
+)
 
 
 @contextmanager
@@ -78,6 +117,7 @@ def main() -> None:
 @click.option("--host", default="127.0.0.1", help="Address to listen on.")
 @click.option("--port", type=PORT, default=USUAL_PORT, help="Port to listen on; 0 takes a free one.")
 @click.option("--data", type=FOLDER, help="Keep everything in this folder; without it all is gone at the end.")
+@STORE
 @click.option(
     "--demo", is_flag=True, help="Load the demo world, on the real clock; its keys stand in data/demo_world.json."
 )
@@ -100,6 +140,13 @@ def main() -> None:
 )
 @click.option("--keep", type=click.IntRange(min=LEAST_KEPT), default=10_000, help="Dweets kept of each thing.")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
+@click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="Gateway processes that share the port; more than one need a --store. --rate counts in each by itself.",
+)
 @click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
@@ -112,11 +159,14 @@ def gateway(
     host: str,
     port: int,
     data: Path | None,
+    store: str | None,
     demo: bool,
     locks: Mapping[str, Secret],
     smtp: str | None,
     keep: int,
     rate: int | None,
+    workers: int,
+    archive: Path | None,
     log_level: str,
 ) -> None:
     """Run the gateway alone, until Ctrl-C or SIGTERM.
@@ -126,21 +176,29 @@ def gateway(
     if context.args:
         # click would print the surplus, and it may well be a key.
         raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
+    if workers > 1 and (store is None or data is not None):
+        example = f"toolkit gateway --workers {workers} --store redis://127.0.0.1:6379"
+        raise click.UsageError(f"several workers need a store that they share, and no --data: {example}")
+    options: dict[str, Any] = {
+        "host": host,
+        "port": port,
+        "demo": demo,
+        "locks": locks,
+        "smtp": smtp,
+        "keep": keep,
+        "rate": rate,
+        "archive": archive,
+        "announce": lambda url: click.echo(f"gateway at {url}"),
+    }
     with _refusals_in_one_line():
         from toolkit.gateway.foreground import log_to_stderr, run_gateway
+        from toolkit.gateway.workers import run_workers
 
         log_to_stderr(log_level)
-        run_gateway(
-            data,
-            host=host,
-            port=port,
-            demo=demo,
-            locks=locks,
-            smtp=smtp,
-            keep=keep,
-            rate=rate,
-            announce=lambda url: click.echo(f"gateway at {url}"),
-        )
+        if store is not None and workers > 1:
+            run_workers(workers, store=store, log_level=log_level, **options)
+        else:
+            run_gateway(data, store=store, **options)
 
 
 @main.group()
@@ -149,19 +207,57 @@ def lock() -> None:
 
 
 @lock.command("new")
-@click.option("--data", type=FOLDER, required=True, help="The folder of the gateway that will know the lock.")
-def new_lock(data: Path) -> None:
+@click.option("--data", type=FOLDER, help="The folder of the gateway that will know the lock.")
+@STORE
+def new_lock(data: Path | None, store: str | None) -> None:
     """Issue a lock and print its keys, which are shown this once.
 
-    The gateway of that folder must not be running meanwhile.
+    The gateway of that folder must not be running meanwhile; those on a Redis know the lock at once.
     """
-    from toolkit.gateway import Gateway
+    if (data is None) == (store is None):
+        raise click.UsageError("give --data or --store: where the gateway that will know the lock keeps everything")
+    with _refusals_in_one_line():
+        from toolkit.gateway.foreground import new_lock_in
 
-    with _refusals_in_one_line(), Gateway(data) as kept:
-        issued = kept.issue_lock()
+        issued = new_lock_in(data, store)
     click.echo(f"lock        {issued.lock}")
     click.echo(f"master key  {issued.master_key.reveal()}")
     click.echo(f"read key    {issued.read_key.reveal()}")
+
+
+@main.command(context_settings={"show_default": True})
+@click.argument("things", metavar="THING...", nargs=-1, required=True, is_eager=True)
+@click.option("--to", "folder", type=FOLDER, required=True, help="Folder of the archive; made if missing.")
+@click.option(
+    "--url",
+    metavar="URL",
+    envvar="TOOLKIT_URL",
+    default=f"http://127.0.0.1:{USUAL_PORT}",
+    help="The gateway.  [env: TOOLKIT_URL]",
+)
+@click.option(
+    "--ask-key",
+    "keys",
+    is_flag=True,
+    callback=_keys,
+    help="Ask for the key of each thing, without showing it.  [env: TOOLKIT_KEYS, THING=KEY with spaces between]",
+)
+@click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, help="Write what has come so often.")
+@click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write at once when so many have come.")
+def record(
+    things: tuple[str, ...], folder: Path, url: str, keys: Mapping[str, Secret], seconds: float, rows: int
+) -> None:
+    """Write every dweet of some things to an archive, until Ctrl-C or SIGTERM.
+
+    It begins with what the gateway still keeps, and resumes where it ended: no dweet is lost that the gateway has,
+    none is there twice. `tk.dweets.archive(FOLDER)` reads it, also meanwhile.
+    """
+    with _refusals_in_one_line():
+        from toolkit.recorder import log_to_stderr, run_recorder
+
+        log_to_stderr()
+        named = {thing: key for thing, key in keys.items() if thing in things}
+        run_recorder(things, folder, url=url, keys=named, seconds=seconds, rows=rows, announce=click.echo)
 
 
 @main.command(context_settings={"show_default": True})

@@ -51,6 +51,8 @@ def examine() -> list[Finding]:
         _port(USUAL_PORT),
         _distribution("JupyterLab", "jupyterlab", f"`toolkit lab` cannot start; run: {jupyter_command()}"),
         _distribution("ipykernel", "ipykernel", f"notebooks have no Python; run: {jupyter_command()}"),
+        _distribution("DuckDB", "duckdb", "archives cannot be asked in SQL: install the extra [archive]"),
+        _distribution("Dask", "dask", "archives have no .dask(): install the extra [archive]"),
         _mail_server("127.0.0.1", 25),
         _program("Redis", "a gateway on many machines cannot run here", "redis-server", "valkey-server"),
         _program("Chromium", "tests in the browser are skipped", "chromium", "chromium-browser", "google-chrome"),

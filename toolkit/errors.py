@@ -8,6 +8,8 @@
     │  └─ CodeExpired                      identity: the code's life is over
     ├─ Unreachable                         no answer: refused, reset, timed out
     ├─ UnexpectedReply                     an answer the contract does not allow
+    ├─ ArchiveUnusable                     the folder of an archive cannot be read or written
+    ├─ ExtraMissing                        a library that the call needs is not installed
     └─ ServiceError                        the service refused
        ├─ MalformedRequest                 the request cannot be read
        ├─ KeyRejected                      a key is missing or does not fit
@@ -56,6 +58,14 @@ class Unreachable(ToolkitError):
 
 class UnexpectedReply(ToolkitError):
     """The server sent an answer that the contract does not allow."""
+
+
+class ArchiveUnusable(ToolkitError):
+    """The folder of an archive cannot be read or written, or holds what no archive holds; nothing in it was changed."""
+
+
+class ExtraMissing(ToolkitError):
+    """The call needs a library that is not installed; the message tells the command that brings it."""
 
 
 class ServiceError(ToolkitError):

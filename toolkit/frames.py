@@ -53,7 +53,7 @@ def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
 
     if not len(texts):
         return pd.DatetimeIndex([], dtype="datetime64[us, UTC]")
-    if not all(text.endswith("Z") for text in texts):
+    if {text[-1:] for text in texts} != {"Z"}:
         raise ValueError("a time in UTC ends in Z")
     naive = np.array([text[:-1] for text in texts], dtype="datetime64[us]")
-    return pd.DatetimeIndex(naive).tz_localize("UTC")
+    return pd.DatetimeIndex(naive, tz="UTC")

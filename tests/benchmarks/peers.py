@@ -71,11 +71,17 @@ def running(command: Sequence[str], port: int) -> Iterator[None]:
 @contextmanager
 def gateway(folder: Path) -> Iterator[Peer]:
     """The gateway, durable in `folder`."""
+    with gateway_with("gateway", "--data", str(folder)) as peer:
+        yield peer
+
+
+@contextmanager
+def gateway_with(name: str, *options: str) -> Iterator[Peer]:
+    """The gateway with these options of its command line."""
     port = free_port()
-    command = [sys.executable, "-m", "toolkit", "gateway", "--data", str(folder), "--port", str(port)]
-    with running(command, port):
+    with running([sys.executable, "-m", "toolkit", "gateway", "--port", str(port), *options], port):
         yield Peer(
-            "gateway",
+            name,
             port,
             (f"/dweet/for/{THING}", CONTENT),
             f"/get/latest/dweet/for/{THING}",
@@ -85,11 +91,26 @@ def gateway(folder: Path) -> Iterator[Peer]:
 
 
 @contextmanager
+def durable_redis(folder: Path) -> Iterator[int]:
+    """A Redis that syncs every write (``appendfsync always``); gives its port."""
+    port = free_port()
+    redis = [program("redis-server", "redis-server"), "--port", str(port), "--bind", "127.0.0.1"]
+    redis += ["--appendonly", "yes", "--appendfsync", "always", "--save", "", "--dir", str(folder)]
+    with running(redis, port):
+        yield port
+
+
+@contextmanager
 def webdis(folder: Path) -> Iterator[Peer]:
     """Webdis over a Redis that syncs every write (``appendfsync always``)."""
-    redis_port, port = free_port(), free_port()
-    redis = [program("redis-server", "redis-server"), "--port", str(redis_port), "--bind", "127.0.0.1"]
-    redis += ["--appendonly", "yes", "--appendfsync", "always", "--save", "", "--dir", str(folder)]
+    with durable_redis(folder) as port, webdis_on(port, folder) as peer:
+        yield peer
+
+
+@contextmanager
+def webdis_on(redis_port: int, folder: Path) -> Iterator[Peer]:
+    """Webdis over the Redis at this port."""
+    port = free_port()
     settings = {
         "redis_host": "127.0.0.1",
         "redis_port": redis_port,
@@ -105,7 +126,7 @@ def webdis(folder: Path) -> Iterator[Peer]:
     }
     config = folder / "webdis.json"
     config.write_text(json.dumps(settings))
-    with running(redis, redis_port), running([program("webdis", "webdis"), str(config)], port):
+    with running([program("webdis", "webdis"), str(config)], port):
         # A list, not a stream: webdis cannot write a stream's nested answer as JSON. Untrimmed, so one command a POST.
         append = f"LPUSH/{THING}/{quote(CONTENT, safe='')}"
         yield Peer(

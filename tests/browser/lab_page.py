@@ -6,13 +6,10 @@ import json
 import os
 import subprocess
 import sys
-from ast import literal_eval
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, Locator, Page, Request, WebSocket
@@ -146,10 +143,10 @@ def running_lab(folder: Path, *jupyter_options: str) -> Iterator[RunningLab]:
         finally:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(60)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(5)
+                process.wait(60)
             process.stdout.close()
     assert process.returncode == 0, (folder / "lab.log").read_text("utf-8")
 
@@ -186,7 +183,7 @@ def watch_foreign_requests(context: BrowserContext) -> list[str]:
     return foreign
 
 
-def run_all(page: Page, lab: RunningLab, path: str, seconds: float = 60.0) -> list[str]:
+def run_all(page: Page, lab: RunningLab, path: str, seconds: float = 120.0) -> list[str]:
     """Open a notebook, run it top to bottom, and return the errors in its outputs."""
     page.goto(lab.page_of(path))
     page.wait_for_function("window.jupyterapp")
@@ -199,17 +196,10 @@ def run_again(page: Page) -> None:
     page.evaluate(_RUN_AGAIN)
 
 
-class Traces(NamedTuple):
-    """What a kernel has running: how often each name of a thread, and its child processes."""
-
-    threads: Counter[str]
-    children: int
-
-
-def traces(page: Page) -> Traces:
-    """Return what the kernel of the open notebook has running."""
-    found = {name: literal_eval(text) for name, text in page.evaluate(_TRACES).items()}
-    return Traces(Counter(found["threads"]), found["children"])
+def traces(page: Page) -> dict[str, str]:
+    """Return what the kernel of the open notebook has running: names of ``threads``, number of ``children``."""
+    found: dict[str, str] = page.evaluate(_TRACES)
+    return found
 
 
 def shut_down_kernels(page: Page) -> None:

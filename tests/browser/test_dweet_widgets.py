@@ -173,5 +173,4 @@ def test_the_plot_fits_a_narrow_page_and_keeps_the_size_of_its_letters(explorer:
         const width = document.querySelector("svg[role=img]").getBoundingClientRect().width;
         return 240 <= width && width < 500;
     }""")
-    label = page.locator("svg[role=img] text").first
-    assert label.evaluate("text => getComputedStyle(text).fontSize") == "12px"
+    expect(page.locator("svg[role=img] text").first).to_have_css("font-size", "12px")

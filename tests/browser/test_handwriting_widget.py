@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import statistics
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.conftest import RunCells
+from tests.browser.lab_page import RunningLab, run_again, run_all, shut_down_kernels
 
 _EXPLORER = """
 import toolkit
@@ -23,7 +24,7 @@ _TIME_OF_A_MOVE = """async key => {
   const before = picture().src, began = performance.now();
   handle.dispatchEvent(new KeyboardEvent('keydown', {key, bubbles: true}));
   while (picture().src === before) {
-    if (performance.now() - began > 30000) throw new Error('the picture did not change');
+    if (performance.now() - began > 60000) throw new Error('the picture did not change');
     await new Promise(resolve => requestAnimationFrame(resolve));
   }
   await picture().decode();
@@ -31,10 +32,25 @@ _TIME_OF_A_MOVE = """async key => {
 }"""
 
 
+@pytest.fixture(scope="module")
+def explorer_page(lab: RunningLab, chromium: BrowserContext, foreign_requests: list[str]) -> Iterator[Page]:
+    """A notebook with an explorer, for all tests of it: a kernel takes seconds to start."""
+    page = chromium.new_page()
+    assert run_all(page, lab, lab.write_notebook("handwriting.ipynb", (_EXPLORER,))) == []
+    yield page
+    shut_down_kernels(page)
+    page.close()
+    assert foreign_requests == []
+
+
 @pytest.fixture
-def explorer(run_cells: RunCells) -> Page:
-    page = run_cells(_EXPLORER)
+def explorer(explorer_page: Page) -> Page:
+    """A page with a new explorer; nothing of the one before is on it any more."""
+    page = explorer_page
     page.set_viewport_size({"width": 1200, "height": 1000})
+    page.evaluate("window.jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    expect(page.locator(".jp-OutputArea-output")).to_have_count(0)
+    run_again(page)
     expect(page.get_by_alt_text("Dear Ada")).to_be_visible()
     return page
 

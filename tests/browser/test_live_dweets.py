@@ -68,4 +68,4 @@ def test_a_saved_notebook_shows_pictures_where_no_widget_runs(lab: RunningLab, p
     picture = cell.locator("img")
     picture.scroll_into_view_if_needed()
     expect(picture).to_be_visible()
-    assert picture.evaluate("async image => { await image.decode(); return image.naturalWidth; }") > 500
+    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 500

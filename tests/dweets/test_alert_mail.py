@@ -112,7 +112,7 @@ def test_a_server_that_breaks_off_after_the_text_is_not_sent_it_twice(monkeypatc
             tk.dweets.post("garage", "one", key=KEY)
             eventually(lambda: states(gateway) == ["uncertain"])
             assert "broke at handing it over" in gateway.outbox["error"].iloc[0]
-        thread.join(10)
+        thread.join(60)
     assert texts
     assert all(line.endswith(b"\r\n") for line in texts)
 

@@ -27,7 +27,7 @@ class Poster(threading.Thread):
         super().__init__(daemon=True)
         self.worker, self.count, self.enough = worker, count, enough
         self.acknowledged: list[int] = []
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def run(self) -> None:
         try:
@@ -70,7 +70,7 @@ def test_killed_in_the_middle_of_twenty_thousand_posts(tmp_path: Path) -> None:
         assert halfway.wait(60)
         process.kill()
         for poster in [*posters, listener]:
-            poster.join(30)
+            poster.join(60)
     acknowledged = {(poster.worker, number) for poster in posters for number in poster.acknowledged}
     assert POSTS // 4 < len(acknowledged) < POSTS, "it was killed in the middle"
     heard_before = len(seen)
@@ -116,7 +116,7 @@ def test_ten_thousand_things_at_once(shared: Gateway) -> None:
     wrong: list[int] = []
 
     def use(start: int) -> None:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         for number in range(start, start + 2_500):
             connection.request("POST", f"/dweet/for/many-{number}", str(number))
             connection.getresponse().read()

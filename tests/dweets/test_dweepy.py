@@ -132,10 +132,10 @@ def test_a_stream_at_payloads_of_all_sizes(lock_and_key: tuple[str, str], locked
     dweets = dweepy.listen_for_dweets_from("this_is_a_thing", key=given, session=session)
     listener = threading.Thread(target=lambda: heard.extend(islice(dweets, len(contents))))
     listener.start()
-    assert connected.wait(10)
+    assert connected.wait(60)
     for content in contents:
         dweepy.dweet_for("this_is_a_thing", content, given)
-    listener.join(30)
+    listener.join(60)
     dweets.close()
     assert [dweet["content"] for dweet in heard] == json.loads(json.dumps(contents))
     assert all(sorted(dweet) == ["content", "created", "thing"] for dweet in heard)

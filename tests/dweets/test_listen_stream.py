@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from typing import Any
 
 import psutil
@@ -15,7 +14,7 @@ from tests.conftest import raw_exchange
 from tests.dweets.conftest import Caller, RawStream
 from tests.mail_server import eventually
 from toolkit.dweets.stream import encode_frame
-from toolkit.gateway import Gateway, sink
+from toolkit.gateway import Gateway, server, sink
 
 
 def dweet_in(chunk: bytes) -> Any:
@@ -68,6 +67,14 @@ def test_each_dweet_is_one_chunk_and_all_listeners_get_it(call: Caller, thing: s
     for stream in streams:
         with stream:
             assert [dweet_in(stream.chunk()) for _ in range(20)] == list(range(20))
+
+
+def test_dweets_of_one_batch_are_one_chunk_each(call: Caller, thing: str) -> None:
+    streams = [call.stream(f"/listen/for/dweets/from/{thing}") for _ in range(3)]
+    call("POST", f"/dweets/for/{thing}", b"\n".join(b"%d" % number for number in range(150)))
+    for stream in streams:
+        with stream:
+            assert [dweet_in(stream.chunk()) for _ in range(150)] == list(range(150))
 
 
 def test_a_listener_hears_its_own_thing_only(call: Caller, thing: str) -> None:
@@ -127,7 +134,7 @@ def test_nothing_is_missed_or_told_twice_while_others_post(call: Caller, thing: 
         with call.stream(f"/listen/for/dweets/from/{thing}?since={len(seen)}") as stream:
             for _ in range(min(157, 3000 - len(seen))):
                 seen.append(dweet_in(stream.chunk()))
-    poster.join(30)
+    poster.join(60)
     assert seen == list(range(3000))
 
 
@@ -186,22 +193,23 @@ def posted_unread(call: Caller) -> RawStream:
 
 def test_what_is_queued_leaves_before_the_gateway_stops(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink, "QUEUE_BYTES", 64_000_000)
-    monkeypatch.setattr(sink, "END_SECONDS", 3.0)
+    monkeypatch.setattr(sink, "END_SECONDS", 60.0)
+    monkeypatch.setattr(server, "_GRACE_SECONDS", 60)
+    monkeypatch.setattr(server, "_STOP_SECONDS", 60.0)
     with posted_unread(Caller(gateway)) as late:
         stopping = threading.Thread(target=gateway.stop)
         stopping.start()
         assert [len(dweet_in(late.chunk())) for _ in range(400)] == [50_000] * 400
         assert late.chunk() == b"", "it ended properly"
-        stopping.join(10)
+        stopping.join(60)
 
 
 def test_a_stalled_listener_does_not_hold_up_the_stop(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink, "QUEUE_BYTES", 64_000_000)
     monkeypatch.setattr(sink, "END_SECONDS", 0.1)
+    monkeypatch.setattr(server, "_GRACE_SECONDS", 3600)
     with posted_unread(Caller(gateway)) as stalled:
-        began = time.perf_counter()
-        gateway.stop()
-        assert time.perf_counter() - began < 2.5, "uvicorn alone waits for three seconds"
+        gateway.stop()  # raises CannotStop where it waits for all that is queued
         assert 0 < len(list(stalled.chunks_until_cut_off())) < 400
 
 
@@ -217,7 +225,7 @@ def test_a_stalled_listener_slows_nobody_is_cut_off_and_can_resume(
     for _ in range(20):  # 20 MB: more than any socket buffer holds
         answer = json.loads(call("POST", f"/dweets/for/{thing}", body).body)
         assert answer["this"] == "succeeded"
-    reader.join(30)
+    reader.join(60)
     assert heard == [50_000] * 400
     eventually(lambda: not is_held(stalled))
     with stalled:

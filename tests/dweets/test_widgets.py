@@ -20,7 +20,7 @@ from traitlets import TraitError
 
 import toolkit
 from tests.conftest import ROOT
-from tests.mail_server import eventually
+from tests.mail_server import eventually, free_port
 from toolkit import HistoryExplorer, LiveDweets, widget_family
 from toolkit.dweets import exploration, live_widget, svg_chart, widget
 from toolkit.dweets.history_source import HistorySource
@@ -397,7 +397,7 @@ def test_what_arrives_is_drawn_and_kept(tk: toolkit.Connection, weather: pd.Data
         live.plot.observe(lambda change: drawn.set() if change["new"].count("<path") == 2 else None, "value")
         tk.dweets.post_frame(weather.head(250), "roof")
         assert live.wait_for(250) == 250
-        assert drawn.wait(10)
+        assert drawn.wait(60)
         assert live.running
     assert not live.running
     assert live.counter.value == "250 dweets"
@@ -463,8 +463,8 @@ def test_an_observer_may_stop_it(tk: toolkit.Connection) -> None:
 
     live.plot.observe(stop, "value")
     tk.dweets.post("roof", {"n": 1})
-    assert stopped.wait(10)
-    live._drawer.join(10)
+    assert stopped.wait(60)
+    live._drawer.join(60)
 
 
 @pytest.mark.usefixtures("no_thread_left")
@@ -507,8 +507,8 @@ def test_what_cannot_be_followed_is_said(tk: toolkit.Connection, gateway: Gatewa
 
 @pytest.mark.usefixtures("no_thread_left")
 def test_a_lost_connection_is_said_until_it_is_back(tmp_path: Path) -> None:
-    gateway = Gateway(tmp_path)
-    port = int(gateway.base_url.rpartition(":")[2])
+    port = free_port()
+    gateway = Gateway(tmp_path, port=port)
     with toolkit.connect(gateway.base_url) as tk, LiveDweets(tk, "roof", "n") as live:
         assert "Listening to roof." in live.status.value
         gateway.stop()

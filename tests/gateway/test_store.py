@@ -123,6 +123,23 @@ def test_the_last_ones_asked_for_are_always_kept(on_store: StoreBench) -> None:
     on_store(work)
 
 
+def test_nothing_above_the_floor_is_dropped(on_store: StoreBench) -> None:
+    async def work(store: Store) -> None:
+        for number in range(60):
+            await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100, 40)
+        first = (await store.journals.after("a", 0, 1))[0].sequence
+        assert first <= 41, "however many there are"
+        for number in range(60):
+            await store.journals.append("a", drafts(*(f"{number}.{i}" for i in range(10))), 100, 590 + number)
+        everything = await store.journals.after("a", 0)
+        assert 300 < everything[0].sequence <= 650, "what is below goes now and then"
+        assert [e.sequence for e in everything] == list(range(everything[0].sequence, 1_201))
+        await store.journals.append("b", drafts(*map(str, range(1_000))), 64, 0)
+        assert len(await store.journals.after("b", 0)) == 1_000
+
+    on_store(work)
+
+
 def test_a_batch_larger_than_what_is_kept(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         await store.journals.append("a", drafts(*map(str, range(1000))), 64)
@@ -314,7 +331,7 @@ def test_opened_again_a_durable_store_holds_what_was_acknowledged(on_store: Stor
         assert await store.records.get("s", "k") == (b"1" if on_store.kind.keeps else None)
         assert await store.records.get("s", "late") is None
         assert await store.records.count("s", "n") == (2 if on_store.kind.keeps else 1)
-        assert await store.fleeting.get("s", "k") is None
+        assert await store.fleeting.get("s", "k") == (b"1" if on_store.kind.keeps_fleeting else None)
 
     on_store(fill)
     on_store.clock.at += 10

@@ -53,12 +53,14 @@ def test_a_stream_is_not_stalled_by_a_large_pdf(
         poster = threading.Thread(target=post)
         with ThreadPoolExecutor(1) as pool:
             poster.start()
+            began = time.perf_counter()
             pdf = pool.submit(tk.handwriting.pdf, TEXT, "Molly", height="auto")
             pdf.add_done_callback(lambda _: done.set())
             for dweet in listener:
                 if not dweet.content["at"]:
                     break
                 times.append(time.perf_counter() - dweet.content["at"])
+            rendering = time.perf_counter() - began
             size = len(pdf.result().data)
         poster.join()
     late = sorted(times)
@@ -67,9 +69,9 @@ def test_a_stream_is_not_stalled_by_a_large_pdf(
             f"\n  a 9,000-character PDF ({size / 1e6:.1f} MB) beside {len(late)} dweets: from post to listener "
             f"{1000 * late[len(late) // 2]:.1f} ms (median), {1000 * late[-1]:.0f} ms (slowest)"
         )
-    # While the whole render takes longer than this, no dweet waited for it.
+    # No dweet waited for the render: against its own time, since both take longer on a busy machine.
     assert len(late) > 20
-    assert late[len(late) // 2] < 0.05
+    assert late[len(late) // 2] < rendering / 40
 
 
 def test_the_life_of_a_rendering_process() -> None:
@@ -126,7 +128,7 @@ def test_a_gateway_that_stops_gives_up_what_is_being_rendered() -> None:
     gateway = Gateway(handwriting=HandwritingSettings(renderers=1))
     address = urlsplit(gateway.base_url)
     target = f"/render/pdf?apikey=k&handwriting_id={MOLLY}&height=auto&text={quote(TEXT)}"
-    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         gateway.stop()
         connection.recv(65536)  # an answer or the end, but no silence

@@ -66,7 +66,7 @@ class Wire:
         self, method: str, target: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> Answer:
         address = urlsplit(self.base_url)
-        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=10)
+        connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
         try:
             connection.request(method, target, body, {"Content-Type": "application/json", **(headers or {})})
             reply = connection.getresponse()
@@ -179,7 +179,7 @@ def all_stopped() -> Iterator[None]:
     """See to it that every gateway is gone at the end."""
     yield
     for thread in _STOPPING:
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()
 
 

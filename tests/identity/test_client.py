@@ -246,7 +246,7 @@ def test_n11_a_planted_fingerprint_fails_by_pkce(lab: Lab, identity: IdentityCli
     planted = lab.wire.final()
     with identity.listen() as listener:
         transaction = identity.start_authentication(phone, final_target_url=listener)
-        urllib.request.urlopen(f"{listener.url}?vfp={planted}", timeout=5).read()
+        urllib.request.urlopen(f"{listener.url}?vfp={planted}", timeout=60).read()
         proof = identity.await_device(transaction, listener)
     with pytest.raises(ToolkitError, match="CodeVerifier") as caught:
         identity.finish_authentication(proof)
@@ -261,17 +261,17 @@ def test_n12_the_listener_takes_one_browser_and_closes(lab: Lab, identity: Ident
         assert location.startswith(listener.url + "?vfp=")
         for wrong in (listener.url, listener.url + "/x?vfp=a", listener.url + "?vfp=a&vfp=b", listener.url + "?v=1"):
             with pytest.raises(urllib.error.HTTPError) as refused:
-                urllib.request.urlopen(wrong, timeout=5)
+                urllib.request.urlopen(wrong, timeout=60)
             assert refused.value.code == 404
             refused.value.close()
-        with urllib.request.urlopen(location, timeout=5) as page:
+        with urllib.request.urlopen(location, timeout=60) as page:
             shown = page.read().decode()
             assert page.headers["Referrer-Policy"] == "no-referrer"
         assert location.partition("vfp=")[2] not in shown
         proof = identity.await_device(transaction, listener)
         port = int(listener.url.split(":")[2].split("/")[0])
         with pytest.raises(OSError, match="refused"):
-            socket.create_connection(("127.0.0.1", port), timeout=2).close()
+            socket.create_connection(("127.0.0.1", port), timeout=60).close()
     assert identity.finish_authentication(proof).service_alias
 
 

@@ -234,14 +234,14 @@ def at_once(calls: int, work: Callable[[], Answer]) -> list[Answer]:
     barrier, answers = threading.Barrier(calls), []
 
     def run() -> None:
-        barrier.wait(20)
+        barrier.wait(60)
         answers.append(work())
 
     threads = [threading.Thread(target=run) for _ in range(calls)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
     assert len(answers) == calls
     return answers
 

@@ -12,18 +12,21 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
 
 from tests.rewards.conftest import COMMON, SESSION, Caller, settings
+from toolkit.errors import Conflict
 from toolkit.gateway import Gateway
-from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.outside_world import Clock, OutsideWorld, SteppedClock
 from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.rewards import ledger
 from toolkit.rewards.ledger import SPACE
 from toolkit.rewards.service import Call, RewardService
 
@@ -36,7 +39,7 @@ TARGET = "/2.0/web/moment/?gatewaykey=partner-key"
 
 def submit(port: int, devices: list[str], moments: int, found: list[bool]) -> None:
     """Start a session for each device and send moments over one connection, until the gateway is gone."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
     def post(fields: dict[str, Any]) -> dict[str, Any]:
         connection.request("POST", TARGET, json.dumps(fields), {"Content-Type": "application/json"})
@@ -77,7 +80,7 @@ def submit_at_once(port: int, threads: int, moments: int, victim: subprocess.Pop
     for worker in workers:
         worker.start()
     if victim is not None:
-        assert found.enough.wait(30)
+        assert found.enough.wait(60)
         kill(victim)
     for worker in workers:
         worker.join()
@@ -113,7 +116,7 @@ def start_process(folder: Path) -> tuple[subprocess.Popen[str], int]:
 
 def kill(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
     assert process.stdout is not None
     process.stdout.close()
 
@@ -140,8 +143,8 @@ def call(device: str, moment: str = "m") -> Call:
     return Call("partner-key", None, body, "", "http://gateway")
 
 
-async def service_on(store: EmbeddedStore) -> RewardService:
-    service = RewardService(store, OutsideWorld(), settings(SCARCE))
+async def service_on(store: Any, clock: Clock | None = None) -> RewardService:
+    service = RewardService(store, OutsideWorld(clock), settings(SCARCE))
     await service.open()
     return service
 
@@ -192,10 +195,10 @@ class Dying:
         self._journals = journals
         self.dead = False
 
-    def append(self, name: str, drafts: Any, keep: int | None = None) -> Any:
+    def append(self, name: str, drafts: Any, keep: int | None = None, floor: int | None = None) -> Any:
         if self.dead and name == "rewards:decisions":
             raise StoreUnavailable("gone")
-        return self._journals.append(name, drafts, keep)
+        return self._journals.append(name, drafts, keep, floor)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journals, name)
@@ -229,6 +232,58 @@ def test_what_a_dead_gateway_had_decided_is_written_by_the_next() -> None:
     assert "private" not in decisions[1]
     # The next swap took the finished batches away; only its own is left.
     assert [key for key in left if key.startswith("batch:")] == ["batch:3"]
+
+
+def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "_SECONDS_BETWEEN_LOOKS", 0.05)
+
+    async def run() -> tuple[list[str], bytes, bytes]:
+        clock = SteppedClock(datetime.now(UTC), timedelta(milliseconds=1))
+        store = EmbeddedStore(None, clock.now)
+        await store.open()
+        living = await service_on(store, clock)
+        journals = Dying(store.journals)
+        its_store = SimpleNamespace(journals=journals, records=store.records, fleeting=store.fleeting)
+        dying = await service_on(its_store, clock)
+        device = str(uuid.uuid4())
+        await start_sessions(dying, [device])
+        await living.answer(call(device))
+        journals.dead = True
+        once = call(device, "lost")._replace(idempotency_key="once")
+        with pytest.raises(StoreUnavailable):
+            await dying.answer(once)
+        async with asyncio.timeout(30):
+            while len(await living.decisions()) < 2:
+                await asyncio.sleep(0.01)
+        with pytest.raises(Conflict):  # perhaps the other one still answers it
+            await living.answer(once)
+        clock.advance(seconds=60)
+        again, once_more = await living.answer(once), await living.answer(once)
+        names = [line["decision_id"] for line in await living.decisions()]
+        await store.close()
+        return names, again.body, once_more.body
+
+    names, again, once_more = asyncio.run(run())
+    assert names == ["d-000001", "d-000002"], "the caller who asks again gets the decision that was made"
+    assert again == once_more
+
+
+def test_a_session_started_anew_at_another_gateway_is_the_one_that_counts() -> None:
+    async def run() -> list[str]:
+        store = EmbeddedStore(None, OutsideWorld().clock.now)
+        await store.open()
+        first, second = await service_on(store), await service_on(store)
+        device = str(uuid.uuid4())
+        await start_sessions(first, [device])
+        await first.answer(call(device))
+        await start_sessions(second, [device])
+        for service in (first, second):
+            await service.answer(call(device))
+        sessions = [line["session_id"] for line in await first.decisions()]
+        await store.close()
+        return sessions
+
+    assert asyncio.run(run()) == ["s-0001", "s-0002", "s-0002"]
 
 
 def test_a_store_that_is_away_is_an_answer_and_costs_nothing() -> None:

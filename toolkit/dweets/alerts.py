@@ -100,6 +100,10 @@ class Alert:
         return Mail(f"{self.thing}:{entry.sequence}", entry.at, self.thing, self.who, subject[:200], text)
 
 
+class _OvertakenError(Exception):
+    """Another gateway on the same store has changed the alert first: what was judged here counts for nothing."""
+
+
 class _Watch:
     """One alert at work: what is still to be judged, and what its condition failed at."""
 
@@ -107,6 +111,7 @@ class _Watch:
         self.alert = alert
         self.stored = stored
         self.waiting: list[Entry] = []
+        self.missed = True  # what came after the alert's position is still to be read from the journal
         self.fault: str | None = None
         self.faults_in_a_row = 0
         self.unfollow: Callable[[], None] = lambda: None
@@ -115,6 +120,13 @@ class _Watch:
     @property
     def is_stopped(self) -> bool:
         return self.faults_in_a_row >= FAULTS_TO_STOP
+
+    def go_back(self) -> None:
+        """Begin again from what is stored."""
+        self.alert = Alert.parse(self.stored)
+        self.faults_in_a_row = 0
+        self.waiting.clear()
+        self.missed = True
 
     def note(self, verdict: Verdict) -> None:
         """Remember why the condition could not be evaluated, and how often in a row."""
@@ -160,15 +172,27 @@ class Alerts:
         await self._conditions.compile(condition)
 
     async def settle(self, thing: str | None = None) -> None:
-        """Wait until every dweet committed so far (of one thing, or of all) is judged; not for ever on a busy one."""
+        """Wait until every dweet committed so far (of one thing, or of all) is judged; not for ever on a busy one.
+
+        Those that were posted to another gateway too, of which this one may not have heard yet.
+        """
+        names = [thing] if thing is not None else list(self._watches)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_SECONDS_TO_SETTLE):
-                while tasks := [
-                    watch.task
-                    for name, watch in self._watches.items()
-                    if watch.task is not None and thing in (None, name)
-                ]:
-                    await asyncio.wait(tasks)
+                for name in names:
+                    await self._settle(name)
+
+    async def _settle(self, thing: str) -> None:
+        stored = await self._store.records.get(SPACE, f"alert:{thing}")
+        if stored is not None and thing not in self._watches:  # set at another gateway, just now
+            self._mirror(f"alert:{thing}", stored)
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        while newest and (watch := self._watches.get(thing)) is not None:
+            if watch.task is None:
+                if watch.is_stopped or watch.alert.position >= newest[-1].sequence:
+                    return
+                watch.task = asyncio.ensure_future(self._catch_up(watch))
+            await asyncio.wait([watch.task])
 
     def status_of(self, alert: Alert) -> dict[str, Any]:
         """Return the status of an alert, with the fault of its condition if there is one."""
@@ -211,35 +235,55 @@ class Alerts:
             watch.task = asyncio.ensure_future(self._judge_waiting(watch))
 
     async def _catch_up(self, watch: _Watch) -> None:
-        missed = await self._store.journals.after(journal_of(watch.alert.thing), watch.alert.position)
-        watch.waiting[:0] = missed
+        watch.missed = True
         await self._judge_waiting(watch)
 
     # -- judging ------------------------------------------------------------------------------------------
 
     async def _judge_waiting(self, watch: _Watch) -> None:
         try:
-            while watch.waiting and not watch.is_stopped:
-                turn, watch.waiting = watch.waiting[:_DWEETS_A_TURN], watch.waiting[_DWEETS_A_TURN:]
-                await self._judge(watch, [entry for entry in turn if entry.sequence > watch.alert.position])
+            while (watch.missed or watch.waiting) and not watch.is_stopped:
+                try:
+                    await self._judge_turn(watch)
+                except _OvertakenError:
+                    if not await self._begin_anew(watch):
+                        return
+                except StoreUnavailable:
+                    # Nothing of this turn was written: judge it again, from where the store stands.
+                    watch.go_back()
+                    await asyncio.sleep(_SECONDS_TO_RETRY)
             watch.waiting.clear()
-        except StoreUnavailable:
-            # Nothing of this turn was written: judge it again, from where the store stands.
-            watch.alert = Alert.parse(watch.stored)
-            watch.waiting.clear()
-            asyncio.get_running_loop().call_later(_SECONDS_TO_RETRY, self._retry, watch)
         finally:
             watch.task = None
 
-    def _retry(self, watch: _Watch) -> None:
-        if self._watches.get(watch.alert.thing) is watch and watch.task is None:
-            watch.task = asyncio.ensure_future(self._catch_up(watch))
+    async def _judge_turn(self, watch: _Watch) -> None:
+        if watch.missed:
+            missed = await self._store.journals.after(journal_of(watch.alert.thing), watch.alert.position)
+            watch.waiting[:0] = missed
+            watch.missed = False
+        turn, watch.waiting = watch.waiting[:_DWEETS_A_TURN], watch.waiting[_DWEETS_A_TURN:]
+        await self._judge(watch, [entry for entry in turn if entry.sequence > watch.alert.position])
+
+    async def _begin_anew(self, watch: _Watch) -> bool:
+        """Go on from what another gateway wrote; False where it removed the alert."""
+        while True:
+            try:
+                stored = await self._store.records.get(SPACE, f"alert:{watch.alert.thing}")
+            except StoreUnavailable:
+                await asyncio.sleep(_SECONDS_TO_RETRY)
+                continue
+            if stored is not None:
+                watch.stored = stored
+                watch.go_back()
+            return stored is not None
 
     async def _judge(self, watch: _Watch, entries: list[Entry]) -> None:
         contents = [content_of(entry.data) for entry in entries]
         verdicts = await self._conditions.judge(watch.alert.condition, contents, FAULTS_TO_STOP)
         written = Alert.parse(watch.stored).position
         for entry, verdict in zip(entries, verdicts, strict=True):
+            if entry.sequence <= watch.alert.position:
+                continue  # come twice: missed and heard
             watch.note(verdict)
             before, (watch.alert, mails) = watch.alert, watch.alert.judged(entry, verdict)
             changed = replace(watch.alert, position=before.position) != before
@@ -251,12 +295,13 @@ class Alerts:
         name, stored, expected = f"alert:{watch.alert.thing}", watch.alert.bytes(), watch.stored
         changes: dict[str, bytes | None] = {name: stored}
         if mail is not None:
-            changes[f"mail:{mail.id}"] = mail.bytes()
-        # Set before the swap, so that the mirror knows the change as its own. Where the swap refuses, the alert was
-        # set anew or removed meanwhile, and the mirror has ended this watch or is about to.
+            changes[mail.key] = mail.bytes()
+        # Set before the swap, so that the mirror knows the change as its own.
         watch.stored = stored
         try:
-            await self._store.records.swap(SPACE, {name: expected}, changes)
+            written = await self._store.records.swap(SPACE, {name: expected}, changes)
         except StoreUnavailable:
             watch.stored = expected  # nothing was written: the retry begins from where the store really stands
             raise
+        if not written:  # another gateway judged the same dweet first, or the alert was set anew or removed
+            raise _OvertakenError

@@ -13,7 +13,7 @@ from toolkit.contract import Endpoint
 from toolkit.dweets import wire
 from toolkit.dweets.history_frame import history_frame
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
-from toolkit.http_session import HttpReply, HttpSession, Value
+from toolkit.http_session import HttpReply, HttpSession, HttpStream, Value
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
@@ -52,6 +52,16 @@ class DweetCalls(PublicNames):
             return history_frame(self._records(endpoint, things, key, query)[::-1])
         records = [record for thing in things for record in self._records(endpoint, thing, key, query)[::-1]]
         return history_frame(sorted(records, key=lambda record: record["created"]), with_thing=True)
+
+    def _stream(self, thing: str, key: Key, since: int | None) -> HttpStream:
+        """Open the live stream of a thing, after a sequence number or with only what is new."""
+        values, headers = {"thing": checked_name(thing)}, {"Accept": "text/event-stream"}
+        query: dict[str, Value | None] = {"key": hidden(key), "since": None if since is None else str(since)}
+        reply = self._session.stream(wire.LISTEN, values, query=query, headers=headers)
+        if isinstance(reply, HttpReply):
+            opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
+            raise UnexpectedReply("the answer to listen is not a stream")
+        return reply
 
     def _call(
         self,

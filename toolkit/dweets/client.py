@@ -10,19 +10,19 @@ import pandas as pd
 
 import toolkit.dweets.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.dweets import wire
-from toolkit.dweets.calls import Key, checked_date, checked_name, hidden, opened
+from toolkit.dweets.archive_calls import ArchiveCalls
+from toolkit.dweets.calls import Key, checked_date
 from toolkit.dweets.history_frame import history_frame
 from toolkit.dweets.listening import Listener
 from toolkit.dweets.lock_calls import LockCalls
 from toolkit.dweets.post_calls import PostCalls
 from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.frames import declared_frame
-from toolkit.http_session import HttpReply, HttpStream, Value
 
 _PATIENCE = 60.0
 
 
-class DweetClient(PostCalls, LockCalls):
+class DweetClient(PostCalls, LockCalls, ArchiveCalls):
     """Thing messaging: post, read, listen, lock, alert. Use it as ``tk.dweets``.
 
     A key is needed for locked things only; a `Secret` or plain text. It is never shown again.
@@ -164,17 +164,7 @@ class DweetClient(PostCalls, LockCalls):
         ...     next(doors).content
         {'open': True}
         """
-        values, headers = {"thing": checked_name(thing)}, {"Accept": "text/event-stream"}
-
-        def open_stream(position: int | None) -> HttpStream:
-            query: dict[str, Value | None] = {"key": hidden(key), "since": None if position is None else str(position)}
-            reply = self._session.stream(wire.LISTEN, values, query=query, headers=headers)
-            if isinstance(reply, HttpReply):
-                opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
-                raise UnexpectedReply("the answer to listen is not a stream")
-            return reply
-
-        return Listener(open_stream, since, patience)
+        return Listener(lambda position: self._stream(thing, key, position), since, patience)
 
     def collect(
         self, thing: str, *, n: int | None = None, seconds: float | None = None, key: Key = None

@@ -14,12 +14,18 @@ from toolkit.frames import declared_frame, utc_from_iso
 
 def history_frame(records: Sequence[Mapping[str, Any]], *, with_thing: bool = False) -> pd.DataFrame:
     """Return records (oldest first) as a frame: index ``created``, a typed column for each name of the contents."""
-    columns = typed_columns([record["content"] for record in records])
-    if with_thing:
+    things = [record["thing"] for record in records] if with_thing else None
+    return content_frame([record["content"] for record in records], _times(records), things)
+
+
+def content_frame(contents: Sequence[Any], times: pd.DatetimeIndex, things: Sequence[str] | None) -> pd.DataFrame:
+    """Return contents as a frame with these times as its index, and a column ``thing`` where things are given."""
+    columns = typed_columns(contents)
+    if things is not None:
         if "thing" in columns:  # the content has a name of its own for it
             columns["content.thing"] = columns.pop("thing")
-        columns = {"thing": pd.array([record["thing"] for record in records], dtype="str"), **columns}
-    return pd.DataFrame(columns, index=_times(records), copy=False)
+        columns = {"thing": pd.array(things, dtype="str"), **columns}
+    return pd.DataFrame(columns, index=times, copy=False)
 
 
 def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

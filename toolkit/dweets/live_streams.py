@@ -10,7 +10,7 @@ from typing import Protocol
 from toolkit.dweets import wire
 from toolkit.dweets.locks import Locks
 from toolkit.dweets.stream import Encode
-from toolkit.dweets.things import HotThing, Things, Write, journal_of
+from toolkit.dweets.things import HotThing, Things, journal_of, tell
 from toolkit.errors import NotFound
 from toolkit.gateway.stores import Entry, Journals
 
@@ -24,8 +24,8 @@ _TRANSACTION = re.compile(r"[0-9a-f-]{36}")
 class Reader(Protocol):
     """Who reads a live stream; see `toolkit.gateway.exchange.Sink`."""
 
-    def write(self, data: bytes) -> None:
-        """Take bytes; never blocks."""
+    def write(self, *pieces: bytes) -> None:
+        """Take one piece for each dweet; never blocks."""
         ...
 
     async def drain(self) -> None:
@@ -123,11 +123,13 @@ class LiveStreams:
     async def _hear(self, thing: str, number: int, encode: Encode, reader: Reader) -> Callable[[], None]:
         while True:
             ring = await self._things.load(thing)
+            if number > ring.last_sequence:  # read at another gateway, which heard of it earlier
+                await self._things.catch_up(ring)
             number = await self._replay(ring, number, encode, reader)
-            if self._things.hot(thing) is ring:
+            if self._things.holds(ring):
                 break  # else it was let go meanwhile and hears nothing any more
         # No waiting from here on, or a dweet could come between the last one replayed and the first one heard.
-        _write_all(ring.entries_after(number) or [], encode, reader.write)
+        tell(ring.entries_after(number) or [], encode, [reader.write])
         return ring.listen(encode, reader.write)
 
     async def _replay(self, ring: HotThing, number: int, encode: Encode, reader: Reader) -> int:
@@ -140,7 +142,7 @@ class LiveStreams:
             piece = _piece(missed)
             if not piece or (is_at_hand and len(piece) == len(missed)):
                 return number
-            _write_all(piece, encode, reader.write)
+            tell(piece, encode, [reader.write])
             number = piece[-1].sequence
             await reader.drain()
 
@@ -156,11 +158,6 @@ class LiveStreams:
         if entry is None:
             raise NotFound(wire.NOT_FOUND)
         return entry.sequence
-
-
-def _write_all(entries: list[Entry], encode: Encode, write: Write) -> None:
-    for entry in entries:
-        write(encode(entry.sequence, entry.data))
 
 
 def _piece(entries: list[Entry]) -> list[Entry]:

@@ -128,10 +128,23 @@ class Locks:
         self._records = records
         self._on_lock = on_lock
         self._locked: dict[str, LockRecord] = {}
+        self._unwatch: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
         """Mirror what is locked, now and from now on."""
-        await self._records.watch(SPACE, self._mirror)
+        self._unwatch = await self._records.watch(SPACE, self._mirror)
+
+    def close(self) -> None:
+        """Mirror nothing any more."""
+        self._unwatch()
+
+    async def look(self, thing: str) -> None:
+        """See in the store itself whether the thing is locked: another gateway may have done it just now."""
+        key = f"thing:{thing}"
+        value = await self._records.get(SPACE, key)
+        known = self._locked.get(thing)
+        if (LockRecord.parse(value) if value is not None else None) != known:
+            self._mirror(key, value)
 
     def _mirror(self, key: str, value: bytes | None) -> None:
         kind, _, thing = key.partition(":")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from toolkit.dweets import wire
 from toolkit.dweets.active_things import ActiveThings
@@ -17,6 +19,9 @@ from toolkit.dweets.things import HotThing, Things, journal_of
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Draft, Entry, Store
+
+if TYPE_CHECKING:
+    from toolkit.dweets.archiving import Archiving
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +36,25 @@ class DweetSettings:
         Posts a thing may make in one second, None for any number.
     sender
         The address that alert mails come from.
+    archive
+        A folder that every dweet of every thing is archived in; None for no archive.
+    archive_seconds
+        Between two times that what has come is written there.
     """
 
     keep: int = 10_000
     rate: int | None = None
     sender: str = "alerts@gateway.invalid"
+    archive: Path | None = None
+    archive_seconds: float = 10.0
 
     def __post_init__(self) -> None:
         if self.keep < wire.HISTORY_LENGTH:
             raise InvalidArgument(f"keep must be at least the {wire.HISTORY_LENGTH} dweets of a history")
         if self.rate is not None and self.rate < 1:
             raise InvalidArgument("rate must be at least 1 post a second, or None for any number")
+        if not self.archive_seconds > 0:
+            raise InvalidArgument("archive_seconds must be above 0")
 
 
 class DweetService:
@@ -68,10 +81,13 @@ class DweetService:
         self.streams = LiveStreams(store.journals, self._things, self.locks)
         self._active = ActiveThings(store.journals, self.locks, world.clock.now)
         self.alerts = Alerts(store, world.clock.now)
-        self.outbox = Outbox(store.records, postman, settings.sender)
+        self.outbox = Outbox(store, postman, settings.sender, world.clock.now)
+        self._archiving = _archiving(store, world, settings)
 
     async def open(self) -> None:
         """Take up what the store holds: locks, alerts, mails that wait."""
+        if self._archiving is not None:
+            await self._archiving.open()
         await self.locks.open()
         await self.outbox.open()
         await self.alerts.open()
@@ -80,6 +96,9 @@ class DweetService:
         """Stop what works in the background; the store holds all that is left to do."""
         await self.alerts.close()
         await self.outbox.close()
+        self.locks.close()
+        if self._archiving is not None:
+            await self._archiving.close()
 
     # -- posting ------------------------------------------------------------------------------------------
 
@@ -105,7 +124,8 @@ class DweetService:
             at = self._world.clock.tick()
             record = wire.dweet_record(thing, wire.created_text(at), content)
             drafts.append(Draft(at, self._world.fresh_id(), record))
-        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep)
+        floor = None if self._archiving is None else self._archiving.floor(thing)
+        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
 
     def fresh_name(self) -> str:
         """Return a readable name for a thing that has none yet."""
@@ -164,11 +184,11 @@ class DweetService:
         ThingNotLocked, KeyRejected, MalformedRequest
             Not locked, wrong key, unreadable addresses, or a condition that does not compile.
         """
-        self._check_alert_key(thing, key)
+        await self._check_alert_key(thing, key)
         recipients = wire.checked_recipients(who)
         await self.alerts.compile(condition)
-        ring = await self._things.load(thing)
-        new = Alert(thing, recipients, condition, ring.last_sequence)
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        new = Alert(thing, recipients, condition, newest[-1].sequence if newest else 0)
         of_lock, of_alert = f"thing:{thing}", f"alert:{thing}"
         while (locked := await self._store.records.get(SPACE, of_lock)) is not None:
             earlier = await self._store.records.get(SPACE, of_alert)
@@ -186,7 +206,7 @@ class DweetService:
         NotFound
             The thing has no alert.
         """
-        self._check_alert_key(thing, key)
+        await self._check_alert_key(thing, key)
         await self.alerts.settle(thing)
         stored = await self._store.records.get(SPACE, f"alert:{thing}")
         if stored is None:
@@ -202,15 +222,24 @@ class DweetService:
         NotFound
             The thing has no alert.
         """
-        self._check_alert_key(thing, key)
+        await self._check_alert_key(thing, key)
         if await self._store.records.take(SPACE, f"alert:{thing}") is None:
             raise NotFound(wire.NOT_FOUND)
 
-    def _check_alert_key(self, thing: str, key: str | None) -> None:
+    async def _check_alert_key(self, thing: str, key: str | None) -> None:
         wire.checked_thing(thing)
+        await self.locks.look(thing)
         if not self.locks.is_locked(thing):
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
         self.locks.check_master(thing, key)
+
+
+def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
+    if settings.archive is None:
+        return None
+    from toolkit.dweets.archiving import Archiving  # Arrow costs a quarter of a second, and most gateways have none
+
+    return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds)
 
 
 def _day_or_hour(date: str, hour: str | None) -> tuple[int, int]:

@@ -14,7 +14,10 @@ from toolkit.dweets.stream import Encode
 from toolkit.dweets.wire import HISTORY_LENGTH
 from toolkit.gateway.stores import Entry, Journals
 
-Write = Callable[[bytes], None]
+#: Takes one piece of bytes for each dweet.
+Write = Callable[..., None]
+# Dweets that are told in one go: a batch is cut so that a reader who is too slow for it is noticed in time.
+_DWEETS_A_TELLING = 64
 
 # What a thing costs beside its dweets, roughly: without it, reading names that nobody uses would cost nothing.
 _THING_BYTES = 2_000
@@ -45,23 +48,17 @@ class HotThing:
     def extend(self, entries: Sequence[Entry]) -> None:
         """Take entries that were committed, skip those it has, and pass the new ones to the listeners."""
         before = self.size
-        for entry in entries:
-            if entry.sequence <= self.last_sequence:
-                continue
+        fresh = [entry for entry in entries if entry.sequence > self.last_sequence]
+        for entry in fresh:
             if len(self._entries) == HISTORY_LENGTH:
                 self.size -= len(self._entries[0].data)
             self._entries.append(entry)
             self.size += len(entry.data)
             self.last_sequence = entry.sequence
-            self._tell(entry)
         self._history = None
         self._account(self.size - before)
-
-    def _tell(self, entry: Entry) -> None:
-        for encode, writes in self._listeners.items():
-            encoded = encode(entry.sequence, entry.data)
-            for write in list(writes):
-                write(encoded)
+        for encode, writes in list(self._listeners.items()):
+            tell(fresh, encode, list(writes))
 
     def latest(self) -> bytes | None:
         """Return the record of the newest dweet, or None where there is none."""
@@ -97,6 +94,14 @@ class HotThing:
         return bool(self._listeners)
 
 
+def tell(entries: Sequence[Entry], encode: Encode, writes: Sequence[Write]) -> None:
+    """Write the entries in order to all of `writes`, each encoded once."""
+    for start in range(0, len(entries), _DWEETS_A_TELLING):
+        pieces = [encode(entry.sequence, entry.data) for entry in entries[start : start + _DWEETS_A_TELLING]]
+        for write in writes:
+            write(*pieces)
+
+
 class Things:
     """The hot things of one gateway.
 
@@ -116,11 +121,16 @@ class Things:
         self._held = 0
 
     def hot(self, name: str) -> HotThing | None:
-        """Return the thing if its ring is filled, without waiting."""
+        """Return the thing if its ring holds all that is committed, without waiting."""
         thing = self._hot.get(name)
-        if thing is not None:
-            self._hot.move_to_end(name)
+        if thing is None or not self._journals.is_heard(journal_of(name)):
+            return None
+        self._hot.move_to_end(name)
         return thing
+
+    def holds(self, thing: HotThing) -> bool:
+        """Whether the thing still hears what comes: it was not let go."""
+        return self._hot.get(thing.name) is thing
 
     def load(self, name: str) -> asyncio.Future[HotThing]:
         """Return the thing, its ring filled. Whoever waits for it may give up without harm to the others."""
@@ -133,7 +143,20 @@ class Things:
             self._filling[name] = asyncio.ensure_future(self._fill(name))
         return asyncio.shield(self._filling[name])
 
+    async def catch_up(self, thing: HotThing) -> None:
+        """Let a thing hear now of what is committed and has not reached it yet."""
+        missed = await self._journals.after(journal_of(thing.name), thing.last_sequence)
+        if self._hot.get(thing.name) is thing:  # else it was let go meanwhile, and is not counted any more
+            thing.extend(missed)
+
     async def _fill(self, name: str) -> HotThing:
+        held = self._hot.get(name)
+        if held is not None:  # the store is, or was, away: what is held may be old, so what is kept is asked
+            try:
+                await self.catch_up(held)
+            finally:
+                del self._filling[name]
+            return held
         # Follow first and read then, or a dweet between the two would be missed; what comes twice is skipped.
         early: list[Entry] = []
         unfollow = self._journals.follow(journal_of(name), early.extend)

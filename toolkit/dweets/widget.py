@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import traitlets
@@ -18,6 +18,9 @@ from toolkit.dweets.time_axis import chosen_fields, number_columns, on_time_axis
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import counted, scrolled
 
+if TYPE_CHECKING:
+    from toolkit.dweets.archive import Archive
+
 _NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
 
@@ -27,7 +30,7 @@ class HistoryExplorer(ExplorerControls):
     Parameters
     ----------
     tk
-        A connection; None where a `frame` is given.
+        A connection, or an archive (``tk.dweets.archive``); None where a `frame` is given.
     things
         Names to choose from, all of them chosen at first; None for those that were active last, one of them chosen.
     frame
@@ -35,7 +38,7 @@ class HistoryExplorer(ExplorerControls):
     fields, time, rule, how
         What is chosen at first: numeric columns, time axis, resampling (``"1D"``) and its aggregation.
     day
-        A day (UTC) of what is kept, instead of the last 500 dweets.
+        A day (UTC) of what is kept, instead of the last 500 dweets (of an archive: instead of all).
     key
         For locked things.
 
@@ -63,7 +66,7 @@ reload_button, export_button
 
     def __init__(
         self,
-        tk: Connected | None = None,
+        tk: Connected | Archive | None = None,
         *,
         things: Sequence[str] | None = None,
         frame: pd.DataFrame | None = None,

@@ -169,6 +169,7 @@ _ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Z
 
 
 @lru_cache(4096)
+@lru_cache(4096)
 def checked_thing(thing: str) -> str:
     """Return the name of a thing, or raise MalformedRequest where it cannot be one."""
     if not thing or _CONTROL.search(thing) or len(thing.encode("utf-8")) > MAX_THING_BYTES:

@@ -11,9 +11,10 @@ from typing import Any
 
 from toolkit.errors import MalformedRequest, NotFound, ServiceError, ServiceFailure
 from toolkit.gateway.exchange import Answer, Eventually, Found, Header, Reply, Request, Routes, Stream
+from toolkit.gateway.known_heads import KnownHeads
 from toolkit.gateway.router import Router
 from toolkit.gateway.sink import ConnectionSink
-from toolkit.gateway.stores import StoreUnavailable
+from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -27,6 +28,9 @@ _BODY_SECONDS = 30.0
 TOO_SLOW = f"the request did not arrive within {_BODY_SECONDS:.0f} seconds"
 _DRAIN_SECONDS = 10.0
 _DRAIN_BYTES = 512 * 1024 * 1024
+
+UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
+UNCERTAIN = "the gateway lost its store while it was asked: look whether this was done before you try again"
 
 _NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 _CLOSE: Header = (b"connection", b"close")
@@ -51,6 +55,7 @@ class Application:
 
     def __init__(self, services: Sequence[Routes]) -> None:
         self._router = Router(services)
+        self.known_heads = KnownHeads()
         self._sinks: set[ConnectionSink] = set()
         self._stopping = False
 
@@ -108,8 +113,10 @@ class Application:
         """Make a reply of an error: the last fence, so that a mistake of ours is an answer too."""
         if isinstance(error, StoreUnavailable):
             log.error("%s", error)
-            error = ServiceFailure("the gateway cannot keep or read anything right now, try again", status=503)
-        elif not isinstance(error, ServiceError):
+            text = UNCERTAIN if isinstance(error, OutcomeUnknown) else UNAVAILABLE
+            reply = found.routes.refuse(ServiceFailure(text, status=503), request)
+            return reply._replace(headers=(*reply.headers, (b"retry-after", b"1")))
+        if not isinstance(error, ServiceError):
             kind = type(error).__name__
             log.error("%s %s failed: %s", request.method, _shown(request), kind, exc_info=_trace(error))
             error = ServiceFailure("the gateway failed at this request")
@@ -130,6 +137,8 @@ class Application:
             stop = await stream.start(sink)
             if await sink.until_over(receive):
                 await send({"type": "http.response.body", "body": b""})
+        except StoreUnavailable as error:  # the stream is cut off here; its reader comes back and resumes
+            log.error("%s", error)
         finally:
             if stop is not None:
                 stop()

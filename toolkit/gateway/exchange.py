@@ -77,8 +77,8 @@ class Reply(NamedTuple):
 class Sink(Protocol):
     """Where a stream writes to."""
 
-    def write(self, data: bytes) -> None:
-        """Send `data` as one chunk, or queue it; never blocks. A reader too slow for its queue is cut off."""
+    def write(self, *pieces: bytes) -> None:
+        """Send each piece as one chunk, or queue them; never blocks. A reader too slow for its queue is cut off."""
         ...
 
     async def drain(self) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
+from toolkit.dweets.locks import IssuedLock, Locks
 from toolkit.dweets.service import DweetSettings
-from toolkit.gateway import Gateway
+from toolkit.gateway.gateway import Gateway, store_of
+from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.secret import Secret
 
 #: What asks the gateway to end; a closed terminal (SIGHUP) too, where there is such a signal.
@@ -22,6 +26,7 @@ END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIG
 def run_gateway(
     folder: Path | None,
     *,
+    store: str | None,
     host: str,
     port: int,
     demo: bool,
@@ -29,13 +34,14 @@ def run_gateway(
     smtp: str | None,
     keep: int,
     rate: int | None,
+    archive: Path | None,
     announce: Callable[[str], object],
 ) -> None:
     """Run a gateway until the first signal to end, then stop it properly.
 
     Parameters
     ----------
-    folder, host, port, demo, locks, smtp
+    folder, store, host, port, demo, locks, smtp, archive
         As of `Gateway`.
     keep, rate
         As of `DweetSettings`.
@@ -44,33 +50,70 @@ def run_gateway(
 
     Raises
     ------
-    CannotServe, StoreUnavailable, Conflict
+    InvalidArgument, CannotServe, StoreUnavailable, Conflict
         As `Gateway`.
     """
+    settings = DweetSettings(keep=keep, rate=rate, archive=archive)
+    # Before the start: a signal that comes meanwhile ends the gateway right after.
+    with (
+        signals_to_end() as ended,
+        # Whoever names a host of other machines on the command line means it.
+        Gateway(
+            folder,
+            store=store,
+            host=host,
+            port=port,
+            locks=locks,
+            smtp=smtp,
+            settings=settings,
+            exposed=True,
+            demo=demo,
+        ) as gateway,
+    ):
+        settle_memory()
+        announce(gateway.base_url)
+        # In pieces: on Windows a wait without end does not hear Ctrl-C.
+        while not ended.wait(1.0):
+            pass
+
+
+@contextmanager
+def signals_to_end() -> Iterator[threading.Event]:
+    """Give an event that is set by the first signal to end, instead of what such a signal does otherwise."""
     ended = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
         ended.set()
 
-    # Before the start: a signal that comes meanwhile ends the gateway right after.
     before = {number: signal.signal(number, end) for number in END_SIGNALS}
-    settings = DweetSettings(keep=keep, rate=rate)
     try:
-        # Whoever names a host of other machines on the command line means it.
-        with Gateway(
-            folder, host=host, port=port, locks=locks, smtp=smtp, settings=settings, exposed=True, demo=demo
-        ) as gateway:
-            # This process serves and does nothing else: what the start made stays for good, and need not be looked
-            # through again and again for what may go.
-            gc.freeze()
-            gc.set_threshold(50_000, 20, 100)
-            announce(gateway.base_url)
-            # In pieces: on Windows a wait without end does not hear Ctrl-C.
-            while not ended.wait(1.0):
-                pass
+        yield ended
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def settle_memory() -> None:
+    """Tune the memory of a process that serves and does nothing else.
+
+    What the start made stays for good, and need not be looked through again and again for what may go.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
+    """Issue a lock where a gateway keeps everything, without running one."""
+
+    async def issue() -> IssuedLock:
+        kept = store_of(folder, store, OutsideWorld().clock.now)
+        await kept.open()
+        try:
+            return await Locks(kept.records).issue()
+        finally:
+            await kept.close()
+
+    return asyncio.run(issue())
 
 
 def log_to_stderr(level: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -22,6 +24,7 @@ from toolkit.gateway.routes.identity import is_loopback
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
 from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.gateway.stores.redis import BadAddress, RedisStore
 from toolkit.handwriting.service import HandwritingSettings
 from toolkit.identity.callers import IdentitySetup
 from toolkit.identity.handset import Handset
@@ -47,6 +50,9 @@ class Gateway(PublicNames):
     ----------
     folder
         Where to keep everything, durably. None keeps all in memory.
+    store
+        Keep everything in this Redis instead, which any number of gateways share: ``redis://host:port/0`` or another
+        URL of `toolkit.gateway.stores.redis_address`.
     host, port
         Where to listen; port 0 takes a free one.
     locks
@@ -66,17 +72,24 @@ class Gateway(PublicNames):
         Callers, carriers and settings of mobile identity; nobody may call it if None.
     exposed
         Say True to listen beyond this machine, on purpose.
+    archive
+        A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; made if missing.
     demo
         Load the demo world; a service that is given its own setup keeps that.
+    listener
+        A bound socket of `host` and `port` to listen on, such as one that several processes share.
 
     Raises
     ------
     InvalidArgument
-        The host is not of this machine alone, and `exposed` does not say that this is meant.
+        The host is not of this machine alone, and `exposed` does not say that this is meant; the URL of the store
+        cannot be read, or is given together with a folder.
     CannotServe
         The address cannot be listened on.
     StoreUnavailable
-        The folder cannot be written, or another gateway has it open.
+        The folder cannot be written, or another gateway has it open; the Redis is not there.
+    ArchiveUnusable
+        The archive cannot be written, or somebody else writes to it.
 
     Examples
     --------
@@ -89,6 +102,7 @@ class Gateway(PublicNames):
         self,
         folder: str | os.PathLike[str] | None = None,
         *,
+        store: str | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
         locks: Mapping[str, str | Secret] | None = None,
@@ -99,7 +113,9 @@ class Gateway(PublicNames):
         world: OutsideWorld | None = None,
         identity: IdentitySetup | None = None,
         exposed: bool = False,
+        archive: str | os.PathLike[str] | None = None,
         demo: bool = False,
+        listener: socket.socket | None = None,
     ) -> None:
         self._folder = Path(folder) if folder is not None else None
         if not exposed and not is_loopback(host):
@@ -108,11 +124,12 @@ class Gateway(PublicNames):
         self._demo = DemoWorld() if demo else None
         self._locks = {lock: Secret(key) for lock, key in (locks or {}).items()}
         self._postman = _postman_of(smtp, self._folder)
-        store = EmbeddedStore(self._folder, self._world.clock.now)
+        kept = store_of(self._folder, store, self._world.clock.now)
+        self._kept = repr(kept)
         self._services = Services(
-            store,
+            kept,
             self._world,
-            settings or DweetSettings(),
+            _with_archive(settings or DweetSettings(), archive),
             self._postman,
             handwriting or (self._demo.handwriting_settings() if self._demo else HandwritingSettings()),
             identity or (self._demo.identity_setup() if self._demo else None),
@@ -121,7 +138,7 @@ class Gateway(PublicNames):
         )
         # The thread holds services, never this object: so that it ends when that is forgotten.
         opening, closing = partial(_open, self._services, self._locks), partial(_close, self._services, self._postman)
-        self._server = ServerThread(host, port, opening, closing)
+        self._server = ServerThread(host, port, opening, closing, listener)
         self._server.start()
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         # Not at the end of the process: threads that write are gone by then. What was acknowledged is on disk.
@@ -228,9 +245,8 @@ class Gateway(PublicNames):
     def __repr__(self) -> str:
         if not hasattr(self, "base_url"):  # as in a traceback of its construction
             return "<Gateway, not started>"
-        kept = f"in {self._folder}" if self._folder else "in memory"
         state = "running" if self._server.is_running else "stopped"
-        return f"<Gateway at {self.base_url}, {state}, kept {kept}>"
+        return f"<Gateway at {self.base_url}, {state}, kept in {self._kept}>"
 
     async def _mails(self) -> list[dict[str, object]]:
         await self._services.dweets.alerts.settle()
@@ -257,6 +273,22 @@ async def _close(services: Services, postman: SmtpPostman | FolderPostman | None
     await services.close()
     if postman is not None:
         postman.close()
+
+
+def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
+    return settings if archive is None else replace(settings, archive=Path(archive).expanduser())
+
+
+def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
+    """Return the store in a folder, in the Redis at a URL, or in memory; it is not open yet."""
+    if url is None:
+        return EmbeddedStore(folder, now)
+    if folder is not None:
+        raise InvalidArgument("give a folder or a store, not both: everything is kept in one of them")
+    try:
+        return RedisStore(url, now)
+    except BadAddress as error:
+        raise InvalidArgument(str(error)) from None
 
 
 def _postman_of(smtp: str | None, folder: Path | None) -> SmtpPostman | FolderPostman | None:

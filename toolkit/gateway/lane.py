@@ -4,6 +4,7 @@ uvicorn's own way costs as much again as reading one dweet from memory does. A r
 route is hot, its body is small and of known length, and nothing of the connection is being answered. Every other
 request, and everything about the connection itself (keep-alive, pipelining, flow control, shutdown), is uvicorn's.
 The same handler answers in both ways, with the same head, so the bytes are the same; a test holds that.
+A request whose head is known (see `known_heads`) does not even meet the parser.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from toolkit.gateway.app import Application, head_of, log_answer, start_of_log_line
 from toolkit.gateway.exchange import Eventually, Found, Header, Reply, Request
 from toolkit.gateway.http_bounds import BoundedProtocol
+from toolkit.gateway.known_heads import KnownHead
 
 # Larger bodies go uvicorn's way, which stops reading when too much of them waits.
 _LANE_BODY_BYTES = 64 * 1024
@@ -75,9 +77,26 @@ class LaneProtocol(BoundedProtocol):
     """uvicorn's HTTP/1.1 protocol with a lane for hot routes."""
 
     _lane: _LaneCycle | None = None
+    # Whether the parser stands between two requests, and how many began in the piece that it is being fed.
+    _between = True
+    _begun_in_piece = 0
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came: a request with a known head at once, everything else through the parser."""
+        was_between = self._between
+        if was_between and (known := self._application.known_heads.find(data)) is not None and not self._is_busy:
+            self._take(*known)
+            return
+        self._begun_in_piece = 0
+        super().data_received(data)
+        lane = self._lane
+        if was_between and self._between and self._begun_in_piece == 1 and lane is not None and lane.keep_alive:
+            self._application.known_heads.remember(data, lane.found, lane.request)
 
     def on_message_begin(self) -> None:
         """Begin a request; the scope is made once it is clear that uvicorn needs one."""
+        self._between = False
+        self._begun_in_piece += 1
         self.url = b""
         self.expect_100_continue = False
         self.headers = []
@@ -107,12 +126,24 @@ class LaneProtocol(BoundedProtocol):
 
     def on_message_complete(self) -> None:
         """Answer, or let uvicorn go on."""
+        self._between = True
         lane = self._lane
         if lane is None:
             super().on_message_complete()
             return
         self.finished()
         lane.request.body = b"".join(lane.body)
+        self._answer(lane)
+
+    def _take(self, known: KnownHead, body: bytes) -> None:
+        """Take a request whose head is known."""
+        client = self.client[0] if self.client else ""
+        request = Request(known.method, known.raw_path, known.found.values, b"", known.headers, body, client)
+        lane = self._lane = _LaneCycle(self, known.found, request, keep_alive=True)
+        self.cycle = lane  # type: ignore[assignment]
+        self._answer(lane)
+
+    def _answer(self, lane: _LaneCycle) -> None:
         answer = self._application.answer_hot(lane.found, lane.request)
         if isinstance(answer, Eventually):
             lane.wait_for(answer)
@@ -131,12 +162,15 @@ class LaneProtocol(BoundedProtocol):
         begun: object = self._lane
         return self.cycle is not begun and super().is_answering
 
+    @property
+    def _is_busy(self) -> bool:
+        """Whether an answer is under way, or the caller does not read: then uvicorn waits, and no answers pile up."""
+        return (self.cycle is not None and not self.cycle.response_complete) or self.flow.write_paused
+
     def _lane_cycle(self) -> _LaneCycle | None:
         """Return the request as one of the lane, or None where it must go uvicorn's way."""
         method = self.parser.get_method()
-        # A caller who sends on but does not read goes uvicorn's way, which waits for it; so its answers cannot pile up.
-        busy = (self.cycle is not None and not self.cycle.response_complete) or self.flow.write_paused
-        if busy or method not in _METHODS or self.expect_100_continue or self.parser.should_upgrade():
+        if self._is_busy or method not in _METHODS or self.expect_100_continue or self.parser.should_upgrade():
             return None
         url = httptools.parse_url(self.url)
         found = self._application.find(method.decode("ascii"), url.path)

@@ -95,23 +95,24 @@ class OutsideWorld:
         self.clock: Clock = clock or SystemClock()
         self.random = random.Random(seed)
         self._seeded = seed is not None
-        self._pool: list[bytes] = []
+        self._pool: list[str] = []
 
     def fresh_id(self) -> str:
         """Return a new UUID (version 4) in its 36-character form."""
         # By hand: uuid.UUID costs three times as much, and every dweet needs one.
-        digits = (self.random.randbytes(16) if self._seeded else self._random_bytes()).hex()
-        variant = "89ab"[int(digits[16], 16) & 3]
-        return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
-
-    def _random_bytes(self) -> bytes:
-        # Asked for in larger pieces: the operating system's answer costs more than the bytes.
-        if not self._pool:
-            pool = os.urandom(4096)
-            self._pool = [pool[start : start + 16] for start in range(0, len(pool), 16)]
+        if self._seeded:
+            return _uuid(self.random.randbytes(16).hex())
+        if not self._pool:  # many at once: the operating system's answer costs more than the bytes
+            digits = os.urandom(4096).hex()
+            self._pool = [_uuid(digits[start : start + 32]) for start in range(0, len(digits), 32)]
         return self._pool.pop()
 
     @staticmethod
     def fresh_secret() -> str:
         """Return 128 random bits of the operating system as text safe in a URL, never seeded."""
         return secrets.token_urlsafe(16)
+
+
+def _uuid(digits: str) -> str:
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -18,10 +19,18 @@ T = TypeVar("T")
 
 _START_SECONDS = 10.0
 _STOP_SECONDS = 15.0
+_GRACE_SECONDS = 3
+_LOOK_SECONDS = 0.002
 
 
 class CannotServe(ToolkitError):
     """The server could not start: the port is taken, the address is not this machine's, ..."""
+
+
+def cannot_listen(host: str, port: int) -> CannotServe:
+    """Return the error for an address that cannot be listened on."""
+    why = "it is in use or not this machine's address; take another port, or 0 for a free one"
+    return CannotServe(f"cannot listen on {host}:{port}: {why}")
 
 
 class CannotStop(ToolkitError):
@@ -39,6 +48,8 @@ class ServerThread:
         Called on the server's loop: opens the services and returns the application.
     close_application
         Called on the server's loop after the last answer.
+    listener
+        A bound socket to listen on, in place of one for `host` and `port`; closed at the end.
     """
 
     def __init__(
@@ -47,6 +58,7 @@ class ServerThread:
         port: int,
         open_application: Callable[[], Awaitable[Application]],
         close_application: Callable[[], Awaitable[None]],
+        listener: socket.socket | None = None,
     ) -> None:
         if not 0 <= port <= 65535:
             raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
@@ -54,6 +66,7 @@ class ServerThread:
         self._requested_port = port
         self._open = open_application
         self._close = close_application
+        self._listener = listener
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -132,14 +145,15 @@ class ServerThread:
         try:
             server = uvicorn.Server(_config(application, self._host, self._requested_port))
             await self._bind(server)
-            # As uvicorn's own main loop, without its signals and with a stop that is heard at once.
-            serving = asyncio.ensure_future(server.main_loop())
+            # uvicorn's main loop keeps the date of the answers; it would hear of a stop late, so it is cancelled.
+            ticking = asyncio.ensure_future(server.main_loop())
             self._ready.set()
             await self._stop_asked.wait()
-            server.should_exit = True
+            ticking.cancel()
+            with suppress(asyncio.CancelledError):
+                await ticking
             application.end_streams()
-            await serving
-            await server.shutdown()
+            await _finish(server)
             await _abort(server)
         finally:
             await self._close()
@@ -148,11 +162,31 @@ class ServerThread:
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
         try:
-            await server.startup()
+            await server.startup([self._listener] if self._listener is not None else None)
         except SystemExit:
-            why = "it is in use or not this machine's address; take another port, or 0 for a free one"
-            raise CannotServe(f"cannot listen on {self._host}:{self._requested_port}: {why}") from None
+            raise cannot_listen(self._host, self._requested_port) from None
         self.port = server.servers[0].sockets[0].getsockname()[1]
+
+
+async def _finish(server: uvicorn.Server) -> None:
+    """Accept nobody any more and let the last answers go out, for at most `_GRACE_SECONDS`.
+
+    As uvicorn's own shutdown does, which looks every tenth of a second only: too slow for a notebook.
+    """
+    state = server.server_state
+    for listener in server.servers:
+        listener.close()
+    for connection in list(state.connections):
+        connection.shutdown()
+    try:
+        async with asyncio.timeout(_GRACE_SECONDS):
+            while state.connections or state.tasks:
+                await asyncio.sleep(_LOOK_SECONDS)
+            for listener in server.servers:
+                await listener.wait_closed()
+    except TimeoutError:
+        for task in list(state.tasks):
+            task.cancel()
 
 
 async def _abort(server: uvicorn.Server) -> None:
@@ -176,7 +210,6 @@ def _config(application: Application, host: str, port: int) -> uvicorn.Config:
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=75,
-        timeout_graceful_shutdown=3,
         backlog=4096,
     )
 

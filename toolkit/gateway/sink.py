@@ -26,7 +26,7 @@ class ConnectionSink:
     """See `toolkit.gateway.exchange.Sink`.
 
     Chunks go straight to the connection, without an ASGI message or a task: a thousand listeners cost a thousand
-    writes of the same bytes and nothing else. Once the connection is full, they queue.
+    writes of the same bytes and nothing else, however many dweets those hold. Once the connection is full, they queue.
 
     Parameters
     ----------
@@ -49,14 +49,15 @@ class ConnectionSink:
         self._wrote = False
         self._ended = False
 
-    def write(self, data: bytes) -> None:
-        """Send `data` as one chunk, or queue it; nothing more once the stream is ended."""
+    def write(self, *pieces: bytes) -> None:
+        """Send each piece as one chunk, or queue them; nothing more once the stream is ended."""
         self._wrote = True
         if self._ended:
             return
+        data = _chunks(pieces)
         if self._flushing is None and not self._flow.write_paused:
             if not self._is_closing():
-                self._write_out(_chunk(data))
+                self._write_out(data)
             return
         self._queue.append(data)
         self._queued += len(data)
@@ -122,14 +123,14 @@ class ConnectionSink:
             await self._flow.drain()
             data = self._queue.popleft()
             self._queued -= len(data)
-            self._write_out(_chunk(data))
+            self._write_out(data)
         self._flushing = None
 
 
 @lru_cache(8)
-def _chunk(data: bytes) -> bytes:
-    """Return `data` as an HTTP chunk; made once for all listeners of a dweet."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
+def _chunks(pieces: tuple[bytes, ...]) -> bytes:
+    """Return the pieces as HTTP chunks; made once for all listeners of the same dweets."""
+    return b"".join([b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces])
 
 
 async def _disconnect(receive: Callable[[], Awaitable[dict[str, Any]]]) -> None:

@@ -18,7 +18,8 @@ from toolkit.handwriting.wire import Problem
 log = logging.getLogger("toolkit.handwriting")
 
 _START = "from toolkit.handwriting.render_worker import main; main()"
-_LONGEST_RENDER = 30.0  # seconds; far above any text within the limits, so that a stuck process is not for ever
+# In seconds: far above any text within the limits on a slow and busy machine; a stuck process is not for ever.
+_LONGEST_RENDER = 120.0
 
 
 class RenderPool:

@@ -31,7 +31,7 @@ class IdentitySession:
     ...     session.authenticate(gateway.handset("no_challenge"))
     ...     session.eligibility()["eligible"].tolist()
     ...     len(session.payment_list())
-    <user ... at Contoso Mobile: finished, until 09:05:03 UTC>
+    <user 3bd00683 at Contoso Mobile: finished, until 09:05:03 UTC>
     [True]
     2
     """

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import orjson
 
-from toolkit.gateway.stores import Store
+from toolkit.gateway.stores import OutcomeUnknown, Store
 from toolkit.rewards import wire
 
 _ANSWERS = "reward-answers"
 _CLAIMS = "reward-claims"
-# A claim whose gateway died frees itself after this time.
+# A claim whose gateway died, or does not know what became of its decision, frees itself after this time.
 _CLAIM_MS = 60_000
 
 
@@ -56,14 +56,20 @@ class Answers:
         """
         while key in self._in_work:
             await asyncio.shield(self._in_work[key])
+        release = True
         ended = self._in_work[key] = asyncio.get_running_loop().create_future()
         try:
             if not await self._store.fleeting.swap(_CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
                 raise wire.refusal("idempotency_key_busy")
             try:
                 return await self._kept_or_made(key, body, answer)
+            except OutcomeUnknown:
+                # Perhaps decided: the claim stays until it runs out, and by then somebody has written the answer down.
+                release = False
+                raise
             finally:
-                await self._store.fleeting.take(_CLAIMS, key)
+                if release:
+                    await self._store.fleeting.take(_CLAIMS, key)
         finally:
             del self._in_work[key]
             ended.set_result(None)

@@ -4,7 +4,8 @@ All that arrives while one batch is being decided becomes the next batch. A batc
 decides in memory, and changes everything it touched in **one** atomic swap: devices, the ledger (units spent, the
 next number) and the batch's own lines. If another gateway on the same store was faster, nothing was changed and
 the batch is decided anew. The lines then go to the journal; a gateway that dies in between left them in its batch,
-and the next one to open the store writes them there. So a line may come twice, and is read once, by its id.
+and the next one to open the store, or one that is open already, writes them there. So a line may come twice, and is
+read once, by its id.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import orjson
 
-from toolkit.gateway.stores import Draft, Store
+from toolkit.gateway.stores import Draft, OutcomeUnknown, Store, StoreUnavailable
 from toolkit.rewards.device_state import DeviceState, Session
 from toolkit.rewards.engine import Decision, Engine, Moment
 from toolkit.rewards.sessions import Sessions
@@ -30,6 +31,9 @@ _MOMENTS_A_BATCH = 256
 _DEVICES_AT_HAND = 20_000
 # How far back a start looks for lines that a gateway wrote before it died; more than any batch on its way.
 _LINES_SEARCHED = 4_096
+# A batch that a gateway sees twice, so long apart, was left by one that died. Twice this is less than the life of a
+# claim on an idempotency key: who asks again once that is over finds the answer.
+_SECONDS_BETWEEN_LOOKS = 20.0
 
 
 Record = dict[str, Any]
@@ -69,7 +73,7 @@ class Bookkeeper(Protocol):
         """Return the record of a decision; its ``private`` part does not reach the journal."""
         ...
 
-    def keep(self, records: Sequence[Record]) -> list[asyncio.Future[None]]:
+    def keep(self, records: Sequence[Record]) -> list[asyncio.Future[Any]]:
         """Keep what goes with these records (views, answers); doing it twice does no harm."""
         ...
 
@@ -100,21 +104,43 @@ class Ledger:
         self._books: bytes | None = None
         self._devices: dict[str, bytes | None] = {}
         self._journaled: list[str] = []
+        self._looking: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Write down what a gateway that died had decided."""
+        """Write down what a gateway that died had decided, and go on looking for such."""
         self._books = await self._store.records.get(SPACE, _LEDGER)
-        newest = await self._store.journals.last(JOURNAL, _LINES_SEARCHED)
-        written = {entry.id for entry in newest}
-        for key in Books.parse(self._books).batches:
-            records: list[Record] = orjson.loads(await self._store.records.get(SPACE, key) or b"[]")
-            await self._keep(records, written)
-            self._journaled.append(key)
+        await self._take_up(Books.parse(self._books).batches)
+        self._looking = asyncio.ensure_future(self._look_for_abandoned())
 
     async def close(self) -> None:
         """Finish what is being decided."""
+        if self._looking is not None:
+            self._looking.cancel()
         while self._deciding is not None or self._writing:
             await asyncio.gather(*self._writing, *([self._deciding] if self._deciding else []))
+
+    async def _look_for_abandoned(self) -> None:
+        seen: set[str] = set()
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+            try:
+                books = Books.parse(await self._store.records.get(SPACE, _LEDGER))
+                left = [key for key in books.batches if key not in self._journaled]
+                await self._take_up([key for key in left if key in seen])
+                seen = set(left)
+            except StoreUnavailable:
+                continue  # a later look finds the same
+
+    async def _take_up(self, batches: Sequence[str]) -> None:
+        """Write batches to the journal whose gateway may have died before it did."""
+        if not batches:
+            return
+        newest = await self._store.journals.last(JOURNAL, _LINES_SEARCHED)
+        written = {entry.id for entry in newest}
+        for key in batches:
+            records: list[Record] = orjson.loads(await self._store.records.get(SPACE, key) or b"[]")
+            await self._keep(records, written)
+            self._journaled.append(key)
 
     def decide(self, ticket: Ticket) -> asyncio.Future[Record]:
         """Return the record of the decision as a future, done once it is durable."""
@@ -150,8 +176,8 @@ class Ledger:
 
     async def _decide_batch(self, tickets: Sequence[Ticket]) -> tuple[str, list[Record]]:
         while True:
-            sessions = await self._sessions.live([ticket.moment for ticket in tickets])
-            before = await self._devices_of(tickets)
+            moments = [ticket.moment for ticket in tickets]
+            sessions, before = await asyncio.gather(self._sessions.live(moments), self._devices_of(tickets))
             key, records, changes = self._decide_in_memory(tickets, sessions, before)
             done = list(self._journaled)
             expected = {**before, _LEDGER: self._books}
@@ -196,7 +222,10 @@ class Ledger:
     async def _write(self, key: str, records: list[Record], futures: list[asyncio.Future[Record]]) -> None:
         try:
             await self._keep(records)
-        except Exception as error:  # the callers are told; what was decided stays in the batch for the next start
+        except StoreUnavailable as error:  # the callers are told; what was decided stays in the batch for a later look
+            _fail(futures, OutcomeUnknown(str(error)))
+            return
+        except Exception as error:
             _fail(futures, error)
             return
         self._journaled.append(key)

@@ -180,9 +180,9 @@ class RewardService:
             PRIVATE: private,
         }
 
-    def keep(self, records: Sequence[Record]) -> list[asyncio.Future[None]]:
+    def keep(self, records: Sequence[Record]) -> list[asyncio.Future[Any]]:
         """Keep views, the answers of idempotency keys, and the sessions' lives."""
-        kept = []
+        kept: list[asyncio.Future[Any]] = []
         for record in records:
             private, at = record[PRIVATE], record["at"]
             if record["view_id"] is not None:

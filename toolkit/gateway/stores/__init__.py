@@ -45,13 +45,20 @@ class StoreUnavailable(Exception):
     """The store cannot keep or read anything now (disk full, server away); nothing was acknowledged."""
 
 
+class OutcomeUnknown(StoreUnavailable):
+    """The store went away, or did not keep its promise, after it was asked: it may have done it all the same."""
+
+
 class Journals(Protocol):
     """Named append-only sequences."""
 
-    def append(self, name: str, drafts: Sequence[Draft], keep: int | None = None) -> asyncio.Future[list[Entry]]:
+    def append(
+        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+    ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order or none; done when they are committed.
 
-        With `keep`, older lines than about the last `keep` are dropped now and then; never one of the last `keep`.
+        With `keep`, older lines than about the last `keep` are dropped now and then; never one of the last `keep`,
+        and with `floor` never one numbered above it.
         """
         ...
 
@@ -78,8 +85,13 @@ class Journals(Protocol):
     def follow(self, name: str, follower: Follower) -> Callable[[], None]:
         """Call `follower` with every line committed from now on, by any gateway, in order.
 
-        The follower runs on the event loop and must not block. Returns the call that ends it.
+        The follower runs on the event loop and must not block. Returns the call that ends it. What other gateways
+        commit while the store cannot be reached comes, in order, once it can be again.
         """
+        ...
+
+    def is_heard(self, name: str) -> bool:
+        """Whether followers of this name hear what is committed now; False while the store cannot be reached."""
         ...
 
 

@@ -32,6 +32,9 @@ class EmbeddedStore:
         self._folder = folder
         self._now = now
 
+    def __repr__(self) -> str:
+        return str(self._folder) if self._folder is not None else "memory"
+
     async def open(self) -> None:
         """Open the database in its own thread.
 
@@ -41,7 +44,7 @@ class EmbeddedStore:
             The folder cannot be written, or another gateway has it open.
         """
         self._commits = GroupCommit(self._connect, lambda: journals.forget_numbers())
-        journals = EmbeddedJournals(self._commits)
+        journals = self._journals = EmbeddedJournals(self._commits)
         self.journals: Journals = journals
         self.records: Records = EmbeddedRecords(self._commits, "main", self._now)
         self.fleeting: Records = EmbeddedRecords(self._commits, "fleeting", self._now)
@@ -49,6 +52,7 @@ class EmbeddedStore:
 
     async def close(self) -> None:
         """Commit what was asked for and close the file."""
+        self._journals.submit()
         self._commits.close()
 
     def _connect(self) -> sqlite3.Connection:

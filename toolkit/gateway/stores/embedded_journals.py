@@ -41,14 +41,20 @@ _FIELDS_A_STATEMENT = 128 * _FIELDS_A_ROW
 class _Append:
     """One caller's drafts and where its numbered lines go."""
 
-    __slots__ = ("drafts", "entries", "future", "keep", "name")
+    __slots__ = ("drafts", "entries", "floor", "future", "keep", "name")
 
     def __init__(
-        self, name: str, drafts: Sequence[Draft], keep: int | None, future: asyncio.Future[list[Entry]]
+        self,
+        name: str,
+        drafts: Sequence[Draft],
+        keep: int | None,
+        floor: int | None,
+        future: asyncio.Future[list[Entry]],
     ) -> None:
         self.name = name
         self.drafts = drafts
         self.keep = keep
+        self.floor = floor
         self.future = future
         self.entries: list[Entry] = []
 
@@ -66,20 +72,28 @@ class EmbeddedJournals:
 
     # -- writing ------------------------------------------------------------------------------------------
 
-    def append(self, name: str, drafts: Sequence[Draft], keep: int | None = None) -> asyncio.Future[list[Entry]]:
+    def append(
+        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+    ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order, or none."""
-        append = _Append(name, drafts, keep, self._loop.create_future())
+        append = _Append(name, drafts, keep, floor, self._loop.create_future())
         self._waiting.append(append)
         if not self._scheduled:
             self._scheduled = True
-            taken: list[_Append] = []
-            self._commits.submit(
-                lambda connection: self._write_all(connection, taken),
-                self._deliver_all,
-                lambda error: self._fail_all(taken, error),
-                atomic=True,
-            )
+            # Not at once: what else came in this turn of the loop goes along, and the store's thread does not fight
+            # for the interpreter while requests are still being read.
+            self._loop.call_soon(self.submit)
         return append.future
+
+    def submit(self) -> None:
+        """Give what waits to the store's thread."""
+        taken: list[_Append] = []
+        self._commits.submit(
+            lambda connection: self._write_all(connection, taken),
+            self._deliver_all,
+            lambda error: self._fail_all(taken, error),
+            atomic=True,
+        )
 
     def forget_numbers(self) -> None:
         """Read the last numbers anew: a transaction was undone."""
@@ -120,9 +134,15 @@ class EmbeddedJournals:
         return number
 
     def _deliver_all(self, appends: list[_Append]) -> None:
+        # Each follower hears of its journal once, before anybody is answered.
+        written: dict[str, list[Entry]] = {}
         for append in appends:
-            for follower in tuple(self._followers.get(append.name, ())):  # one may end itself or another
-                self._tell(follower, append.entries)
+            if append.name in self._followers:
+                written.setdefault(append.name, []).extend(append.entries)
+        for name, entries in written.items():
+            for follower in tuple(self._followers.get(name, ())):  # one may end itself or another
+                self._tell(follower, entries)
+        for append in appends:
             if not append.future.done():
                 append.future.set_result(append.entries)
 
@@ -181,6 +201,10 @@ class EmbeddedJournals:
 
         return stop
 
+    def is_heard(self, name: str) -> bool:
+        """Return True: what is committed is told by who commits it."""
+        return True
+
 
 def _entries(connection: sqlite3.Connection, sql: str, *given: object) -> list[Entry]:
     return [Entry(*row) for row in connection.execute(sql, given)]
@@ -206,4 +230,5 @@ def _prune_floor(append: _Append) -> tuple[str, int] | None:
     first, last = append.entries[0].sequence, append.entries[-1].sequence
     if (first - 1) // step == last // step or last <= append.keep:
         return None
-    return append.name, last - append.keep
+    end = last - append.keep
+    return append.name, end if append.floor is None else min(end, append.floor)

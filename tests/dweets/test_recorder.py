@@ -1,0 +1,435 @@
+"""Recorders and gateways that archive: each dweet once, in order, however and how often they are ended."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import logging
+import os
+import random
+import re
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import psutil
+import pytest
+
+import toolkit
+from tests.conftest import ROOT, raw_call
+from tests.gateway_process import GatewayProcess
+from toolkit.dweets import archiving
+from toolkit.dweets.archive import Archive
+from toolkit.dweets.archive_files import thing_files
+from toolkit.dweets.archiving import Archiving
+from toolkit.dweets.service import DweetSettings
+from toolkit.dweets.things import journal_of
+from toolkit.errors import ArchiveUnusable, InvalidArgument, KeyRejected, UnexpectedReply, Unreachable
+from toolkit.gateway import Gateway
+from toolkit.gateway.stores import Draft
+from toolkit.gateway.stores.embedded import EmbeddedStore
+
+DWEETS = 20_000
+KEY = "Zx9-read-key-of-the-garage"
+
+
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+    """Wait for a state, not for a time."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to this"
+        time.sleep(0.01)
+
+
+def archived_so_far(folder: Path, thing: str) -> int:
+    return sum(file.rows for file in thing_files(folder, thing))
+
+
+def numbers(folder: Path, thing: str) -> list[int]:
+    history = Archive(folder).history(thing)
+    return history["n"].tolist() if len(history) else []
+
+
+@contextmanager
+def recorder(
+    folder: Path, url: str, *things: str, seconds: float = 0.05, **environment: str
+) -> Iterator[subprocess.Popen[str]]:
+    """`toolkit record` in a process of its own, once it listens; killed at the end of the block."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", "toolkit", "record", *things, "--to", str(folder), "--url", url]
+    process = subprocess.Popen(
+        [*command, f"--seconds={seconds}", "--rows=700"],
+        cwd=ROOT,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=os.environ | environment,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith(f"recording {', '.join(things)} of {url} to "), line + process.communicate()[1]
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate(timeout=30)
+
+
+def ended(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[str, str]:
+    process.send_signal(number)
+    said, complained = process.communicate(timeout=30)
+    assert process.returncode == 0, complained
+    return said, complained
+
+
+# -- the recorder -----------------------------------------------------------------------------------------
+
+
+def test_a_recorder_killed_again_and_again(tmp_path: Path) -> None:
+    luck = random.Random(20_260_101)
+    with Gateway(settings=DweetSettings(keep=DWEETS)) as gateway:
+
+        def post() -> None:
+            for start in range(0, DWEETS // 2, 500):
+                body = "\n".join(f'{{"n":{n}}}' for n in range(start, start + 500)).encode()
+                for thing in ("one", "two"):
+                    assert (
+                        b'"this":"succeeded"' in raw_call(gateway.base_url, "POST", f"/dweets/for/{thing}", body).body
+                    )
+
+        poster = threading.Thread(target=post)
+        poster.start()
+        kills = 0
+        while archived_so_far(tmp_path, "one") < DWEETS // 2 - 3_000:
+            with recorder(tmp_path, gateway.base_url, "one", "two") as process:
+                before = archived_so_far(tmp_path, "one")
+                more = luck.randrange(2_000, 3_500)
+                until(lambda: archived_so_far(tmp_path, "one") >= min(before + more, DWEETS // 2))  # noqa: B023
+                process.kill()
+                process.communicate(timeout=30)
+                kills += 1
+        poster.join()
+        with recorder(tmp_path, gateway.base_url, "one", "two") as process:
+            for thing in ("one", "two"):
+                until(lambda: archived_so_far(tmp_path, thing) == DWEETS // 2)  # noqa: B023
+            said, complained = ended(process)
+    print(f"\nkilled {kills} times")
+    assert kills >= 3
+    assert re.fullmatch(r"[\d,]+ dweets recorded\n", said)
+    assert complained == ""
+    assert numbers(tmp_path, "one") == numbers(tmp_path, "two") == list(range(DWEETS // 2))
+    assert Archive(tmp_path).gaps().empty
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_writes_what_has_come(number: int, gateway: Gateway, tmp_path: Path) -> None:
+    with toolkit.connect(gateway) as tk:
+        tk.dweets.post("kitchen", {"n": 0})
+        with recorder(tmp_path, gateway.base_url, "kitchen", seconds=600) as process:
+            listened = gateway._services.dweets._things.hot("kitchen")
+            until(lambda: listened is not None and listened.is_heard)
+            tk.dweets.post("kitchen", {"n": 1})
+            said, complained = ended(process, number)
+    assert complained == ""
+    kept = int(said.split()[0])  # the last one may have been on its way, and is the next recorder's
+    assert kept >= 1
+    assert numbers(tmp_path, "kitchen") == list(range(kept))
+
+
+def test_it_survives_the_restart_of_its_gateway(tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "archive"
+    recording, port = None, 0
+    for turn in range(3):
+        with Gateway(data, port=port) as gateway, toolkit.connect(gateway) as tk:
+            port = int(gateway.base_url.rpartition(":")[2])
+            for n in range(turn * 10, turn * 10 + 10):
+                tk.dweets.post("kitchen", {"n": n})
+            if recording is None:
+                with toolkit.connect(gateway.base_url) as elsewhere:
+                    recording = elsewhere.dweets.record("kitchen", folder)
+            recording.wait(dweets=turn * 10 + 10)
+    assert recording is not None
+    assert recording.stop() == recording.stop() == 30
+    assert numbers(folder, "kitchen") == list(range(30))
+    assert "30 dweets, stopped" in repr(recording)
+
+
+def test_a_server_that_counts_anew_begins_an_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    # With fewer dweets than are archived, with as many, with more; and while it records.
+    posted = [range(5), range(10, 12), range(20, 22), range(30, 39)]
+    for numbers_ in posted:
+        with Gateway() as fresh, toolkit.connect(fresh) as tk:
+            for n in numbers_:
+                tk.dweets.post("kitchen", {"n": n})
+            with tk.dweets.record("kitchen", tmp_path) as recording:
+                recording.wait(dweets=len(numbers_))
+    assert numbers(tmp_path, "kitchen") == [n for numbers_ in posted for n in numbers_]
+    told = [record.message for record in caplog.records if "counts anew" in record.message]
+    assert [int(message.split()[-1]) for message in told] == [2, 3, 4]
+    assert Archive(tmp_path).gaps().empty
+
+
+def test_what_the_server_no_longer_keeps_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Gateway(settings=DweetSettings(keep=500)) as gateway, toolkit.connect(gateway) as tk:
+        tk.dweets.post_frame(pd.DataFrame({"n": range(100)}), "kitchen")
+        with tk.dweets.record("kitchen", tmp_path) as recording:
+            recording.wait(dweets=100)
+        tk.dweets.post_frame(pd.DataFrame({"n": range(100, 3_000)}), "kitchen", progress=False)
+        with tk.dweets.record("kitchen", tmp_path) as recording:
+            recording.wait(dweets=500)
+    archive = Archive(tmp_path)
+    (gap,) = archive.gaps().to_dict("records")
+    assert (gap["thing"], gap["first"]) == ("kitchen", 101)
+    assert numbers(tmp_path, "kitchen") == [*range(100), *range(gap["last"], 3_000)]
+    assert f"no longer keeps the dweets 101 to {gap['last']}" in caplog.text
+    assert archive.things()["missing"].tolist() == [gap["missing"]]
+
+
+def test_a_locked_thing_needs_its_key_which_is_never_shown(tmp_path: Path) -> None:
+    with Gateway() as gateway, toolkit.connect(gateway) as tk:
+        issued = gateway.issue_lock()
+        tk.dweets.lock("garage", lock=issued.lock, key=issued.master_key)
+        tk.dweets.post("garage", {"n": 1}, key=issued.master_key)
+        for key in (None, KEY):
+            with pytest.raises(KeyRejected) as caught:
+                tk.dweets.record(["kitchen", "garage"], tmp_path, key=key)
+            assert KEY not in repr(caught.value)
+        read_key = issued.read_key.reveal()
+        with recorder(tmp_path, gateway.base_url, "kitchen", "garage", TOOLKIT_KEYS=f"garage={read_key}") as process:
+            until(lambda: archived_so_far(tmp_path, "garage") == 1)
+            assert read_key not in " ".join(psutil.Process(process.pid).cmdline())
+            assert read_key not in "".join(ended(process))
+        with tk.dweets.record("garage", tmp_path, key={"garage": issued.read_key}) as recording:
+            assert read_key not in repr(vars(recording))
+    assert numbers(tmp_path, "garage") == [1], "and whoever has the folder reads it without a key"
+    assert all(read_key.encode() not in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+
+
+def test_the_command_line_refuses_in_one_line(gateway: Gateway, tmp_path: Path) -> None:
+    def refused(*arguments: str, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "toolkit", "record", *arguments],
+            capture_output=True, text=True, timeout=30, check=False, env=os.environ | environment,
+        )  # fmt: skip
+        assert done.returncode != 0
+        assert "Traceback" not in done.stderr
+        return done.stderr.strip().splitlines()[-1]
+
+    to = f"--to={tmp_path}"
+    assert "Missing argument" in refused(to)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        assert "no answer" in refused("t", to, f"--url=http://127.0.0.1:{nobody.getsockname()[1]}")
+    shown = refused("t", to, f"--url={gateway.base_url}", TOOLKIT_KEYS=KEY)
+    assert "TOOLKIT_KEYS must be THING=KEY" in shown
+    assert KEY not in shown
+    with toolkit.connect(gateway) as tk, tk.dweets.record("t", tmp_path):
+        assert "somebody else writes" in refused("t", to, f"--url={gateway.base_url}")
+
+
+def test_what_cannot_be_recorded_is_refused(tk: toolkit.Connection, tmp_path: Path) -> None:
+    for things, options in [([], {}), ("", {}), ("t", {"seconds": 0}), ("t", {"rows": 0}), ("t", {"key": {"u": KEY}})]:
+        with pytest.raises(InvalidArgument) as caught:
+            tk.dweets.record(things, tmp_path, **options)
+        assert KEY not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(Unreachable), toolkit.connect("http://127.0.0.1:9") as nobody:
+        nobody.dweets.record("t", tmp_path)
+    with tk.dweets.record("t", tmp_path), pytest.raises(ArchiveUnusable, match="somebody else writes"):
+        tk.dweets.record("u", tmp_path)
+
+
+def test_a_server_without_numbers_is_refused(tmp_path: Path) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(answer)
+                connection.recv(65536)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        with toolkit.connect(f"http://127.0.0.1:{server.getsockname()[1]}") as tk:
+            with pytest.raises(UnexpectedReply, match="does not number its dweets"):
+                tk.dweets.record("t", tmp_path)
+        thread.join(10)
+
+
+def test_a_full_disk_stops_nothing_for_good(gateway: Gateway, tmp_path: Path) -> None:
+    with toolkit.connect(gateway) as tk, recorder(tmp_path, gateway.base_url, "kitchen") as process:
+        tk.dweets.post("kitchen", {"n": 0})
+        until(lambda: archived_so_far(tmp_path, "kitchen") == 1)
+        limited = psutil.Process(process.pid)
+        before = limited.rlimit(resource.RLIMIT_FSIZE)
+        limited.rlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        tk.dweets.post_frame(pd.DataFrame({"n": range(1, 5_000)}), "kitchen", progress=False)
+        assert process.stderr is not None
+        assert "cannot take more: File too large" in process.stderr.readline()
+        limited.rlimit(resource.RLIMIT_FSIZE, before)
+        until(lambda: archived_so_far(tmp_path, "kitchen") == 5_000)
+        ended(process)
+    assert numbers(tmp_path, "kitchen") == list(range(5_000))
+
+
+# -- the gateway's own archive ----------------------------------------------------------------------------
+
+
+class Batches(threading.Thread):
+    """Posts batches of numbers over one connection until it breaks, and remembers which ones were acknowledged."""
+
+    def __init__(self, port: int, worker: int, acknowledged: list[tuple[int, int]]) -> None:
+        super().__init__(daemon=True)
+        self.worker, self.acknowledged = worker, acknowledged
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+
+    def run(self) -> None:
+        try:
+            for start in range(0, DWEETS, 20):
+                batch = [(self.worker, number) for number in range(start, start + 20)]
+                self.connection.request("POST", "/dweets/for/all", "\n".join(map(json.dumps, batch)))
+                if b'"this":"succeeded"' in self.connection.getresponse().read():
+                    self.acknowledged += batch
+        except (OSError, http.client.HTTPException):
+            return  # the gateway was killed: what it acknowledged is what counts
+        finally:
+            self.connection.close()
+
+
+def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> None:
+    data, folder = tmp_path / "data", tmp_path / "archive"
+    options = {"archive": str(folder), "keep": 500, "archive_seconds": 0.05}
+    acknowledged: list[tuple[int, int]] = []
+    for turn in range(3):
+        with GatewayProcess(data, **options) as process:
+            before, archived_before = len(acknowledged), archived_so_far(folder, "all")
+            posters = [Batches(process.port, 4 * turn + n, acknowledged) for n in range(4)]
+            for poster in posters:
+                poster.start()
+            until(lambda: len(acknowledged) > before + 7_000)  # noqa: B023
+            until(lambda: archived_so_far(folder, "all") > archived_before + 100)  # noqa: B023
+            process.kill()
+            for poster in posters:
+                poster.join(30)
+    with GatewayProcess(data, **options) as process, toolkit.connect(process.base_url) as tk:
+        tk.dweets.post_frame(pd.DataFrame({"n": range(200)}), "rest", progress=False)
+        assert process.stop() == 0, "what was posted at the end is archived at the end"
+    archive = Archive(folder)
+    pairs = [tuple(pair) for pair in archive.history("all")["content"]]
+    print(f"\n{len(acknowledged)} acknowledged, {len(pairs)} archived")
+    assert len(acknowledged) > DWEETS
+    assert len(set(pairs)) == len(pairs), "none is there twice"
+    assert set(acknowledged) <= set(pairs), "every acknowledged one is there"
+    for worker in range(12):
+        of_worker = [number for who, number in pairs if who == worker]
+        assert of_worker == list(range(len(of_worker))), "in the order of the caller"
+    assert archive.gaps().empty
+    assert numbers(folder, "rest") == list(range(200))
+
+
+def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp_path: Path) -> None:
+    folder = tmp_path / "archive"
+    folder.mkdir()
+    (folder / "thing=blocked").write_text("in the way", "utf-8")
+    settings = DweetSettings(keep=500, archive_seconds=0.02)
+    with Gateway(archive=folder, settings=settings) as gateway, toolkit.connect(gateway) as tk:
+        day = tk.dweets.post("blocked", {"n": 0}).index[0].strftime("%Y-%m-%d")
+        for start in range(0, 3_000, 300):
+            for thing in ("free", "blocked"):
+                tk.dweets.post_frame(pd.DataFrame({"n": range(start, start + 300)}), thing)
+            until(lambda: archived_so_far(folder, "free") == start + 300)  # noqa: B023
+        until(lambda: tk.dweets.post("free", {"n": -1}).empty or len(tk.dweets.stored("free", day)) < 1_500)
+        assert len(tk.dweets.stored("blocked", day)) == 3_001, "acknowledged, kept, and waiting for its archive"
+        (folder / "thing=blocked").unlink()
+        until(lambda: archived_so_far(folder, "blocked") == 3_001)
+        until(lambda: tk.dweets.post("blocked", {"n": -1}).empty or len(tk.dweets.stored("blocked", day)) < 1_500)
+    assert numbers(folder, "blocked")[:3_001] == [0, *range(3_000)]
+
+
+def test_an_archive_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way", "utf-8")
+    with pytest.raises(ArchiveUnusable, match="cannot be written"):
+        Gateway(tmp_path / "data", archive=tmp_path / "file")
+    with Gateway(tmp_path / "data", archive=tmp_path / "archive") as gateway:
+        with pytest.raises(ArchiveUnusable, match="somebody else writes"):
+            Gateway(archive=tmp_path / "archive")
+        with toolkit.connect(gateway) as tk:
+            tk.dweets.post("kitchen", {"n": 1})
+    assert numbers(tmp_path / "archive", "kitchen") == [1], "the start that failed let go of everything"
+    command = [sys.executable, "-m", "toolkit", "gateway", "--port=0", f"--archive={tmp_path / 'file' / 'x'}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"Error: the archive .* cannot be written: .*\n", done.stderr)
+
+
+def test_a_store_that_was_emptied_begins_an_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for turn in range(3):
+        with Gateway(archive=tmp_path) as gateway, toolkit.connect(gateway) as tk:
+            for n in range(turn + 1):
+                tk.dweets.post("kitchen", {"n": turn * 10 + n})
+    assert numbers(tmp_path, "kitchen") == [0, 10, 11, 20, 21, 22]
+    assert [record.message.split()[-1] for record in caplog.records if "counts anew" in record.message] == ["2", "3"]
+
+
+def test_an_archive_that_was_moved_away_is_filled_with_what_is_kept(tmp_path: Path) -> None:
+    for archive in ("one", "two"):
+        with Gateway(tmp_path / "data", archive=tmp_path / archive) as gateway, toolkit.connect(gateway) as tk:
+            tk.dweets.post_frame(pd.DataFrame({"n": range(700)}), "kitchen")
+    assert numbers(tmp_path / "one", "kitchen") == list(range(700))
+    assert numbers(tmp_path / "two", "kitchen") == [*range(700), *range(700)]
+
+
+def test_of_two_gateways_on_one_store_one_archives_until_it_dies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(archiving, "_LEASE_MILLISECONDS", 300)
+    monkeypatch.setattr(archiving, "_PASSES_A_LOOK", 1)
+    caplog.set_level(logging.ERROR)
+
+    async def post(store: EmbeddedStore, first: int) -> None:
+        drafts = [Draft(n, str(n), b'{"thing":"t","created":"2026-01-01T00:00:00.000Z","content":{"n":%d}}' % n)
+                  for n in range(first, first + 50)]  # fmt: skip
+        await store.journals.append(journal_of("t"), drafts)
+
+    async def reached(count: int) -> None:
+        async with asyncio.timeout(30):
+            while archived_so_far(tmp_path, "t") < count:
+                await asyncio.sleep(0.01)
+
+    async def run() -> None:
+        store = EmbeddedStore(None, lambda: time.time_ns() // 1_000_000)
+        await store.open()
+        first, second = (Archiving(store, tmp_path, lambda: time.time_ns() // 1_000_000, 0.01) for _ in range(2))
+        await first.open()
+        await second.open()
+        assert first._writer is not None
+        assert second._writer is None
+        await post(store, 0)
+        await reached(50)
+        for task in first._tasks:  # as if killed: nothing is given back but what dies with a process
+            task.cancel()
+        await asyncio.gather(*first._tasks, return_exceptions=True)
+        await first._stand_by()
+        await post(store, 50)
+        await reached(100)
+        assert second._writer is not None
+        assert second._archived["t"] == first._archived["t"] == 100
+        await second.close()
+        first._thread.shutdown()
+        await store.close()
+
+    asyncio.run(run())
+    assert numbers(tmp_path, "t") == list(range(100))
+    assert not caplog.records

@@ -1,0 +1,82 @@
+"""Redis stores that a test opens, several in one event loop, as several gateways would."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from toolkit.gateway.stores import Draft, Entry, Follower, StoreUnavailable
+from toolkit.gateway.stores.redis import RedisStore
+
+SECONDS = 60
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@asynccontextmanager
+async def opened(*urls: str, clock: Callable[[], int] = now) -> AsyncIterator[list[RedisStore]]:
+    """Open a store for each URL; the same URL twice is two gateways on one Redis."""
+    stores = [RedisStore(url, clock) for url in urls]
+    for store in stores:
+        await store.open()
+    try:
+        yield stores
+    finally:
+        await asyncio.gather(*(store.close() for store in stores))
+
+
+def run(work: Awaitable[Any]) -> Any:
+    async def bounded() -> Any:
+        return await asyncio.wait_for(work, SECONDS)
+
+    return asyncio.run(bounded())
+
+
+async def until(condition: Callable[[], object], otherwise: Callable[[], object] = lambda: "") -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not come about in time: {otherwise()}"
+        await asyncio.sleep(0.005)
+
+
+async def persist(call: Callable[[], Awaitable[Any]]) -> Any:
+    """Call again until the store is back."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return await call()
+        except StoreUnavailable:
+            assert time.monotonic() < deadline, "the store did not come back in time"
+            await asyncio.sleep(0.01)
+
+
+def line(text: str, at: int = 5) -> Draft:
+    return Draft(at, f"id-{text}", text.encode())
+
+
+def numbers(entries: list[Entry]) -> list[int]:
+    return [entry.sequence for entry in entries]
+
+
+async def follow_as_a_thing_does(store: RedisStore, name: str) -> list[Entry]:
+    """Return a list that holds every line, kept and to come: follow, read, follow on, as `Things` does."""
+    heard: list[Entry] = []
+
+    def take(entries: Any) -> None:
+        heard.extend(entry for entry in entries if entry.sequence > (heard[-1].sequence if heard else 0))
+
+    early: list[Entry] = []
+    unfollow: Callable[[], None] = store.journals.follow(name, early.extend)
+    kept = await store.journals.last(name, 500)
+    unfollow()
+    take(kept)
+    take(early)
+    follower: Follower = take
+    store.journals.follow(name, follower)
+    return heard

@@ -1,0 +1,194 @@
+"""Gateways on one Redis that are killed: what they acknowledged is there once, and what they had begun others end."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.dweets.conftest import Caller, RawStream
+from tests.gateway_process import GatewayProcess
+from tests.mail_server import MailServer, eventually
+from tests.redis_servers import fresh_url
+from toolkit.dweets import lease
+from toolkit.gateway import Gateway
+
+POSTERS, POSTS = 16, 1_300
+LOCK, KEY = "garage-lock", "master-of-the-garage"
+
+
+class Poster(threading.Thread):
+    """Posts numbers to one thing, one after the other, and goes on at another gateway where one is gone.
+
+    ``acknowledged`` are those that were answered. What was sent and not answered is in ``maybe``: it is not sent
+    again, so it may be there once or not at all.
+    """
+
+    def __init__(self, number: int, ports: list[int], answered: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self.number, self.ports, self.answered = number, ports, answered
+        self.acknowledged: list[int] = []
+        self.maybe: list[int] = []
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            turn, number = self.number, 0
+            while number < POSTS:
+                number = self._post_while_it_lives(self.ports[turn % len(self.ports)], number)
+                turn += 1
+        except Exception as error:
+            self.failure = error
+
+    def _post_while_it_lives(self, port: int, number: int) -> int:
+        try:
+            connection = socket.create_connection(("127.0.0.1", port), timeout=60)
+        except ConnectionRefusedError:
+            return number
+        with connection:
+            while number < POSTS:
+                body = b"[%d,%d]" % (self.number, number)
+                head = b"POST /dweet/for/all HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+                try:
+                    connection.sendall(head + body)
+                    answer = connection.recv(65536)
+                except ConnectionError:
+                    answer = b""
+                (self.acknowledged if b'"this":"succeeded"' in answer else self.maybe).append(number)
+                number += 1
+                if not answer:
+                    return number
+                self.answered()
+        return number
+
+
+def read_all(base_url: str, target: str, last: Any) -> list[Any]:
+    """Read a stream from there up to this content."""
+    found: list[Any] = []
+    with RawStream(base_url, target) as stream:
+        while not found or found[-1] != last:
+            found.append(json.loads(json.loads(stream.chunk().split(b"\r\n")[1]))["content"])
+    return found
+
+
+def test_a_gateway_killed_among_three_loses_nothing_that_was_acknowledged() -> None:
+    options: dict[str, Any] = {"store": fresh_url(), "keep": 2 * POSTERS * POSTS}
+    with (
+        GatewayProcess(None, **options) as victim,
+        GatewayProcess(None, **options) as second,
+        GatewayProcess(None, **options) as third,
+    ):
+        count, halfway, guard = [0], threading.Event(), threading.Lock()
+
+        def answered() -> None:
+            with guard:
+                count[0] += 1
+                if count[0] > POSTERS * POSTS // 3:
+                    halfway.set()
+
+        heard: list[Any] = []
+        listener = threading.Thread(
+            target=lambda: heard.extend(read_all(second.base_url, "/listen/for/dweets/from/all?since=0", "end"))
+        )
+        listener.start()
+        posters = [Poster(n, [victim.port, second.port, third.port], answered) for n in range(POSTERS)]
+        for poster in posters:
+            poster.start()
+        assert halfway.wait(60)
+        victim.kill()
+        for poster in posters:
+            poster.join(90)
+        Caller(third).post("all", "end")
+        kept = read_all(third.base_url, "/listen/for/dweets/from/all?since=0", "end")
+        listener.join(30)
+    assert [poster.failure for poster in posters if poster.failure] == []
+    acknowledged = {(poster.number, number) for poster in posters for number in poster.acknowledged}
+    maybe = {(poster.number, number) for poster in posters for number in poster.maybe}
+    print(f"\n{len(acknowledged)} acknowledged, {len(maybe)} without an answer, {len(kept) - 1} kept")
+    assert len(acknowledged) + len(maybe) == POSTERS * POSTS
+    assert 0 < len(maybe) <= POSTERS, "it was killed in the middle"
+    assert len(acknowledged) >= 20_000
+    pairs = [tuple(pair) for pair in kept[:-1]]
+    assert len(set(pairs)) == len(pairs), "none is there twice"
+    assert acknowledged <= set(pairs) <= acknowledged | maybe, "every acknowledged one is there, and nothing else"
+    for poster in posters:
+        numbers = [number for who, number in pairs if who == poster.number]
+        assert numbers == sorted(numbers), "in the order of the poster"
+    assert heard == kept, "who listens at another gateway hears all, once, in the same order"
+
+
+class StuckMailServer:
+    """Takes a mail up to a point of the conversation and says nothing from there on; ``is_stuck`` is set then."""
+
+    def __init__(self, says_nothing_to: bytes) -> None:
+        self._says_nothing_to = says_nothing_to
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"smtp://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.is_stuck, self._over = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        connection, _ = self._listener.accept()
+        with connection, connection.makefile("rwb") as lines:
+            lines.write(b"220 hello\r\n")
+            lines.flush()
+            in_text = False
+            while not (line := lines.readline()).lower().startswith(self._says_nothing_to):
+                if not in_text:
+                    in_text = line.lower().startswith(b"data")
+                    lines.write(b"354 go on\r\n" if in_text else b"250 OK\r\n")
+                    lines.flush()
+            self.is_stuck.set()
+            self._over.wait(60)
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join(10)
+        self._listener.close()
+
+
+@pytest.mark.parametrize(("says_nothing_to", "outcome"), [(b"rcpt", "sent"), (b".\r\n", "uncertain")])
+def test_a_gateway_killed_while_it_holds_the_lease_of_a_mail(
+    says_nothing_to: bytes, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the text went out another one sends the mail, once; after that nobody knows, and better none than two."""
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 2.0)
+    store, stuck = fresh_url(), StuckMailServer(says_nothing_to)
+    options: dict[str, Any] = {"store": store, "locks": {LOCK: KEY}}
+    with GatewayProcess(None, smtp=stuck.url, lease=2.0, **options) as victim, MailServer() as server:
+        call = Caller(victim)
+        call.get(f"/lock/garage?lock={LOCK}&key={KEY}")
+        call.get(f"/alert/a@b.example/when/garage/return%20dweet?key={KEY}")
+        call.post("garage", "fire", f"?key={KEY}")
+        assert stuck.is_stuck.wait(30)
+        with Gateway(smtp=server.url, **options) as other:
+            before = "waiting" if outcome == "sent" else "handing"
+            assert other.outbox["state"].tolist() == [before]
+            if outcome == "sent":
+                live_through_a_lease(other, monkeypatch)
+                assert other.outbox["state"].tolist() == [before]
+            victim.kill()
+            eventually(lambda: other.outbox["state"].tolist() == [outcome])
+        assert len(server.mails) == (1 if outcome == "sent" else 0)
+    stuck.close()
+
+
+def live_through_a_lease(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Return once the gateway has looked at another's lease for longer than one lives that is not renewed."""
+    looks: list[bool] = []
+    of_others = gateway._services.dweets.outbox._lease
+    is_held = of_others.is_held
+
+    async def look(owner: str) -> bool:
+        looks.append(await is_held(owner))
+        return looks[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(of_others, "is_held", look)
+        eventually(lambda: len(looks) >= 5)
+    assert all(looks)

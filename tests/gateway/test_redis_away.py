@@ -1,0 +1,270 @@
+"""Redis hangs, refuses, is killed and comes back: every call is answered, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import threading
+import traceback
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
+from tests.redis_servers import RedisServer, fresh_url, shared_cluster, shared_server
+from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.gateway.stores.redis import RedisStore
+
+CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [
+    lambda store: store.journals.append("a", [line("refused")]),
+    lambda store: store.journals.last("a", 10),
+    lambda store: store.journals.after("a", 0),
+    lambda store: store.journals.between("a", 0, 100),
+    lambda store: store.journals.find("a", "id"),
+    lambda store: store.journals.names("", 10),
+    lambda store: store.records.get("s", "k"),
+    lambda store: store.records.put("s", "k", b"refused"),
+    lambda store: store.records.take("s", "k"),
+    lambda store: store.records.count("s", "refused"),
+    lambda store: store.records.swap("s", {}, {"k": b"refused"}),
+    lambda store: store.records.scan("s"),
+    lambda store: store.records.watch("s", lambda key, value: None),
+]
+WRITES = [CALLS[n] for n in (0, 7, 8, 9, 10)]
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with RedisServer(appendonly="yes", appendfsync="always") as running:
+        yield running
+
+
+async def outcomes(store: RedisStore, calls: list[Callable[[RedisStore], Awaitable[Any]]]) -> list[str]:
+    """Make all calls at once; return what they fail with."""
+    found = await asyncio.gather(*(call(store) for call in calls), return_exceptions=True)
+    return [type(outcome).__name__ for outcome in found]
+
+
+async def until_told(store: RedisStore) -> None:
+    # The end of a connection that is idle may be noticed by the next call only.
+    with pytest.raises(StoreUnavailable):
+        await store.records.get("s", "k")
+
+
+def test_a_redis_that_hangs_costs_no_call_more_than_the_time_that_is_set(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=0.5") as (store,):
+            await store.records.put("s", "k", b"kept")
+            server.pause()
+            try:
+                found = await outcomes(store, CALLS)
+                assert set(found) <= {"StoreUnavailable", "OutcomeUnknown"}
+                assert all(found[CALLS.index(write)] == "OutcomeUnknown" for write in WRITES), "it may be done later"
+                again = await outcomes(store, CALLS)
+                assert set(again) == {"StoreUnavailable"}, "nothing was sent, so nothing of this will ever be done"
+            finally:
+                server.resume()
+            (entry,) = await persist(lambda: store.journals.append("a", [line("back")]))
+            assert [e.data for e in await store.journals.last("a", 10)].count(b"back") == 1
+            assert entry.sequence <= 2
+
+    run(work())
+
+
+def test_a_redis_that_is_gone_is_told_at_once_and_found_again(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=30") as (store,):
+            await store.records.put("s", "k", b"kept")
+            server.kill()
+            await until_told(store)
+            assert set(await outcomes(store, CALLS)) == {"StoreUnavailable"}
+            await asyncio.to_thread(server.start)
+            assert await store.records.get("s", "k") == b"kept", "a server that is back is used at once"
+
+    run(work())
+
+
+REFUSALS = {
+    "a replica": (
+        lambda client: client.replicaof("127.0.0.1", 1),
+        lambda client: client.replicaof("NO", "ONE"),
+        WRITES,
+    ),
+    "out of memory": (
+        lambda client: client.config_set("maxmemory", 1),
+        lambda client: client.config_set("maxmemory", 0),
+        [WRITES[n] for n in (0, 1, 3, 4)],  # to take gives memory back
+    ),
+    "without enough replicas": (
+        lambda client: client.config_set("min-replicas-to-write", 1),
+        lambda client: client.config_set("min-replicas-to-write", 0),
+        WRITES,
+    ),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+def test_a_redis_that_refuses_to_write_changes_nothing_and_is_told(refusal: str) -> None:
+    refuse, allow, calls = REFUSALS[refusal]
+
+    async def work() -> None:
+        async with opened(fresh_url()) as (store,):
+            await store.records.put("s", "k", b"kept")
+            with shared_server().client() as client:
+                refuse(client)
+                try:
+                    assert set(await outcomes(store, calls)) == {"StoreUnavailable"}
+                    assert await store.records.get("s", "k") == b"kept"
+                finally:
+                    allow(client)
+            assert await store.records.scan("s") == {"k": b"kept"}
+            (entry,) = await store.journals.append("a", [line("1")])
+            assert entry.sequence == 1
+
+    run(work())
+
+
+def test_a_promise_of_replicas_that_are_not_there_is_told_as_not_kept() -> None:
+    async def work() -> None:
+        async with opened(f"{fresh_url()}&replicas=1&timeout=0.4".replace("&timeout=30", "")) as (store,):
+            heard: list[Any] = []
+            store.journals.follow("a", heard.extend)
+            with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
+                await store.journals.append("a", [line("1")])
+            await until(lambda: len(heard) == 1)
+            assert await store.journals.last("a", 1) == heard, "reading asks no replica"
+
+    run(work())
+
+
+def test_killed_and_started_again_under_load(server: RedisServer) -> None:
+    """With `appendfsync always` nothing acknowledged is lost, nothing is there twice, and listeners hear it all."""
+
+    async def work() -> None:
+        async with opened(server.url, server.url, f"{server.url}?timeout=1") as (one, other, listening):
+            heard = await follow_as_a_thing_does(listening, "a")
+            seen: dict[str, bytes | None] = {}
+            await listening.records.watch("s", lambda key, value: seen.update({key: value}))
+            acknowledged: list[str] = []
+            going = True
+
+            async def post(store: RedisStore, who: int) -> None:
+                for number in range(10_000):
+                    if not going:
+                        return
+                    texts = [f"{who} {number} {part}" for part in range(5)]
+                    with contextlib.suppress(StoreUnavailable):
+                        await store.journals.append("a", [line(text) for text in texts])
+                        acknowledged.extend(texts)
+                        await store.records.put("s", str(who), b"%d" % number)
+                    await asyncio.sleep(0)
+
+            posters = [asyncio.ensure_future(post(store, n)) for n, store in enumerate([one, other] * 8)]
+            for _ in range(2):
+                before = len(acknowledged)
+                await until(lambda before=before: len(acknowledged) > before + 500)
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+            before = len(acknowledged)
+            await until(lambda: len(acknowledged) > before + 500)
+            going = False
+            await asyncio.gather(*posters)
+            kept = await one.journals.after("a", 0)
+            texts = [entry.data.decode() for entry in kept]
+            assert numbers(kept) == sorted(set(numbers(kept)))
+            assert len(set(texts)) == len(texts), "none is there twice"
+            assert set(acknowledged) <= set(texts), "every acknowledged one is there"
+            for who in range(16):
+                own = [tuple(map(int, text.split()[1:])) for text in texts if text.startswith(f"{who} ")]
+                assert own == sorted(own), "in the order of its poster"
+            await until(lambda: len(heard) == len(kept), lambda: (len(heard), len(kept)))
+            assert heard == kept
+            values = await one.records.scan("s")
+            await until(lambda: seen == values, lambda: (seen, values))
+
+    run(work())
+
+
+class TestTheStart:
+    """What is wrong with a Redis is said before the gateway says that it runs; a password never."""
+
+    def test_of_a_redis_that_is_not_there(self) -> None:
+        with pytest.raises(StoreUnavailable, match=r"redis://127.0.0.1:1/0 cannot be used now: .* connecting"):
+            run(_open("redis://127.0.0.1:1"))
+
+    def test_of_a_cluster_that_is_not_there(self) -> None:
+        with pytest.raises(StoreUnavailable, match=r"redis\+cluster://127.0.0.1:1,127.0.0.1:2 cannot be used now"):
+            run(_open("redis+cluster://127.0.0.1:1,127.0.0.1:2"))
+
+    def test_of_a_node_of_a_cluster_and_of_a_server_that_is_none(self) -> None:
+        with pytest.raises(StoreUnavailable, match=r"give redis\+cluster://"):
+            run(_open(shared_cluster()[0].url))
+        with pytest.raises(StoreUnavailable, match="cannot be used"):
+            run(_open(shared_server().url.replace("redis:", "redis+cluster:")))
+
+    def test_of_a_replica(self) -> None:
+        with RedisServer(replicaof=f"127.0.0.1 {shared_server().port}") as replica:
+            with pytest.raises(StoreUnavailable, match="is a replica; give its master"):
+                run(_open(replica.url))
+
+    def test_of_a_wrong_password(self, caplog: pytest.LogCaptureFixture) -> None:
+        right, wrong = secrets.token_hex(8), secrets.token_hex(8)
+        with RedisServer(requirepass=right) as server:
+            urls = [server.url.replace("//", f"//:{password}@") for password in (right, wrong)]
+            with pytest.raises(StoreUnavailable, match="(?i)password|wrongpass") as refused:
+                run(_open(urls[1]))
+            with pytest.raises(StoreUnavailable, match="(?i)auth") as unnamed:
+                run(_open(server.url))
+            run(_open(urls[0]))
+            errors = "".join(line for error in (refused, unnamed) for line in traceback.format_exception(error.value))
+            told = f"{errors} {caplog.text} {RedisStore(urls[0], lambda: 0)!r}"
+            assert right not in told
+            assert wrong not in told
+
+    def test_warns_where_less_is_promised_than_one_may_think(self, caplog: pytest.LogCaptureFixture) -> None:
+        with RedisServer(maxmemory="100mb", maxmemory_policy="allkeys-lru", appendonly="yes") as server:
+            with caplog.at_level(logging.WARNING, "toolkit.gateway"):
+                run(_open(f"{server.url}?replicas=2"))
+        assert "appendfsync is everysec" in caplog.text
+        assert "forgets keys when its memory is full (allkeys-lru)" in caplog.text
+        assert "2 replicas must confirm what is acknowledged, and it has 0 now" in caplog.text
+
+
+async def _open(url: str) -> None:
+    async with opened(url):
+        pass
+
+
+def test_memory_stays_bounded_while_redis_is_away(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=1") as (store,):
+            server.pause()
+            big = bytes(1024 * 1024)
+            calls = [store.journals.append("a", [line("x")._replace(data=big)]) for _ in range(100)]
+            refused = [call for call in calls if call.done()]
+            assert len(refused) > 30, "64 MiB wait at most"
+            server.resume()
+            outcomes = await asyncio.gather(*calls, return_exceptions=True)
+            assert all(isinstance(outcome, list | StoreUnavailable) for outcome in outcomes)
+
+    run(work())
+
+
+def test_after_the_close_everybody_is_refused_and_no_thread_or_socket_is_left() -> None:
+    async def work() -> None:
+        before = asyncio.all_tasks()
+        async with opened(fresh_url()) as (store,):
+            await store.journals.append("a", [line("1")])
+            store.journals.follow("a", lambda entries: None)
+        with pytest.raises(StoreUnavailable, match="stopping"):
+            await store.journals.append("a", [line("2")])
+        with pytest.raises(StoreUnavailable, match="stopping"):
+            await store.records.get("s", "k")
+        assert asyncio.all_tasks() == before
+
+    before = threading.active_count()
+    run(work())
+    assert threading.active_count() == before

@@ -1,0 +1,208 @@
+"""Redis servers for tests: one that all share, a cluster of three nodes, and such as are killed.
+
+They run on loopback in temporary folders and end with the test process, also where that is killed: each hears on
+its standard input that nobody is there any more.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from tests.conftest import required_program
+
+_SECONDS = 30.0
+_worlds = itertools.count()
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class RedisServer:
+    """One Redis in a process of its own; ended at the end of the ``with`` block.
+
+    Parameters
+    ----------
+    settings
+        Of redis.conf, with underscores for dashes.
+    """
+
+    def __init__(self, **settings: object) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="redis-"))
+        self.port = free_port()
+        self._settings = {"bind": "127.0.0.1", "save": "", "dir": self.folder, "daemonize": "no", **settings}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}"
+
+    def client(self, **options: object) -> redis.Redis:
+        """Return a client of the redis package, to look at what is really there."""
+        return redis.Redis(port=self.port, retry=Retry(NoBackoff(), 0), **options)  # type: ignore[arg-type]
+
+    def start(self) -> None:
+        """Start it, with what its folder holds, and wait until it answers."""
+        program = required_program("redis-server", "valkey-server")
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(self._command(program), stdout=log, stderr=log)
+        wait_until(self._is_ready, f"Redis did not start: {self.folder / 'log'}")
+
+    def kill(self) -> None:
+        """End it as a power cut of its process would."""
+        self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Let it hang: connections stay, nothing is answered."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """End it and remove its folder."""
+        self._end(signal.SIGKILL)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> RedisServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _end(self, number: int) -> None:
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(_SECONDS)
+            self._process = None
+
+    def _command(self, program: str) -> list[str]:
+        settings = {**self._settings, "port": self.port}
+        return [
+            program,
+            *(part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))),
+        ]
+
+    def _is_ready(self) -> bool:
+        assert self._process is not None
+        if self._process.poll() is not None:
+            raise AssertionError((self.folder / "log").read_text())
+        try:
+            with self.client() as client:
+                return bool(client.ping())
+        except redis.AuthenticationError:
+            return True  # it asks for its password
+        except redis.RedisError:
+            return False
+
+
+def wait_until(condition: object, otherwise: str = "it did not come about in time") -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + _SECONDS
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.01)
+
+
+@cache
+def shared_server() -> RedisServer:
+    """Return the server that all tests of this process share."""
+    server = RedisServer()
+    atexit.register(server.stop)
+    return server
+
+
+@cache
+def shared_cluster() -> list[RedisServer]:
+    """Return the three nodes of the cluster that all tests of this process share."""
+    buses = [free_port() for _ in range(3)]
+    nodes = [RedisServer(cluster_enabled="yes", cluster_node_timeout=5000, cluster_port=bus) for bus in buses]
+    for node in nodes:
+        atexit.register(node.stop)
+    bounds = [0, 5461, 10923, 16384]
+    for number, node in enumerate(nodes):
+        with node.client() as client:
+            client.execute_command("CLUSTER ADDSLOTSRANGE", bounds[number], bounds[number + 1] - 1)
+            client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
+            client.execute_command("CLUSTER MEET", "127.0.0.1", nodes[0].port, buses[0])
+    for node in nodes:
+        wait_until(lambda node=node: _knows_all(node), "the cluster did not come together")
+    return nodes
+
+
+def fresh_url() -> str:
+    """Return the URL of the shared server for a world of its own."""
+    return f"{shared_server().url}?prefix=world-{next(_worlds)}:&timeout=30"
+
+
+def fresh_cluster_url() -> str:
+    """Return the URL of the shared cluster for a world of its own."""
+    hosts = ",".join(f"127.0.0.1:{node.port}" for node in shared_cluster())
+    return f"redis+cluster://{hosts}?prefix=world-{next(_worlds)}:&timeout=30"
+
+
+def _knows_all(node: RedisServer) -> bool:
+    with node.client() as client:
+        info = client.cluster("INFO")
+        return (
+            info["cluster_state"] == "ok" and info["cluster_known_nodes"] == "3" and len(client.cluster("SLOTS")) == 3
+        )
+
+
+class Sentinel(RedisServer):
+    """One Sentinel that watches a master, and puts a replica in its place soon after it is gone."""
+
+    SERVICE = "themaster"
+
+    def __init__(self, master: RedisServer, replicas: int) -> None:
+        self._master = master
+        self._replicas = replicas
+        super().__init__()
+
+    @property
+    def url(self) -> str:
+        return f"redis+sentinel://127.0.0.1:{self.port}/{self.SERVICE}"
+
+    def _command(self, program: str) -> list[str]:
+        # Sentinel writes down in its file what it learns.
+        file = self.folder / "sentinel.conf"
+        settings = [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f"dir {self.folder}",
+            f"sentinel monitor {self.SERVICE} 127.0.0.1 {self._master.port} 1",
+            f"sentinel down-after-milliseconds {self.SERVICE} 1500",
+            f"sentinel failover-timeout {self.SERVICE} 10000",
+        ]
+        file.write_text("\n".join(settings) + "\n")
+        return [program, str(file), "--sentinel"]
+
+    def _is_ready(self) -> bool:
+        if not super()._is_ready():
+            return False
+        with self.client() as client:
+            return len(client.sentinel_slaves(self.SERVICE)) == self._replicas
