@@ -16,7 +16,7 @@ PACKAGE = ROOT / "toolkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 SERVICES = ("dweets", "handwriting", "rewards", "identity")
-FLOOR = {"contract", "errors", "secret"}
+FLOOR = {"contract", "errors", "public_names", "secret"}
 # What a service may take from the gateway: two protocols that it is handed, never a part that speaks HTTP.
 HANDED = {"gateway.stores", "gateway.outside_world"}
 CLIENT_FLOOR = FLOOR | {"http_session", "frames", "data_folder"}
@@ -24,7 +24,7 @@ CLIENT_FLOOR = FLOOR | {"http_session", "frames", "data_folder"}
 #: File -> modules of this package it may import, as prefixes; "own" is its own service folder without the names
 #: after the dash. The first pattern that matches counts, and a file that matches none fails.
 RULES: list[tuple[str, set[str]]] = [
-    (r"(errors|secret|frames|data_folder)\.py", set()),
+    (r"(errors|secret|frames|data_folder|notebook_cell|public_names)\.py", set()),
     (r"contract\.py", {"errors"}),
     (r"http_session\.py", {"contract", "errors", "secret"}),
     (r"connection\.py", {"*"}),
@@ -37,11 +37,19 @@ RULES: list[tuple[str, set[str]]] = [
     (r"\w+/client\.py", CLIENT_FLOOR | {"own"}),
     (r"\w+/service\.py", FLOOR | HANDED | {"own"}),
     (r"\w+/(widget|\w+_widget)\.py", CLIENT_FLOOR | {"own", "widget_family"}),
-    (r"widget_family\.py", {"errors"}),
+    (r"widget_family\.py", {"errors", "notebook_cell"}),
     (r"(dweets|handwriting|rewards|identity)/.*\.py", CLIENT_FLOOR | HANDED | {"own"}),
 ]
 #: The only files that may read a secret's raw value, each with the outside it is for.
-REVEALERS = {"http_session.py", "gateway/mail.py", "gateway/services.py", "gateway/workers.py", "cli.py", "secret.py"}
+REVEALERS = {
+    "http_session.py",
+    "gateway/mail.py",
+    "gateway/services.py",
+    "gateway/workers.py",
+    "cli.py",
+    "lab.py",
+    "secret.py",
+}
 STANDARD_LIBRARY_ONLY = (r"contract\.py", r"errors\.py", r"secret\.py", r"\w+/wire\.py")
 
 

@@ -359,8 +359,38 @@ def test_the_lab_serves_and_leaves_nothing(name: str, tmp_path: Path, terminal: 
 
 def _runtime_folder(pid: int) -> Path:
     """Return the folder of the lab's sockets, which its kernel was told."""
-    (folder,) = {child.environ()["JUPYTER_RUNTIME_DIR"] for child in psutil.Process(pid).children()}
-    return Path(folder)
+    return Path(_kernel_environment(pid)["JUPYTER_RUNTIME_DIR"])
+
+
+def _kernel_environment(pid: int) -> dict[str, str]:
+    # At its start JupyterLab also asks npm, where there is one, for language servers.
+    (kernel,) = (child for child in psutil.Process(pid).children() if "ipykernel_launcher" in child.cmdline())
+    return kernel.environ()
+
+
+def test_a_lab_with_the_demo_world_gives_its_keys_to_the_notebooks(tmp_path: Path) -> None:
+    asked = (
+        "import toolkit; tk = toolkit.connect(); "
+        "print(tk.identity.echo('hello')['echo_message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30)"
+    )
+    with started("lab", "--no-browser", "--demo", "--port=0", "--lab-port=0", f"--folder={tmp_path}") as process:
+        gateway = url_of(process)
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().removeprefix("lab at ").strip())
+        assert process.stdout.readline() == f"notebooks in {tmp_path}, nothing is kept; Ctrl-C ends both\n"
+        call_lab(f"http://{address.netloc}", address.query.removeprefix("token="), "/api/kernels", b"{}")
+        inherited = {name: text for name, text in _kernel_environment(process.pid).items() if name[:8] == "TOOLKIT_"}
+        done = subprocess.run(
+            [sys.executable, "-c", asked],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+            env=os.environ | inherited,
+        )
+        end(process)
+    assert inherited["TOOLKIT_URL"] == gateway
+    assert done.stdout == "hello True\n"
 
 
 def test_a_lab_on_a_folder_that_is_in_use_is_one_line(tmp_path: Path) -> None:

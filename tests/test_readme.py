@@ -6,10 +6,15 @@ import contextlib
 import inspect
 import io
 import re
+import typing
 
+import dweepy
+import handwritingio
 import pytest
+from traitlets import MetaHasTraits
 
 import toolkit
+import toolkit.errors
 from tests.conftest import ROOT
 from toolkit.dweets.accessor import DweetAccessor
 
@@ -32,6 +37,22 @@ def test_the_snippets_print_what_they_say() -> None:
         assert printed.getvalue().rstrip() == expected.rstrip()
     names["tk"].close()
     names["gateway"].stop()
+
+
+def test_what_it_says_of_the_old_clients_is_so() -> None:
+    rows = dict(re.findall(r"^\| ([^|]+) \| (.+) \|$", README, re.MULTILINE))
+    classes = [
+        sum(isinstance(each, type) and issubclass(each, Exception) for each in vars(module).values())
+        for module in (toolkit.errors, dweepy, handwritingio)
+    ]
+    assert rows["classes of errors"] == "{}, one for each cause | {} | {}".format(*classes)
+    assert not {"stored", "things", "post_frame"} & set(dweepy.__all__)
+    renders = [name for name in vars(handwritingio.Client) if name.startswith("render_")]
+    assert renders == ["render_png", "render_pdf"]
+    assert not typing.get_type_hints(dweepy.dweet_for)
+    assert not typing.get_type_hints(handwritingio.Client.render_png)
+    widgets = [name for name in toolkit.__all__ if issubclass(type(getattr(toolkit, name)), MetaHasTraits)]
+    assert rows["type hints, widgets"] == f"yes, {len(widgets)} | no, 0 | no, 0"
 
 
 def test_its_commands_are_the_ones_of_the_mission() -> None:

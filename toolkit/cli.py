@@ -266,6 +266,9 @@ def record(
 @click.option("--lab-port", type=PORT, help="Port of JupyterLab.  [default: 8888, or a free one]")
 @click.option("--no-browser", is_flag=True, help="Only print the address of the notebooks.")
 @click.option("--folder", type=FOLDER, help="Copy notebooks and data to this folder and work there.")
+@click.option(
+    "--demo", is_flag=True, help="With the demo world, whose keys the notebooks get; nothing is kept without --data."
+)
 @click.argument("jupyter_options", nargs=-1, type=click.UNPROCESSED)
 def lab(
     data: Path | None,
@@ -273,6 +276,7 @@ def lab(
     lab_port: int | None,
     no_browser: bool,
     folder: Path | None,
+    demo: bool,
     jupyter_options: tuple[str, ...],
 ) -> None:
     """Open the notebooks in JupyterLab, with a gateway that keeps what they post.
@@ -283,7 +287,7 @@ def lab(
 
     with _refusals_in_one_line():
         try:
-            Lab(data, port, lab_port, folder, not no_browser, jupyter_options).run()
+            Lab(data, port, lab_port, folder, not no_browser, jupyter_options, demo).run()
         except LabCannotStart as error:
             raise click.ClickException(str(error)) from None
 

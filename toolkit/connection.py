@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Mapping
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from toolkit.errors import InvalidArgument
+from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def connect(
     return Connection(gateway, dict(base_urls or {}), dict(credentials or {}))
 
 
-class Connection:
+class Connection(PublicNames):
     """Clients of all services. Made by `connect`."""
 
     def __init__(
@@ -74,6 +74,7 @@ class Connection:
         self._credentials = {name: Secret(value) for name, value in credentials.items()}
         self._sessions: dict[str, HttpSession] = {}
         self.gateway: Gateway | None = None
+        self._started: Gateway | None = None
         self.base_url = self._resolve(gateway)
 
     def _resolve(self, gateway: Gateway | str | None) -> str:
@@ -84,9 +85,7 @@ class Connection:
         if gateway is None:
             from toolkit.gateway import Gateway
 
-            gateway = Gateway()
-            # Ours alone: it ends with this connection, also when that is only forgotten.
-            self._finalizer = weakref.finalize(self, gateway.stop)
+            self._started = gateway = Gateway()
         if isinstance(gateway, str):
             return gateway
         self.gateway = gateway
@@ -139,15 +138,16 @@ class Connection:
         """Close all connections, and stop the gateway if `connect` started it."""
         for session in self._sessions.values():
             session.close()
-        if hasattr(self, "_finalizer"):
-            self._finalizer()
+        if self._started is not None:
+            self._started.stop()
 
     def _session(self, service: Service) -> HttpSession:
         from toolkit.http_session import HttpSession
 
         base_url = self._base_urls.get(service, self.base_url)
         if base_url not in self._sessions:
-            self._sessions[base_url] = HttpSession(base_url)
+            # Who keeps only a client still wants the gateway of this process, which ends when nobody holds it.
+            self._sessions[base_url] = HttpSession(base_url, keeps=self.gateway)
         return self._sessions[base_url]
 
     def _credential(self, name: str, otherwise: Secret | None = None) -> Secret:
@@ -174,4 +174,4 @@ class Connection:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Connection to {self.base_url}>"
+        return f"<Connection to {self.base_url}>" if hasattr(self, "base_url") else "<Connection, not made>"

@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.lab import USUAL_PORT
+from toolkit.lab import USUAL_PORT, jupyter_command
 from toolkit.working_folder import APPLICATION, gateway_folder
 
 _CONNECT_SECONDS = 0.5
@@ -49,8 +49,8 @@ def examine() -> list[Finding]:
     return [
         _data_folder(gateway_folder()),
         _port(USUAL_PORT),
-        _distribution("JupyterLab", "jupyterlab", "`toolkit lab` cannot start: install the extra [lab]"),
-        _distribution("ipykernel", "ipykernel", "notebooks have no Python: install the extra [lab]"),
+        _distribution("JupyterLab", "jupyterlab", f"`toolkit lab` cannot start; run: {jupyter_command()}"),
+        _distribution("ipykernel", "ipykernel", f"notebooks have no Python; run: {jupyter_command()}"),
         _distribution("DuckDB", "duckdb", "archives cannot be asked in SQL: install the extra [archive]"),
         _distribution("Dask", "dask", "archives have no .dask(): install the extra [archive]"),
         _mail_server("127.0.0.1", 25),

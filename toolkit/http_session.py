@@ -92,6 +92,8 @@ class HttpSession:
         ``http://host:port`` or ``https://...``, with a path in front of all others where the server has one.
     timeout
         Seconds to connect, and seconds between two pieces of an answer.
+    keeps
+        What must live as long as this does.
 
     Raises
     ------
@@ -99,13 +101,14 @@ class HttpSession:
         The base URL is not one.
     """
 
-    def __init__(self, base_url: str, timeout: tuple[float, float] = TIMEOUT) -> None:
+    def __init__(self, base_url: str, timeout: tuple[float, float] = TIMEOUT, keeps: object = None) -> None:
         parts = urlsplit(base_url)
         if not _is_base_url(parts):
             # Without its text: whoever writes a password into a URL must not read it in a traceback.
             raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
         self.base_url = base_url.rstrip("/")
         self._timeout = timeout
+        self._keeps = keeps
         self._session = requests.Session()
         # Proxies and .netrc of the environment are for the outside, never for this machine.
         self._session.trust_env = not _is_loopback(parts.hostname or "")

@@ -52,6 +52,8 @@ class Lab:
         Whether to show the first notebook at once.
     jupyter_options
         Further options of JupyterLab.
+    demo
+        Load the demo world, and give the notebooks its keys; nothing is kept without `data`.
     """
 
     data: Path | None = None
@@ -60,6 +62,7 @@ class Lab:
     folder: Path | None = None
     open_browser: bool = True
     jupyter_options: tuple[str, ...] = ()
+    demo: bool = False
 
     def run(self) -> None:
         """Run both until Ctrl-C or SIGTERM, and leave nothing behind.
@@ -78,7 +81,7 @@ class Lab:
             jupyter = _jupyter_server(self._jupyter_arguments(root))
             _stop_at_signals(jupyter)
             # On its loop, behind the callback that binds the port: who reads the address may call it.
-            jupyter.io_loop.add_callback(_announce, gateway, jupyter, root, self.data or gateway_folder())
+            jupyter.io_loop.add_callback(_announce, gateway, jupyter, root, self._data)
             jupyter.start()
 
     def _root(self) -> Path:
@@ -94,17 +97,21 @@ class Lab:
             click.echo(f"{name} has a newer version; yours is kept (move it away to get the new one)", err=True)
         return root
 
+    @property
+    def _data(self) -> Path | None:
+        # Keys that everybody can read do not get into a person's own folder unasked.
+        return self.data or (None if self.demo else gateway_folder())
+
     def _gateway(self) -> Gateway:
         from toolkit.gateway import Gateway
         from toolkit.gateway.server import CannotServe
 
-        data = self.data or gateway_folder()
         try:
-            return Gateway(data, port=USUAL_PORT if self.port is None else self.port)
+            return Gateway(self._data, port=USUAL_PORT if self.port is None else self.port, demo=self.demo)
         except CannotServe:
             if self.port is not None:
                 raise
-            return Gateway(data, port=0)
+            return Gateway(self._data, port=0, demo=self.demo)
 
     def _jupyter_arguments(self, root: Path) -> list[str]:
         arguments = [
@@ -128,10 +135,14 @@ class Lab:
 
 
 def _require_jupyter() -> None:
-    if all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
-        return
+    if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
+        raise LabCannotStart(f"JupyterLab is not installed here; run: {jupyter_command()}")
+
+
+def jupyter_command() -> str:
+    """Return the command that brings JupyterLab into this Python."""
     what = "-e '.[lab]'" if is_checkout() else "'gateway-toolkit[lab]'"
-    raise LabCannotStart(f"JupyterLab is not installed here; run: {sys.executable} -m pip install {what}")
+    return f"{sys.executable} -m pip install {what}"
 
 
 def _first_page(root: Path) -> str:
@@ -151,8 +162,10 @@ def _runtime_folder() -> Iterator[Path]:
 
 
 def _set_environment(gateway: Gateway, runtime: Path) -> None:
-    """Tell the kernels, which inherit it, where the gateway is; and Jupyter where our settings are."""
+    """Tell the kernels, which inherit it, where the gateway is, with the demo world's keys; Jupyter our settings."""
     os.environ["TOOLKIT_URL"] = gateway.base_url
+    for name, key in gateway.credentials.items():
+        os.environ[f"TOOLKIT_{name.upper()}"] = key.reveal()
     os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
     paths = (str(_SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", ""))
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(path for path in paths if path)
@@ -165,12 +178,13 @@ def _jupyter_server(arguments: list[str]) -> ServerApp:
     return server
 
 
-def _announce(gateway: Gateway, jupyter: ServerApp, root: Path, data: Path) -> None:
+def _announce(gateway: Gateway, jupyter: ServerApp, root: Path, data: Path | None) -> None:
     token = jupyter.identity_provider.token
     query = f"?token={token}" if token else ""
     click.echo(f"gateway at {gateway.base_url}")
     click.echo(f"lab at {jupyter.connection_url}{_first_page(root)}{query}")
-    click.echo(f"notebooks in {root}, dweets kept in {data}; Ctrl-C ends both")
+    kept = "nothing is kept" if data is None else f"dweets kept in {data}"
+    click.echo(f"notebooks in {root}, {kept}; Ctrl-C ends both")
 
 
 @contextmanager

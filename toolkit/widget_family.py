@@ -4,6 +4,9 @@ A widget of a service is a `ServiceWidget`. It has every control as an attribute
 what a person clicks can also be typed. It does its work inside ``with self.working(...)``: an error then becomes a
 sentence in the status line, never a traceback. What changes many times a second belongs elsewhere, as the status
 line is read aloud.
+
+All are laid out alike: what one turns, then the status line right under it, then what comes of it. How they look is
+in ``widget_family.css``.
 """
 
 from __future__ import annotations
@@ -12,25 +15,32 @@ import base64
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import escape
+from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import ipywidgets
 import traitlets
 
 from toolkit.errors import ToolkitError
+from toolkit.notebook_cell import cell_that_runs
+
+_SHEET = f"<style>{Path(__file__).with_suffix('.css').read_text('utf-8')}</style>"
 
 
 class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
-    """A column of controls and results with a status line at its end.
+    """A column: controls, the status line, results.
 
-    Subclasses give `picture` and `summary`, and put what they show before the status line with `show`.
+    Subclasses give `picture` and `summary`, and lay themselves out with `show`. When the cell that made one runs
+    again, the one it made before is closed.
 
     Attributes
     ----------
     status : ipywidgets.HTML
-        The last line: what was done, or what is wrong and what to do. Read aloud by screen readers.
+        One line: what was done, or what is wrong and what to do. Read aloud by screen readers.
     busy : bool
-        True while something is being worked on; the controls given to `show` as busy cannot be used then.
+        True while something is being worked on. Controls stay as they are: a button that is disabled for a moment
+        loses the focus of the keyboard, and clicks that fall into it; whatever is clicked meanwhile comes next.
     error : Exception or None
         What the status line complains about.
     """
@@ -40,13 +50,28 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__(layout=ipywidgets.Layout(width="100%", overflow="visible"))
-        self.status = ipywidgets.HTML()
-        self._while_busy: tuple[ipywidgets.Widget, ...] = ()
+        self.add_class("toolkit-widget")
+        self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
+        self._sheet = ipywidgets.HTML(_SHEET, layout=ipywidgets.Layout(display="none"))
+        self.made_in = cell_that_runs()
+        for other in [one for one in _open if self.made_in.replaces(one.made_in)]:
+            other.close()
+        _open.add(self)
 
-    def show(self, *parts: ipywidgets.Widget, controls: tuple[ipywidgets.Widget, ...] = ()) -> None:
-        """Show these parts with the status line under them; `controls` are disabled while it is busy."""
-        self._while_busy = controls
-        self.children = (*parts, self.status)
+    def show(self, *controls: ipywidgets.Widget, results: Sequence[ipywidgets.Widget] = ()) -> None:
+        """Show the controls, the status line under them, and the results under it."""
+        self.children = (self._sheet, *controls, self.status, *results)
+
+    def stop(self) -> None:
+        """End what runs in the background, where there is something; what is shown stays."""
+
+    def close(self) -> None:
+        """Stop, and take the widget with all of its parts off the page."""
+        self.stop()
+        _open.discard(self)
+        for part in _parts_of(self):
+            part.close()
+        super().close()
 
     def say(self, text: str) -> None:
         """Write what was done into the status line."""
@@ -57,6 +82,10 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         """Write what is wrong into the status line, and keep the error in ``.error``."""
         self.error = error
         self.status.value = _line("alert", worded(error))
+
+    @traitlets.observe("busy")
+    def _show_busy(self, _change: object) -> None:
+        (self.add_class if self.busy else self.remove_class)("toolkit-busy")
 
     @contextmanager
     def complaining(self) -> Iterator[None]:
@@ -69,17 +98,13 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
         """Be busy while the block runs, and complain where it fails. The block itself says what it did."""
-        paused = [control for control in self._while_busy if not control.disabled]
         self.busy = True
-        self.say(f"{text} ...")
-        for control in paused:
-            control.disabled = True
+        self.error = None
+        self.status.value = _line("status", f"{text} ...", _PROGRESS)
         try:
             with self.complaining():
                 yield
         finally:
-            for control in paused:
-                control.disabled = False
             self.busy = False
 
     def picture(self) -> bytes:
@@ -91,7 +116,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         return type(self).__name__
 
     def __repr__(self) -> str:
-        return f"<{self.summary()}>"
+        return f"<{self.summary()}>" if hasattr(self, "status") else f"<{type(self).__name__}, not made>"
 
     def _repr_mimebundle_(self, **_given: Any) -> dict[str, Any]:  # noqa: ANN401 - the signature is IPython's
         """Show the widget, a picture where widgets cannot run, a line of text where pictures cannot be shown."""
@@ -100,6 +125,20 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
             "image/png": base64.b64encode(self.picture()).decode("ascii"),
             "text/plain": repr(self),
         }
+
+
+_open: WeakSet[ServiceWidget] = WeakSet()
+
+
+def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+    """Give everything below a widget, the deepest first: ipywidgets keeps each of them until it is closed itself."""
+    for child in getattr(widget, "children", ()):
+        yield from _parts_of(child)
+        yield child
+    for name in ("layout", "style"):
+        part = getattr(widget, name, None)
+        if isinstance(part, ipywidgets.Widget):
+            yield part
 
 
 class CheckList(ipywidgets.VBox):  # type: ignore[misc]
@@ -144,11 +183,14 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
     @traitlets.observe("options")
     def _rebuild(self, _change: object) -> None:
         kept = [name for name in self.value if name in self.options]
+        before = self.boxes
         self.boxes = [check_box(name, name in kept) for name in self.options]
         for box in self.boxes:
             box.layout.flex = "0 0 auto"  # or a long list would be squeezed instead of scrolled
             box.observe(self._take, "value")
         self._list.children = self.boxes
+        for part in (part for box in before for part in (*_parts_of(box), box)):
+            part.close()
         self.value = tuple(kept)
 
     @traitlets.observe("value")
@@ -171,7 +213,7 @@ def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
 
 def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial") -> ipywidgets.Widget:
     """Give a control this width, and its description as much as it needs, or `label` to align it with others."""
-    control.style = {"description_width": label}
+    control.style.description_width = label
     control.layout.width = width
     return control
 
@@ -198,11 +240,27 @@ def number_field(description: str, value: float, *, least: float, step: float, *
     return sized(number, **size)
 
 
-def table(rows_html: str, *, caption: str) -> str:
-    """Wrap a table's HTML so that it looks like the notebook's own tables, scrolls when wide and has a name."""
+def button(description: str, icon: str = "", tooltip: str = "") -> ipywidgets.Button:
+    """Return a button as wide as its words."""
+    layout = ipywidgets.Layout(width="auto", min_width="3em", align_self="flex-start")
+    return ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
+
+
+def html_pane() -> ipywidgets.HTML:
+    """Return a place for a result, as wide as the widget."""
+    return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
+
+
+def html_line() -> ipywidgets.HTML:
+    """Return a place for a few words beside controls."""
+    return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", align_self="center", margin="2px 0.5em"))
+
+
+def scrolled(wide_html: str, *, caption: str) -> str:
+    """Wrap what may be wider than the page, so that it has a name and scrolls, also with the keyboard."""
     return (
-        f'<div class="jp-RenderedHTMLCommon" role="region" aria-label="{escape(caption)}" tabindex="0" '
-        f'style="overflow-x:auto;padding-right:0">{rows_html}</div>'
+        f'<div class="toolkit-scrolled jp-RenderedHTMLCommon" role="region" aria-label="{escape(caption)}" '
+        f'tabindex="0">{wide_html}</div>'
     )
 
 
@@ -237,6 +295,9 @@ def worded(error: Exception) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}.{hint}"
 
 
-def _line(role: str, text: str) -> str:
+_PROGRESS = '<progress class="toolkit-progress" aria-label="Working"></progress>'
+
+
+def _line(role: str, text: str, bar: str = "") -> str:
     mark = "⚠ " if role == "alert" else ""
-    return f'<div role="{role}" style="line-height:1.4;min-height:1.4em">{mark}{escape(text)}</div>'
+    return f'<div role="{role}" style="min-height:1.45em">{mark}{escape(text)}{bar}</div>'

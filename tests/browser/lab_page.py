@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from playwright.sync_api import BrowserContext, Page, Request, WebSocket
+from playwright.sync_api import BrowserContext, Locator, Page, Request, WebSocket
 
 from tests.conftest import ROOT
 
@@ -214,8 +214,8 @@ def set_theme(page: Page, dark: bool) -> None:
     page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=str(not dark).lower())
 
 
-def keep_picture(page: Page, name: str) -> Path:
-    """Save a picture of the page, the whole notebook on it, as ``tests/artefacts/NAME.png``."""
+def keep_picture(page: Page, name: str, of: Locator | None = None) -> Path:
+    """Save a picture of the page, the whole notebook on it, or `of` a part, as ``tests/artefacts/NAME.png``."""
     # The logo over everything, at the start and while the theme changes.
     page.wait_for_selector("#jupyterlab-splash", state="detached")
     size = page.viewport_size or {"width": 1200, "height": 900}
@@ -224,6 +224,6 @@ def keep_picture(page: Page, name: str) -> Path:
     page.evaluate(_TO_THE_TOP)
     picture = ARTEFACTS / f"{name}.png"
     picture.parent.mkdir(exist_ok=True)
-    page.screenshot(path=picture)
+    (of or page).screenshot(path=picture)
     page.set_viewport_size(size)
     return picture

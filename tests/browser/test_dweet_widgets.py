@@ -1,4 +1,4 @@
-"""HistoryExplorer in JupyterLab: every control by mouse and by keyboard, both themes, a narrow page."""
+"""HistoryExplorer in JupyterLab: every control by mouse and by keyboard. How it looks is in ``test_widget_family``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.browser.lab_page import RunningLab, keep_picture, run_all, set_theme, shut_down_kernels
+from tests.browser.lab_page import RunningLab, keep_picture, run_all, shut_down_kernels
+from tests.browser.widget_page import drag
 
 _SETUP = """
 import pandas as pd
@@ -48,11 +49,12 @@ def explorer_page(lab: RunningLab, chromium: BrowserContext, foreign_requests: l
 @pytest.fixture
 def explorer(explorer_page: Page) -> Iterator[Page]:
     """A page with a new explorer of two things."""
+    before = explorer_page.locator(".toolkit-widget").element_handle()
     explorer_page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+    explorer_page.wait_for_function("before => !before.isConnected", arg=before)
     expect_status(explorer_page, "2,121 rows from 2012-01-01 00:00 to 2015-12-31 00:00 · 1 gap")
     yield explorer_page
     explorer_page.set_viewport_size({"width": 1200, "height": 900})
-    set_theme(explorer_page, dark=False)
 
 
 def expect_status(page: Page, text: str) -> None:
@@ -82,13 +84,7 @@ def test_every_control_by_mouse(explorer: Page) -> None:
     expect_status(page, "0 gaps")
     page.get_by_label("Mark outliers", exact=True).click()
     expect_status(page, "0 outliers")
-    start = slider_ends(page).first
-    start.hover()  # waits until it stands still, which a place that was measured before does not
-    page.mouse.down()
-    track = page.locator(".widget-slider .noUi-base").bounding_box()
-    assert track is not None
-    page.mouse.move(track["x"] + track["width"] / 2, track["y"] + track["height"] / 2, steps=5)
-    page.mouse.up()
+    drag(slider_ends(page).first, page.locator(".widget-slider .noUi-base"), 0.5)
     expect(page.get_by_label("From", exact=True)).to_have_value(re.compile(r"^201[34]-\d\d-\d\d$"))
     page.get_by_label("Time axis", exact=True).select_option("created")
     expect_status(page, "from 2026-01-01 ")
@@ -169,19 +165,12 @@ def test_every_control_by_keyboard(explorer: Page) -> None:
     expect_status(page, "rows from")
 
 
-def test_the_explorer_follows_the_theme_and_fits_a_narrow_page(explorer: Page) -> None:
+def test_the_plot_fits_a_narrow_page_and_keeps_the_size_of_its_letters(explorer: Page) -> None:
     page = explorer
-    label = page.locator("svg[role=img] text").first
-    light = label.evaluate("text => getComputedStyle(text).fill")
-    keep_picture(page, "explorer-light")
-    set_theme(page, dark=True)
-    expect(label).not_to_have_css("fill", light)
-    keep_picture(page, "explorer-dark")
     page.set_viewport_size({"width": 800, "height": 900})
     # The page lays itself out some frames after its window changed: wait for that, not for a time.
     page.wait_for_function("""() => {
         const width = document.querySelector("svg[role=img]").getBoundingClientRect().width;
         return 240 <= width && width < 500;
     }""")
-    expect(label).to_have_css("font-size", "12px")
-    keep_picture(page, "explorer-narrow")
+    expect(page.locator("svg[role=img] text").first).to_have_css("font-size", "12px")

@@ -1,4 +1,4 @@
-"""HandwritingExplorer in JupyterLab in a real Chromium: by mouse, by keyboard, in both themes."""
+"""HandwritingExplorer in JupyterLab in a real Chromium. How it looks is in ``test_widget_family``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.browser.lab_page import RunningLab, keep_picture, run_again, run_all, set_theme, shut_down_kernels
+from tests.browser.lab_page import RunningLab, run_again, run_all, shut_down_kernels
 
 _EXPLORER = """
 import toolkit
@@ -44,7 +44,7 @@ def explorer_page(lab: RunningLab, chromium: BrowserContext, foreign_requests: l
 
 
 @pytest.fixture
-def explorer(explorer_page: Page) -> Iterator[Page]:
+def explorer(explorer_page: Page) -> Page:
     """A page with a new explorer; nothing of the one before is on it any more."""
     page = explorer_page
     page.set_viewport_size({"width": 1200, "height": 1000})
@@ -52,8 +52,7 @@ def explorer(explorer_page: Page) -> Iterator[Page]:
     expect(page.locator(".jp-OutputArea-output")).to_have_count(0)
     run_again(page)
     expect(page.get_by_alt_text("Dear Ada")).to_be_visible()
-    yield page
-    set_theme(page, dark=False)
+    return page
 
 
 def button(page: Page, text: str):
@@ -119,16 +118,3 @@ def test_a_mistake_is_a_sentence_and_no_traceback(explorer: Page) -> None:
     explorer.get_by_placeholder("Write something").fill("Good morning")
     expect(explorer.get_by_alt_text("Good morning")).to_be_visible()
     expect(alert).to_have_count(0)
-
-
-def test_it_looks_right_in_both_themes(explorer: Page) -> None:
-    button(explorer, "Compare").click()
-    slider(explorer, "Size, px").focus()
-    for _ in range(12):
-        explorer.keyboard.press("ArrowRight")
-    expect(explorer.get_by_text("handwriting_size=32").last).to_be_visible()
-    light = keep_picture(explorer, "handwriting-explorer-light")
-    set_theme(explorer, dark=True)
-    dark = keep_picture(explorer, "handwriting-explorer-dark")
-    set_theme(explorer, dark=False)
-    assert light.read_bytes() != dark.read_bytes()

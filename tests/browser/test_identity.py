@@ -1,4 +1,4 @@
-"""The walkthrough in a real browser: every button, every attack, by mouse and by keyboard."""
+"""The walkthrough in a real browser: every step and every attack. How it looks is in ``test_widget_family``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import re
 from playwright.sync_api import expect
 
 from tests.browser.conftest import RunCells
-from tests.browser.lab_page import ARTEFACTS
 
 CELL = """import toolkit
 from toolkit.identity.widget import IdentityWalkthrough
@@ -38,21 +37,3 @@ def test_every_step_and_every_attack_can_be_clicked(run_cells: RunCells) -> None
         rule = re.search(r"\((S[0-9]+)\)", title)[1]
         expect(page.get_by_text(f"{title.split(' (')[0]}: refused.")).to_be_visible()
         expect(page.get_by_text(f"Refused by rule {rule}")).to_be_visible()
-
-
-def test_it_can_be_read_in_the_light_and_in_the_dark(run_cells: RunCells) -> None:
-    page = run_cells(
-        CELL.replace("\nIdentity", "\nshown = Identity") + "\nshown.run_all(); shown.try_attack('link preview')\nshown"
-    )
-    diagram = page.get_by_role("img", name="State diagram, the flow is unlocked")
-    ARTEFACTS.mkdir(exist_ok=True)
-    light = diagram.evaluate("image => getComputedStyle(image).color")
-    for theme in ("JupyterLab Light", "JupyterLab Dark"):
-        page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
-        page.wait_for_function(f"document.body.dataset.jpThemeName === {theme!r}")
-        expect(diagram).to_be_visible()
-        expect(page.locator(".jp-LabShell-splash, #jupyterlab-splash")).to_have_count(0)
-        if theme.endswith("Dark"):
-            expect(diagram, "the drawing follows the theme").not_to_have_css("color", light)
-        page.locator(".jp-OutputArea").first.screenshot(path=ARTEFACTS / f"identity-{theme.split()[1].lower()}.png")
-    page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")

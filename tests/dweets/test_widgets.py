@@ -15,6 +15,7 @@ import ipywidgets
 import numpy as np
 import pandas as pd
 import pytest
+from ipywidgets.widgets.widget import _instances
 from traitlets import TraitError
 
 import toolkit
@@ -27,6 +28,7 @@ from toolkit.dweets.series_figure import PALETTE
 from toolkit.dweets.svg_chart import Line, thinned, time_ticks
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway
+from toolkit.notebook_cell import CellRun
 from toolkit.widget_family import CheckList, ServiceWidget, worded
 
 HOSTILE = '<img src=x onerror="boom()">'
@@ -300,17 +302,34 @@ def test_errors_are_sentences(error: Exception, words: str) -> None:
     assert worded(error).startswith(words)
 
 
-def test_controls_are_disabled_while_a_widget_is_busy() -> None:
-    family, button, off = ServiceWidget(), ipywidgets.Button(), ipywidgets.Button(disabled=True)
-    family.show(controls=(button, off))
+def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
+    family, button = ServiceWidget(), ipywidgets.Button()
+    family.show(button)
     with family.working("Counting"):
-        assert (family.busy, button.disabled, off.disabled) == (True, True, True)
+        assert (family.busy, button.disabled, "toolkit-busy" in family._dom_classes) == (True, False, True)
         assert "Counting ..." in family.status.value
+        assert "<progress" in family.status.value
         raise ValueError("seven")
-    assert (family.busy, button.disabled, off.disabled) == (False, False, True)
+    assert (family.busy, "toolkit-busy" in family._dom_classes) == (False, False)
     assert "seven" in family.status.value
+    assert "<progress" not in family.status.value
     with pytest.raises(TypeError):
         family.picture()
+
+
+def test_a_widget_is_closed_with_all_of_its_parts_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def runs(run: str) -> HistoryExplorer:
+        monkeypatch.setattr(widget_family, "cell_that_runs", lambda: CellRun("cell", run))
+        return HistoryExplorer(frame=pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
+
+    kept = set(_instances)
+    first = runs("run 1")
+    runs("run 1")
+    assert first.comm is not None, "of the same run of the cell"
+    latest = runs("run 2")
+    assert first.comm is None
+    latest.close()
+    assert set(_instances) <= kept, "ipywidgets keeps nothing of them"
 
 
 def test_a_check_list_keeps_what_is_still_there() -> None:
@@ -453,7 +472,7 @@ def test_running_the_cell_again_stops_what_it_made_before(
     tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runs(cell: str, run: str, thing: str) -> LiveDweets:
-        monkeypatch.setattr(live_widget, "_cell_that_runs", lambda: (cell, run))
+        monkeypatch.setattr(widget_family, "cell_that_runs", lambda: CellRun(cell, run))
         return LiveDweets(tk, thing)
 
     first, beside = runs("cell 1", "run 1", "roof"), runs("cell 1", "run 1", "cellar")

@@ -14,12 +14,13 @@ from toolkit.dweets import wire
 from toolkit.dweets.history_frame import history_frame
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
 from toolkit.http_session import HttpReply, HttpSession, HttpStream, Value
+from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 Key = str | Secret | None
 
 
-class DweetCalls:
+class DweetCalls(PublicNames):
     """What all calls of section A share.
 
     Parameters
@@ -30,6 +31,9 @@ class DweetCalls:
 
     def __init__(self, session: HttpSession) -> None:
         self._session = session
+
+    def __repr__(self) -> str:
+        return f"<Thing messaging at {self._session.base_url}>"
 
     def _records(
         self, endpoint: Endpoint, thing: str, key: Key, query: Mapping[str, Value | None] | None = None

@@ -9,7 +9,18 @@ import ipywidgets
 
 from toolkit.dweets.exploration import View
 from toolkit.dweets.series_analysis import AGGREGATIONS, Aggregation
-from toolkit.widget_family import CheckList, ServiceWidget, check_box, column, number_field, row, sized, text_field
+from toolkit.widget_family import (
+    CheckList,
+    ServiceWidget,
+    button,
+    check_box,
+    column,
+    html_pane,
+    number_field,
+    row,
+    sized,
+    text_field,
+)
 
 RULES = {
     "as it came": "",
@@ -76,23 +87,20 @@ class ExplorerControls(ServiceWidget):
         self.day = text_field("Stored day", "else the last 500", day, **aligned)
         self.rule = sized(ipywidgets.Dropdown(description="Resample", options=rules, value=rule), **aligned)
         self.how = sized(ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how), **aligned)
-        self.reload_button = ipywidgets.Button(description="Reload", icon="refresh", tooltip="Read the things again")
+        self.reload_button = button("Reload", "refresh", "Read the things again")
         self.mark_gaps = check_box("Mark gaps", width="9em")
-        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, width="13em")
+        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, width="14em", label="9.5em")
         self.mark_outliers = check_box("Mark outliers", width="9em")
-        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, width="13em")
-        self.start = text_field("From", "2013, 2013-07, ...", width="15em")
-        self.end = text_field("To", "2013, 2013-07, ...", width="15em")
+        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, width="14em", label="9.5em")
+        self.start = text_field("From", "2013 or 2013-07", **aligned)
+        self.end = text_field("To", "2013 or 2013-07", **aligned)
         slider = ipywidgets.IntRangeSlider(
             value=(0, STEPS), min=0, max=STEPS, readout=False, continuous_update=False, description="Range"
         )
-        self.range = sized(slider, "24em")
-        self.file = text_field("File", "", "history.csv", width="15em")
-        self.export_button = ipywidgets.Button(
-            description="Export", icon="download", tooltip="Write what is shown as .csv or .parquet"
-        )
-        self.plot = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%"))
-        self.table = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%"))
+        self.range = sized(slider, "24em", label=aligned["label"])
+        self.file = text_field("File", "", "history.csv", width="13em")
+        self.export_button = button("Export", "download", "Write what is shown as .csv or .parquet")
+        self.plot, self.table = html_pane(), html_pane()
 
     def _lay_out(self, is_live: bool) -> None:
         choices = row(
@@ -106,8 +114,5 @@ class ExplorerControls(ServiceWidget):
         self.show(
             choices,
             row(self.day, self.reload_button, self.start, self.end, self.range),
-            self.plot,
-            self.table,
-            row(self.file, self.export_button),
-            controls=(self.reload_button, self.export_button),
+            results=(self.plot, self.table, row(self.file, self.export_button)),
         )

@@ -61,6 +61,10 @@ class Listener:
         self.on_connection: Callable[[bool], object] = lambda connected: None
         self._dweets = self._read()
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed.is_set() else "connected" if self._connected else "reconnecting"
+        return f"<Listener, {state}>"
+
     def __iter__(self) -> Iterator[Dweet]:
         return self
 

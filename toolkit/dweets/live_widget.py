@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any
 from weakref import WeakSet
 
 import ipywidgets
 import pandas as pd
-from IPython import get_ipython
+import traitlets
 
 from toolkit.dweets.calls import Key
 from toolkit.dweets.exploration import lines_of
@@ -21,10 +20,12 @@ from toolkit.dweets.series_figure import series_png
 from toolkit.dweets.svg_chart import svg_chart
 from toolkit.dweets.time_axis import number_columns, on_time_axis
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import ServiceWidget, counted, row, sized
+from toolkit.widget_family import ServiceWidget, button, counted, html_pane, row, sized
 
 #: Seconds between two drawings. The eye calls ten a second smooth, and each takes the kernel some 5 ms.
 _PAUSE = 1 / 12
+#: Seconds after which a widget that nobody shows any more stops. A cell that is moved is gone for some milliseconds.
+_UNSEEN = 2.0
 _MOST_FIELDS = 6
 _NOTHING = history_frame([])
 
@@ -35,7 +36,8 @@ class LiveDweets(ServiceWidget):
     """Follow a thing: draw its last dweets as they arrive.
 
     One thread reads, one draws at most 12 times a second, however fast dweets come. Both end with `stop`, with the
-    end of a ``with`` statement, and when the cell that made it runs again.
+    end of a ``with`` statement, when the cell that made it runs again, and when it was shown and is no longer: its
+    cell is deleted, its output cleared, the notebook closed.
 
     Parameters
     ----------
@@ -74,6 +76,7 @@ class LiveDweets(ServiceWidget):
     """
 
     _stream: LiveStream | None = None
+    _unseen: threading.Timer | None = None
 
     def __init__(
         self,
@@ -92,11 +95,11 @@ class LiveDweets(ServiceWidget):
         self.thing = thing
         self._fields = (fields,) if isinstance(fields, str) else None if fields is None else tuple(fields)
         self._time = time
-        self.made_in = _cell_that_runs()
         self._drawing = threading.RLock()
         self._stopped = threading.Event()
         self._make_controls(points, keep)
         _stop_those_of_the_last_run(self)
+        self._view_count = 0  # from now on pages count how often they show it
         with self.working("Connecting"):
             listener = tk.dweets.listen(thing, key=key)
             self.say(f"Listening to {thing}.")
@@ -120,13 +123,14 @@ class LiveDweets(ServiceWidget):
         sizes = sorted({size for size in (100, 300, 1_000) if size <= keep} | {points})
         self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points), "12em")
         self.pause = ipywidgets.ToggleButton(description="Pause", icon="pause", tooltip="Keep the picture as it is")
-        self.stop_button = ipywidgets.Button(description="Stop", icon="stop", tooltip="End the stream")
+        self.pause.layout.width = "auto"
+        self.stop_button = button("Stop", "stop", "End the stream")
         self.counter = ipywidgets.Label(layout=ipywidgets.Layout(margin="0 0 0 1em"))
-        self.plot = ipywidgets.HTML(layout=ipywidgets.Layout(width="100%"))
+        self.plot = html_pane()
         self.pause.observe(lambda _change: self._draw(), "value")
         self.points.observe(lambda _change: self._draw(), "value")
         self.stop_button.on_click(lambda _button: self.stop())
-        self.show(row(self.points, self.pause, self.stop_button, self.counter), self.plot)
+        self.show(row(self.points, self.pause, self.stop_button, self.counter), results=(self.plot,))
 
     # -- what one reads -----------------------------------------------------------------------------------
 
@@ -162,6 +166,8 @@ class LiveDweets(ServiceWidget):
         if self._stream is None or self._stopped.is_set():
             return
         self._stopped.set()
+        if self._unseen is not None:
+            self._unseen.cancel()
         self.pause.disabled = self.stop_button.disabled = True
         self._stream.close()
         if threading.current_thread() is not self._drawer:  # as in an observer of what is drawn
@@ -170,10 +176,15 @@ class LiveDweets(ServiceWidget):
         if self.error is None:
             self.say(f"Stopped after {counted(self.seen, 'dweet')}.")
 
-    def close(self) -> None:
-        """Stop, and take the widget off the page."""
-        self.stop()
-        super().close()
+    @traitlets.observe("_view_count")
+    def _count_views(self, change: traitlets.Bunch) -> None:
+        if self._unseen is not None:
+            self._unseen.cancel()
+            self._unseen = None
+        if change["new"] == 0 and change["old"] and not self._stopped.is_set():
+            self._unseen = threading.Timer(_UNSEEN, self.stop)
+            self._unseen.name, self._unseen.daemon = "live-dweets-unseen", True
+            self._unseen.start()
 
     def __enter__(self) -> LiveDweets:
         return self
@@ -230,17 +241,8 @@ class LiveDweets(ServiceWidget):
         return f"no numbers in {wanted}: the content has {', '.join(frame.columns)}"
 
 
-def _cell_that_runs() -> tuple[str, str]:
-    """Return the id of the notebook cell that runs now, and of this run of it; empty where there is none."""
-    shell: Any = get_ipython()
-    parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
-    return parent.get("metadata", {}).get("cellId", ""), parent.get("header", {}).get("msg_id", "")
-
-
 def _stop_those_of_the_last_run(new: LiveDweets) -> None:
-    """Stop what an earlier run of the same cell made. Some notebooks do not tell the cell: then, of the same thing."""
-    cell, run = new.made_in
+    """Where the notebook does not tell its cells: stop what an earlier run made of the same thing."""
     for other in list(_live):
-        same = other.made_in[0] == cell and (cell or other.thing == new.thing)
-        if same and other.made_in[1] != run:
+        if not new.made_in.cell and other.thing == new.thing and other.made_in.run != new.made_in.run:
             other.stop()

@@ -16,10 +16,7 @@ from toolkit.dweets.history_source import Connected, HistorySource
 from toolkit.dweets.series_analysis import Aggregation
 from toolkit.dweets.time_axis import chosen_fields, number_columns, on_time_axis, time_columns
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import (
-    counted,
-    table,
-)
+from toolkit.widget_family import counted, scrolled
 
 if TYPE_CHECKING:
     from toolkit.dweets.archive import Archive
@@ -154,22 +151,26 @@ reload_button, export_button
 
     def _take_range(self, change: Any) -> None:  # noqa: ANN401
         """Type the range that the slider was put on."""
-        if self._quiet:
+        if self._quiet or self._history.empty:
             return
+        with self.working("Looking"):
+            self._type_range(*change["new"])
+            self._look()
+
+    def _type_range(self, first: int, last: int) -> None:
         whole = on_time_axis(self._history, self.time.value).index
         form = "%Y-%m-%d" if whole[-1] - whole[0] > pd.Timedelta("30D") else "%Y-%m-%d %H:%M:%S"
-        start, end = (f"{whole[0] + (whole[-1] - whole[0]) * place / STEPS:{form}}" for place in change["new"])
+        start, end = (f"{whole[0] + (whole[-1] - whole[0]) * place / STEPS:{form}}" for place in (first, last))
         with self._setting():
-            self.start.value = "" if change["new"][0] == 0 else start
-            self.end.value = "" if change["new"][1] == STEPS else end
-        self._explore()
+            self.start.value = "" if first == 0 else start
+            self.end.value = "" if last == STEPS else end
 
     def _show(self, findings: Findings, view: View) -> None:
         self._shown = (findings, view)
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers, _ = findings
         self.plot.value = chart(findings, view)
-        self.table.value = table(_statistics_html(findings.statistics), caption="Statistics")
+        self.table.value = scrolled(_statistics_html(findings.statistics), caption="Statistics")
         self.say(_told(findings))
 
     def export(self, path: str | Path) -> Path:

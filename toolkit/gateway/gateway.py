@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -26,6 +28,7 @@ from toolkit.gateway.stores.redis import BadAddress, RedisStore
 from toolkit.handwriting.service import HandwritingSettings
 from toolkit.identity.callers import IdentitySetup
 from toolkit.identity.handset import Handset
+from toolkit.public_names import PublicNames
 from toolkit.rewards.configuration import Configuration as RewardConfiguration
 from toolkit.rewards.partners import RewardSettings
 from toolkit.secret import Secret
@@ -37,8 +40,11 @@ DEMO_START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 DEMO_SEED = 2026
 
 
-class Gateway:
+class Gateway(PublicNames):
     """A running gateway, served from a daemon thread of this process.
+
+    It ends with `stop`, with the end of a ``with`` statement, with the process, and when nothing holds it any
+    more: neither a name, as when a cell of a notebook runs again, nor a connection to it.
 
     Parameters
     ----------
@@ -130,8 +136,13 @@ class Gateway:
             rewards or (self._demo.reward_settings() if self._demo else None),
             on_loopback=is_loopback(host),
         )
-        self._server = ServerThread(host, port, self._open, self._close, listener)
+        # The thread holds services, never this object: so that it ends when that is forgotten.
+        opening, closing = partial(_open, self._services, self._locks), partial(_close, self._services, self._postman)
+        self._server = ServerThread(host, port, opening, closing, listener)
         self._server.start()
+        self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
+        # Not at the end of the process: threads that write are gone by then. What was acknowledged is on disk.
+        self._forgotten.atexit = False
         shown = f"[{host}]" if ":" in host else host
         self.base_url = f"http://{shown}:{self._server.port}"
 
@@ -232,17 +243,10 @@ class Gateway:
         self.stop()
 
     def __repr__(self) -> str:
+        if not hasattr(self, "base_url"):  # as in a traceback of its construction
+            return "<Gateway, not started>"
         state = "running" if self._server.is_running else "stopped"
         return f"<Gateway at {self.base_url}, {state}, kept in {self._kept}>"
-
-    async def _open(self) -> Application:
-        await self._services.open(self._locks)
-        return Application(self._services.routes())
-
-    async def _close(self) -> None:
-        await self._services.close()
-        if self._postman is not None:
-            self._postman.close()
 
     async def _mails(self) -> list[dict[str, object]]:
         await self._services.dweets.alerts.settle()
@@ -258,6 +262,17 @@ class Gateway:
             }
             for mail in await self._services.dweets.outbox.mails()
         ]
+
+
+async def _open(services: Services, locks: Mapping[str, Secret]) -> Application:
+    await services.open(locks)
+    return Application(services.routes())
+
+
+async def _close(services: Services, postman: SmtpPostman | FolderPostman | None) -> None:
+    await services.close()
+    if postman is not None:
+        postman.close()
 
 
 def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:

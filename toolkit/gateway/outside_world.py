@@ -29,6 +29,9 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's own clock."""
 
+    def __repr__(self) -> str:
+        return "<SystemClock>"
+
     def now(self) -> int:
         """Return the present time in milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
@@ -56,6 +59,9 @@ class SteppedClock:
     def __init__(self, start: datetime, step: timedelta) -> None:
         self._now = round(start.timestamp() * 1000)
         self._step = round(step.total_seconds() * 1000)
+
+    def __repr__(self) -> str:
+        return f"<SteppedClock at {datetime.fromtimestamp(self._now / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC>"
 
     def now(self) -> int:
         """Return the present time in milliseconds since the epoch; it does not move."""

@@ -89,6 +89,12 @@ class ServerThread:
             self._thread.join(_STOP_SECONDS)
             raise self._failure
 
+    def ask_to_stop(self) -> None:
+        """Let it end by itself, without waiting: for when whoever held it is forgotten, in whichever thread."""
+        if self._loop is not None and self._stop_asked is not None and self._thread.is_alive():
+            with suppress(RuntimeError):  # it ended in this moment
+                self._loop.call_soon_threadsafe(self._stop_asked.set)
+
     def stop(self) -> None:
         """Finish what is being answered, end all streams, and return once the thread is gone.
 

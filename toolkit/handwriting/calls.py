@@ -18,6 +18,7 @@ from toolkit.handwriting.handwritten import Handwritten, ink_share_of
 from toolkit.handwriting.parameters import Format
 from toolkit.handwriting.style import Style
 from toolkit.http_session import HttpReply, HttpSession, Value
+from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 _ENDPOINTS: dict[Format, Endpoint] = {
@@ -28,7 +29,7 @@ _ENDPOINTS: dict[Format, Endpoint] = {
 }
 
 
-class HandwritingCalls:
+class HandwritingCalls(PublicNames):
     """What all calls of section B share.
 
     Parameters
@@ -42,6 +43,9 @@ class HandwritingCalls:
     def __init__(self, session: HttpSession, apikey: Secret) -> None:
         self._session = session
         self._apikey = apikey
+
+    def __repr__(self) -> str:
+        return f"<Handwriting at {self._session.base_url}>"
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Have `text` rendered; see `toolkit.handwriting.client.HandwritingClient.png`.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
+from functools import partial
 from html import escape
 
 import ipywidgets
@@ -13,7 +15,7 @@ from toolkit.handwriting.client import HandwritingClient
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.style import Style
 from toolkit.handwriting.wire import RATINGS
-from toolkit.widget_family import row, sized
+from toolkit.widget_family import button, row, sized
 
 PAGE = 6
 _CHARACTERS = 12
@@ -34,6 +36,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         ``tk.handwriting``.
     handwriting
         Id or title of the first choice.
+    attempt
+        Does what a click asks for, and says what goes wrong.
 
     Attributes
     ----------
@@ -45,14 +49,17 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
 
     handwriting = traitlets.Unicode("")
 
-    def __init__(self, client: HandwritingClient, handwriting: str) -> None:
+    def __init__(
+        self, client: HandwritingClient, handwriting: str, attempt: Callable[[Callable[[], None]], None]
+    ) -> None:
         self._client = client
+        self._attempt = attempt
         self._listing = pd.DataFrame({"title": pd.Series(dtype="str")})
         self._snippet, self._first = "", 0
         self.name = sized(ipywidgets.Combobox(description="Hand", continuous_update=False), "17em", label="3em")
         self.order = sized(ipywidgets.Dropdown(options=list(_ORDERS), description="Sorted"), "17em")
-        self.back_button = _button("arrow-left", "Hands before these")
-        self.on_button = _button("arrow-right", "More hands")
+        self.back_button = button("", "arrow-left", "Hands before these")
+        self.on_button = button("", "arrow-right", "More hands")
         self.pictures = [ipywidgets.HTML(layout=ipywidgets.Layout(height="44px")) for _ in range(PAGE)]
         wide = f"{_WIDTH}px"
         self.cards = [ipywidgets.Button(layout=ipywidgets.Layout(width=wide)) for _ in range(PAGE)]
@@ -79,11 +86,11 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
     # -- pages --------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        self.observe(lambda _: self._turn_to_chosen(), "handwriting")
+        self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
         self.name.observe(self._on_name, "value")
-        self.order.observe(lambda _: self._sort(), "value")
-        self.back_button.on_click(lambda _: self._turn(-PAGE))
-        self.on_button.on_click(lambda _: self._turn(PAGE))
+        self.order.observe(lambda _: self._attempt(self._sort), "value")
+        self.back_button.on_click(lambda _: self._attempt(partial(self._turn, -PAGE)))
+        self.on_button.on_click(lambda _: self._attempt(partial(self._turn, PAGE)))
         for card in self.cards:
             card.on_click(lambda clicked: self.set_trait("handwriting", clicked.description))
 
@@ -138,9 +145,6 @@ def paper(writing: Handwritten, label: str = "") -> str:
     alt = escape(label or f"In the hand of {writing.handwriting}", quote=True)
     return (
         f'<img alt="{alt}" src="data:image/png;base64,{data}" '
-        'style="background:#fff;max-width:100%;height:auto;margin:2px;border-radius:3px;box-shadow:0 0 3px #8888">'
+        'style="background:#fff;max-width:calc(100% - 4px);height:auto;margin:2px;border-radius:3px;'
+        'box-shadow:0 0 3px #8888">'
     )
-
-
-def _button(icon: str, tooltip: str) -> ipywidgets.Button:
-    return ipywidgets.Button(icon=icon, tooltip=tooltip, layout=ipywidgets.Layout(width="3em"))

@@ -10,7 +10,7 @@ from typing import Any
 import ipywidgets
 
 from toolkit.handwriting.style import Style
-from toolkit.widget_family import check_box, row, sized, text_field
+from toolkit.widget_family import button, check_box, row, sized, text_field
 
 _LABEL, _WIDTH = "7.5em", "22em"
 
@@ -48,9 +48,7 @@ seed_locked, reroll_button
         number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = sized(number, "13em", label=_LABEL)
         self.seed_locked = check_box("keep", width="5em")
-        tip = "Write it again, differently"
-        wide = ipywidgets.Layout(width="6em")
-        self.reroll_button = ipywidgets.Button(description="Again", icon="refresh", tooltip=tip, layout=wide)
+        self.reroll_button = button("Again", "refresh", "Write it again, differently")
         super().__init__(layout=ipywidgets.Layout(overflow="visible"))
         self._lay_out()
         self._follow()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from html import escape
 from typing import Protocol
 
@@ -17,7 +18,7 @@ from toolkit.handwriting.picture_sheet import picture_sheet
 from toolkit.handwriting.style import Style
 from toolkit.handwriting.style_widget import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES
-from toolkit.widget_family import ServiceWidget, column, row
+from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, row
 
 _TEXT = "The quick brown fox\njumps over the lazy dog."
 
@@ -71,20 +72,21 @@ class HandwritingExplorer(ServiceWidget):
         super().__init__()
         self._client = tk.handwriting
         self._kept_code = ""
-        layout = ipywidgets.Layout(width="100%", height="6em")
+        layout = ipywidgets.Layout(width="auto", height="6em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
         self.look = StyleControls(self._draw)
-        self.picker = HandPicker(self._client, handwriting)
+        self.picker = HandPicker(self._client, handwriting, self._attempt)
         kinds = ipywidgets.ToggleButtons(options=[("PNG", "png"), ("PDF", "pdf")], tooltips=["A picture", "A document"])
         kinds.style.button_width, kinds.layout.width = "4em", "auto"
         self.kind = kinds
-        self.keep_button = _button("Compare", "columns", "Keep this one at the left, and go on at the right")
-        self.drop_button = _button("Stop comparing", "times", "Take the kept one away")
-        self.paper, self.figures, self.link, self.code_line = (ipywidgets.HTML() for _ in range(4))
+        self.keep_button = button("Compare", "columns", "Keep this one at the left, and go on at the right")
+        self.drop_button = button("Stop comparing", "times", "Take the kept one away")
+        self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
         self._lay_out()
-        with self.complaining():
+        with self.working("Loading the hands"):
             self.picker.load()
-        self._draw_text()
+        if self.error is None:
+            self._draw_text()
         self._follow()
 
     @property
@@ -118,39 +120,41 @@ class HandwritingExplorer(ServiceWidget):
             [
                 self.text,
                 self.paper,
-                self.figures,
                 row(self.kind, self.link, self.keep_button, self.drop_button),
                 self.code_line,
             ],
             layout=ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible"),
         )
-        body = row(column(self.look), right)
-        self.show(self.picker, body)
+        self.show(self.picker, results=(row(column(self.look), right),))
         self._show_comparison()
 
     def _follow(self) -> None:
         self.text.observe(lambda _: self._draw_text(), "value")
         self.picker.observe(lambda _: self._draw(), "handwriting")
-        self.kind.observe(lambda _: self._describe(), "value")
+        self.kind.observe(lambda _: self._attempt(self._describe), "value")
         self.keep_button.on_click(lambda _: self._keep())
         self.drop_button.on_click(lambda _: self._drop())
 
     # -- drawing ------------------------------------------------------------------------------------------
 
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """Do it; whatever is wrong is said in the status line, and the last picture stays."""
+        with self.working("Writing"):
+            work()
+            self.say(_figures(self.result) if self.result is not None else "")
+
     def _draw_text(self) -> None:
         self._draw()
-        if self.result is not None and self.error is None:
-            with self.complaining():
-                self.picker.show_text(self.text.value)
+        if self.error is None:
+            self._attempt(lambda: self.picker.show_text(self.text.value))
 
     def _draw(self) -> None:
-        """Show the new picture; whatever is wrong is said in the status line, and the last picture stays."""
-        with self.complaining():
-            self.result = self._client.rendered(self.text.value, self.picker.handwriting, "png", self.look.style)
-            if self.error is not None:
-                self.say("Fine again.")
-            self._show_comparison()
-            self._describe()
+        self._attempt(self._write)
+
+    def _write(self) -> None:
+        self.result = self._client.rendered(self.text.value, self.picker.handwriting, "png", self.look.style)
+        self._show_comparison()
+        self._describe()
 
     def _show_comparison(self) -> None:
         """Show the picture alone, or side by side with the kept one."""
@@ -170,17 +174,9 @@ class HandwritingExplorer(ServiceWidget):
         ) + "</div>"  # fmt: skip
 
     def _describe(self) -> None:
-        """Figures, file and code of what is shown."""
-        if self.result is None:
-            return
-        done = self.result
-        cut = " &middot; <b>some ink is cut off</b>" if done.overflow else ""
-        self.figures.value = (
-            f"{done.width:g} x {done.height:g} px &middot; {done.lines} lines &middot; ink {done.ink_share or 0:.2%} "
-            f"&middot; {done.milliseconds:.0f} ms{cut}"
-        )
-        self.code_line.value = _copyable(self.code)
-        with self.complaining():
+        """Code and file of what is shown."""
+        if self.result is not None:
+            self.code_line.value = _copyable(self.code)
             self.link.value = _download(self.file)
 
     def _keep(self) -> None:
@@ -195,6 +191,14 @@ class HandwritingExplorer(ServiceWidget):
 def _code(kind: str, text: str, handwriting: str, style: Style) -> str:
     given = "".join(f", {name}={value!r}" for name, value in style.given().items())
     return f"tk.handwriting.{kind}({text!r}, {handwriting!r}{given})"
+
+
+def _figures(done: Handwritten) -> str:
+    cut = " · some ink is cut off" if done.overflow else ""
+    return (
+        f"{done.handwriting}: {done.width:g} x {done.height:g} px · {counted(done.lines or 0, 'line')} · "
+        f"ink {done.ink_share or 0:.2%} · {done.milliseconds:.0f} ms{cut}"
+    )
 
 
 def _copyable(code: str) -> str:
@@ -214,8 +218,3 @@ def _download(file: Handwritten) -> str:
         f'<a download="{escape(name, quote=True)}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
         f'style="text-decoration:underline">Download {escape(name)}</a> ({size})'
     )
-
-
-def _button(description: str, icon: str, tooltip: str) -> ipywidgets.Button:
-    layout = ipywidgets.Layout(width="auto")
-    return ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)

@@ -15,6 +15,7 @@ from toolkit.identity.flow import Call, State
 from toolkit.identity.held_secrets import AuthenticatedUser, Holder
 from toolkit.identity.trace import Step, Trace, redacted, states_after
 from toolkit.identity.wire import OPEN_TARGET, Operation
+from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class _Made(NamedTuple):
     response: Mapping[str, Any]
 
 
-class IdentityCalls:
+class IdentityCalls(PublicNames):
     """What every method of the client is made of.
 
     Each call is sent once: a second Finish or a second opening would kill the code, so nothing is ever retried.
@@ -51,6 +52,9 @@ class IdentityCalls:
         self._api_client_id = api_client_id
         self._now = now or _this_machine
         self._trace = Trace()
+
+    def __repr__(self) -> str:
+        return f"<Mobile identity at {self._http.base_url}>"
 
     def _call(
         self,

@@ -16,12 +16,14 @@ Tone = Literal["plain", "faint", "good", "bad"]
 _SVG_COLOURS: dict[Tone, str] = {
     "plain": "currentColor",
     "faint": "currentColor",
-    "good": "var(--jp-success-color1, #388e3c)",
-    "bad": "var(--jp-error-color1, #d32f2f)",
+    "good": "var(--toolkit-good, #2e7d32)",
+    "bad": "var(--toolkit-bad, #c62828)",
 }
 _PNG_COLOURS: dict[Tone, str] = {"plain": "#333333", "faint": "#bbbbbb", "good": "#2e7d32", "bad": "#c62828"}
 _FONT = 'font-size="12" font-family="system-ui,sans-serif"'
 _HEAD = 6.0
+#: Of its size: where the page is narrower, the drawing scrolls.
+_LEAST = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,12 @@ class Drawing:
 
 
 def as_svg(drawing: Drawing) -> str:
-    """Return the drawing as SVG that fills its column, at most as wide as it was made."""
+    """Return the drawing as SVG that fills its column, at most as wide as it was made, and never too small to read."""
     body = "".join(_svg_of(shape) for shape in drawing.shapes)
+    wide = f"width:{drawing.width:g}px;max-width:100%;min-width:{_LEAST * drawing.width:.0f}px"
     return (
         f'<svg role="img" aria-label="{escape(drawing.said)}" viewBox="0 0 {drawing.width:g} {drawing.height:g}" '
-        f'style="width:100%;max-width:{drawing.width:g}px;height:auto" {_FONT}>{body}</svg>'
+        f'style="{wide};height:auto" {_FONT}>{body}</svg>'
     )
 
 

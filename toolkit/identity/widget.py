@@ -20,7 +20,7 @@ from toolkit.identity.handset import Handset
 from toolkit.identity.held_secrets import AuthenticatedUser
 from toolkit.identity.walkthrough_panes import exchange_html, life_html, outcome_html
 from toolkit.secret import Secret
-from toolkit.widget_family import ServiceWidget, row, sized
+from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, row, scrolled, sized
 
 #: The steps in their order: what the button says, and the call behind it.
 STEPS: dict[str, str] = {
@@ -169,11 +169,8 @@ class IdentityWalkthrough(ServiceWidget):
     def _make_controls(self, presets: dict[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
         self.preset = sized(ipywidgets.Dropdown(options=options, value=preset, description="Phone"), "26em")
-        self.again = ipywidgets.Button(description="Begin again", icon="refresh", tooltip="Forget this flow")
-        self._buttons = {
-            name: ipywidgets.Button(description=label, layout=ipywidgets.Layout(width="auto"))
-            for name, label in STEPS.items()
-        }
+        self.again = button("Begin again", "refresh", "Forget this flow")
+        self._buttons = {name: button(label) for name, label in STEPS.items()}
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
@@ -183,22 +180,23 @@ class IdentityWalkthrough(ServiceWidget):
         )
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
         self.attack = sized(ipywidgets.Dropdown(options=titles, description="Attack"), "32em")
-        self.attack_button = ipywidgets.Button(description="Try it", icon="bolt", tooltip="Really send this attack")
-        wide = {"layout": ipywidgets.Layout(width="100%")}
-        self.states, self.sequence, self.exchange, self.result, self.life = (ipywidgets.HTML(**wide) for _ in range(5))
-        for name, button in self._buttons.items():
-            button.on_click(partial(self._clicked, name))
+        self.attack_button = button("Try it", "bolt", "Really send this attack")
+        self.states, self.sequence, self.exchange, self.result = (html_pane() for _ in range(4))
+        self.life = html_line()
+        for name, step in self._buttons.items():
+            step.on_click(partial(self._clicked, name))
         self.again.on_click(lambda _button: self._begin())
         self.attack_button.on_click(lambda _button: self.try_attack(self.attack.value))
         self.preset.observe(lambda _change: self._begin(), "value")
 
     def _lay_out(self) -> None:
-        controls = (row(self.preset, self.again), row(*self._buttons.values()), row(self.answer, self.life))
-        attack = (row(self.attack, self.attack_button), self.result)
-        drawings = (self.states, self.sequence, self.exchange)
-        self.show(*controls, *attack, *drawings, controls=(self.again, self.attack_button))
-        # Right under what is clicked: the drawings may be taller than the window.
-        self.children = (*controls, self.status, *attack, *drawings)
+        self.show(
+            row(self.preset, self.again),
+            row(*self._buttons.values()),
+            row(self.answer, self.life),
+            row(self.attack, self.attack_button),
+            results=(self.result, self.states, self.sequence, self.exchange),
+        )
 
     def _clicked(self, step: str, _button: object) -> None:
         self.take(step)
@@ -262,13 +260,13 @@ class IdentityWalkthrough(ServiceWidget):
     def _refresh(self) -> None:
         steps = self._client.steps
         self.state = " or ".join(sorted(self._states))
-        self.states.value = as_svg(state_diagram(self._states))
-        self.sequence.value = as_svg(sequence_diagram(steps))
+        self.states.value = scrolled(as_svg(state_diagram(self._states)), caption="States")
+        self.sequence.value = scrolled(as_svg(sequence_diagram(steps)), caption="Calls")
         self.exchange.value = exchange_html(steps[-1]) if steps else ""
         self.life.value = life_html(self._session_user(), self._gateway.clock.now())
-        for place, (name, button) in enumerate(self._buttons.items()):
-            button.disabled = place > self._done or (place < self._done and name in ("start", "open", "finish"))
-            button.button_style = "primary" if place == self._done else ""
+        for place, (name, step) in enumerate(self._buttons.items()):
+            step.disabled = place > self._done or (place < self._done and name in ("start", "open", "finish"))
+            step.button_style = "primary" if place == self._done else ""
 
     def _session_user(self) -> AuthenticatedUser | None:
         return self._session.user if self._done >= list(STEPS).index("finish") + 1 else None

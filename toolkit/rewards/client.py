@@ -13,6 +13,7 @@ import pandas as pd
 from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
 from toolkit.frames import declared_frame
 from toolkit.http_session import HttpReply, HttpSession
+from toolkit.public_names import PublicNames
 from toolkit.rewards import analysis, experiments, explanation, simulation, wire
 from toolkit.rewards.device_ids import new_device_id
 from toolkit.rewards.forms import checked_moment_id, start_text
@@ -34,7 +35,7 @@ MOMENT_COLUMNS = {
 SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
 
 
-class RewardClient:
+class RewardClient(PublicNames):
     """Sessions, moments and what they say. Made by `toolkit.connect`, as ``tk.rewards``.
 
     Parameters
@@ -66,6 +67,9 @@ class RewardClient:
     made_up_moments = staticmethod(simulation.made_up_moments)
     explain = staticmethod(explanation.explain)
     sentence = staticmethod(explanation.sentence)
+
+    def __repr__(self) -> str:
+        return f"<Mobile rewards at {self._session.base_url}>"
 
     def start_session(self, device: str, *, start: datetime | None = None, test: bool = False) -> pd.DataFrame:
         """Start a session for a device that came online.

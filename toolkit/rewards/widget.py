@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
-from typing import Any
+from typing import Any, Protocol
 
 import ipywidgets
 import pandas as pd
@@ -20,11 +20,20 @@ from toolkit.rewards.decision_frame import decision_frame
 from toolkit.rewards.engine import REASONS
 from toolkit.rewards.explanation import explain
 from toolkit.rewards.simulation import made_up_moments, simulate
-from toolkit.widget_family import ServiceWidget, column, counted, row, sized, table
+from toolkit.widget_family import ServiceWidget, button, column, counted, html_pane, row, scrolled, sized
 
 _LABEL = "11em"
 # Shares of made-up readers who look at a reward, and who of these claim it.
 _SHOWN, _CLAIMED = 0.8, 0.45
+
+
+class Connected(Protocol):
+    """What has a client of section C, as a connection has."""
+
+    @property
+    def rewards(self) -> RewardClient:
+        """The client."""
+        ...
 
 
 class RewardsExplorer(ServiceWidget):
@@ -32,8 +41,8 @@ class RewardsExplorer(ServiceWidget):
 
     Parameters
     ----------
-    rewards
-        ``tk.rewards``, for a real reward page; None explores without a gateway.
+    tk
+        A connection, or ``tk.rewards``, for a real reward page; None explores without a gateway.
     events
         Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. Two weeks of 200
         made-up devices if None.
@@ -61,13 +70,13 @@ class RewardsExplorer(ServiceWidget):
 
     def __init__(
         self,
-        rewards: RewardClient | None = None,
+        tk: Connected | RewardClient | None = None,
         *,
         events: pd.DataFrame | None = None,
         configuration: Configuration | Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self._rewards = rewards
+        self._rewards = tk if tk is None or isinstance(tk, RewardClient) else tk.rewards
         self._events = made_up_moments(devices=200, days=14, seed=2026) if events is None else events
         self._given = analysis.checked_configuration(configuration)
         self._show(decision_frame([]))
@@ -106,13 +115,8 @@ class RewardsExplorer(ServiceWidget):
             sized(control, "25em", label=_LABEL)
             control.continuous_update = False
         self.why = sized(ipywidgets.Dropdown(description="Explain a decision"), "24em")
-        self.page_button = ipywidgets.Button(
-            description="Show a test reward", icon="gift", tooltip="Send a test moment and show its page"
-        )
-        self.page_button.layout.width = "14em"
-        self.plots, self.explanation, self.page = (
-            ipywidgets.HTML(layout=ipywidgets.Layout(width="100%")) for _ in range(3)
-        )
+        self.page_button = button("Show a test reward", "gift", "Send a test moment and show its page")
+        self.plots, self.explanation, self.page = html_pane(), html_pane(), html_pane()
 
     def _lay_out(self) -> None:
         settings = row(
@@ -120,7 +124,8 @@ class RewardsExplorer(ServiceWidget):
             column(self.gap, self.stock, self.arms_by),
         )
         page = () if self._rewards is None else (self.page_button, self.page)
-        self.show(settings, self.plots, self.why, self.explanation, *page, controls=(self.page_button,))
+        results = (self.plots, self.why, self.explanation, *page)
+        self.show(settings, results=results)
 
     def _follow(self) -> None:
         for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by):
@@ -169,7 +174,7 @@ class RewardsExplorer(ServiceWidget):
             f'<p style="margin:0.3em 0" aria-live="polite"><strong>{escape(trace.attrs["sentence"])}</strong> '
             f'<span style="opacity:.7">{escape(who)}</span></p>'
         )
-        self.explanation.value = told + table(_trace_html(trace), caption="Trace of the decision")
+        self.explanation.value = told + scrolled(_trace_html(trace), caption="Trace of the decision")
 
     def _show_page(self, _button: object) -> None:
         if self._rewards is None:
@@ -209,7 +214,7 @@ def _trace_html(trace: pd.DataFrame) -> str:
     marks = {True: "✓", False: "✗ refused"}
     lines = zip(trace["rule"], trace["ok"].map(marks), trace["detail"], strict=True)
     rows = "".join("<tr>" + "".join(_cell(escape(text)) for text in line) + "</tr>" for line in lines)
-    return f'<table style="margin-left:0"><tbody>{rows}</tbody></table>'
+    return f"<table><tbody>{rows}</tbody></table>"
 
 
 def _cell(text: str) -> str:

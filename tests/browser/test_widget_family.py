@@ -1,0 +1,409 @@
+"""All five widgets, alike: by hand, by keyboard, in both themes, on a narrow page, with errors, and to their end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, expect
+
+from tests.browser.lab_page import RunningLab, keep_picture, run_all, set_theme, shut_down_kernels
+from tests.browser.widget_page import (
+    ask_kernel,
+    click,
+    drag,
+    focus,
+    focus_first,
+    layout_faults,
+    pale_words,
+    slider_of,
+    stops,
+    tab_to,
+)
+
+_SETUP = """
+import threading
+import pandas as pd
+import toolkit
+gateway = toolkit.Gateway.demo()
+tk = toolkit.connect(gateway)
+weather = pd.read_csv("data/seattle_weather_daily_2012_2015.csv", parse_dates=["date"], index_col="date").head(400)
+tk.dweets.post_frame(weather, "seattle", progress=False)
+tk.handwriting.png("the renderers are awake", "Molly")
+"""
+_THREADS = "sorted(thread.name for thread in threading.enumerate() if 'dweets' in thread.name)"
+
+
+class Case(NamedTuple):
+    """A widget: the code of its cell, and what a person does with it and sees then."""
+
+    code: str
+    by_mouse: Callable[[Locator], None]
+    by_keyboard: Callable[[Locator], None]
+    goes_wrong: Callable[[Locator], None]
+    afterwards: str = ""
+
+
+def says(widget: Locator, words: str | re.Pattern[str]) -> None:
+    expect(widget.locator("[role=status], [role=alert]").first).to_contain_text(words)
+
+
+def button(widget: Locator, words: str) -> Locator:
+    # Not by its role's name: that begins with the icon.
+    return widget.locator("button", has_text=re.compile(f"^{words}$"))
+
+
+def handle(widget: Locator, label: str) -> Locator:
+    return slider_of(widget, label).locator(".noUi-handle").first
+
+
+def moved(widget: Locator, label: str, across: float) -> None:
+    drag(handle(widget, label), slider_of(widget, label).locator(".noUi-base"), across)
+
+
+# -- HistoryExplorer --------------------------------------------------------------------------------------
+
+
+def history_by_mouse(widget: Locator) -> None:
+    says(widget, "400 rows")
+    click(widget.get_by_label("wind", exact=True))
+    expect(widget.get_by_role("cell", name="wind", exact=True)).to_be_visible()
+    moved(widget, "Range", 0.5)
+    expect(widget.get_by_label("From", exact=True)).to_have_value(re.compile(r"^2012-0\d-\d\d$"))
+    says(widget, re.compile(r"^(19|20)\d rows"))
+
+
+def history_by_keyboard(widget: Locator) -> None:
+    keys = widget.page.keyboard
+    tab_to(widget, "wind")
+    keys.press("Space")
+    expect(widget.get_by_role("cell", name="wind", exact=True)).to_be_visible()
+    tab_to(widget, "Resample")
+    keys.press("End")
+    says(widget, "2 rows")
+    tab_to(widget, "Reload")
+    for _ in range(2):  # while it loads it is disabled, and the focus must not get lost by that
+        keys.press("Enter")
+        says(widget, "2 rows")
+    tab_to(widget, "From")
+    keys.type("2013")
+    keys.press("Enter")
+    says(widget, "1 row")
+
+
+def history_goes_wrong(widget: Locator) -> None:
+    click(button(widget, "Reload"))
+
+
+# -- LiveDweets -------------------------------------------------------------------------------------------
+
+
+def live_by_mouse(widget: Locator) -> None:
+    says(widget, "Listening to roof")
+    expect(widget.get_by_text("400 dweets")).to_be_visible()
+    click(button(widget, "Pause"))
+    ask_kernel(widget.page, "len(tk.dweets.post('roof', {'temp_max': 1}))")
+    expect(button(widget, "Pause")).to_have_class(re.compile("mod-active"))
+    expect(widget.get_by_text("400 dweets")).to_be_visible()
+    click(button(widget, "Pause"))
+    expect(widget.get_by_text("401 dweets")).to_be_visible()
+    click(button(widget, "Stop"))
+    says(widget, "Stopped after 401 dweets.")
+
+
+def live_by_keyboard(widget: Locator) -> None:
+    keys = widget.page.keyboard
+    expect(widget.get_by_text("400 dweets")).to_be_visible()
+    keys.press("Home")
+    expect(widget.get_by_label("Show the last")).to_have_value("100")
+    tab_to(widget, "Pause")
+    keys.press("Space")
+    expect(button(widget, "Pause")).to_have_class(re.compile("mod-active"))
+    tab_to(widget, "Stop")
+    keys.press("Enter")
+    says(widget, "Stopped after")
+
+
+def live_goes_wrong(widget: Locator) -> None:
+    pass  # made after its gateway had ended, it has nobody to listen to
+
+
+# -- HandwritingExplorer ----------------------------------------------------------------------------------
+
+
+def handwriting_by_mouse(widget: Locator) -> None:
+    moved(widget, "Line spacing", 0.8)
+    expect(widget.get_by_text(re.compile(r"line_spacing=[34]\.\d+"))).to_be_visible()
+    card = widget.locator("button[title^='Write with']").first
+    title = card.inner_text()
+    click(card)
+    says(widget, title)
+    click(widget.locator("button[title='More hands']"))
+    expect(card).not_to_have_text(title)
+    click(widget.get_by_label("keep"))
+    click(button(widget, "Again"))
+    expect(widget.get_by_text("random_seed=1)")).to_have_count(0)
+    with widget.page.expect_download() as download:
+        click(widget.get_by_role("link", name="Download"))
+    assert download.value.suggested_filename == f"{title.lower()}.png"
+
+
+def handwriting_by_keyboard(widget: Locator) -> None:
+    keys = widget.page.keyboard
+    tab_to(widget, "Sorted")
+    keys.press("End")
+    tab_to(widget, "Line spacing")
+    keys.press("ArrowRight")
+    expect(widget.get_by_text("line_spacing=1.55")).to_be_visible()
+    tab_to(widget, "Compare")
+    keys.press("Space")
+    expect(widget.get_by_alt_text("What it is compared with")).to_be_visible()
+
+
+def handwriting_goes_wrong(widget: Locator) -> None:
+    click(widget.locator("button[title='More hands']"))
+
+
+# -- RewardsExplorer --------------------------------------------------------------------------------------
+
+
+def rewards_by_mouse(widget: Locator) -> None:
+    says(widget, "moments of")
+    before = widget.get_by_role("status").first.inner_text()
+    moved(widget, "Chance p", 0.9)
+    expect(widget.get_by_role("status").first).not_to_have_text(before)
+    says(widget, "moments of")
+    click(button(widget, "Show a test reward"))
+    frame = widget.frame_locator("iframe[sandbox='allow-scripts']")
+    expect(frame.get_by_role("heading", name="[TEST]")).to_be_visible()
+    frame.get_by_role("button", name="Claim").click()
+    expect(frame.get_by_role("button", name="Claimed")).to_be_disabled()
+
+
+def rewards_by_keyboard(widget: Locator) -> None:
+    keys = widget.page.keyboard
+    tab_to(widget, "A device and day")
+    keys.press("Home")
+    says(widget, re.compile(": 0 rewards$"))
+    tab_to(widget, "Arms by")
+    keys.press("End")
+    expect(widget.get_by_label("Arms by")).to_have_value("moment")
+    tab_to(widget, "Explain a decision")
+    keys.press("Home")
+    expect(widget.get_by_role("region", name="Trace of the decision")).to_contain_text("refused")
+    tab_to(widget, "Show a test reward")
+    keys.press("Enter")
+    says(widget, "a test, counted nowhere")
+
+
+def rewards_goes_wrong(widget: Locator) -> None:
+    click(button(widget, "Show a test reward"))
+
+
+# -- IdentityWalkthrough ----------------------------------------------------------------------------------
+
+
+def identity_by_mouse(widget: Locator) -> None:
+    for step, told in (("1 Start", "Start: a TargetUrl"), ("2 Open TargetUrl", "Open"), ("3 Finish", "Finish: a code")):
+        click(button(widget, step))
+        says(widget, told)
+    expect(widget.get_by_text("the code is valid until")).to_be_visible()
+    click(button(widget, "Try it"))
+    says(widget, "refused.")
+    click(button(widget, "Begin again"))
+    says(widget, "Choose a phone and start.")
+    expect(widget.get_by_text("no code yet")).to_be_visible()
+
+
+def identity_by_keyboard(widget: Locator) -> None:
+    keys = widget.page.keyboard
+    # JupyterLab takes the arrows for its cells, until the list is open.
+    for key in ("Space", "ArrowDown", "Enter"):
+        keys.press(key)
+    expect(widget.get_by_label("Phone")).not_to_have_value(re.compile("^happy"))
+    for step, told in (("1 Start", "Start: a TargetUrl"), ("2 Open TargetUrl", "Open")):
+        tab_to(widget, step)
+        keys.press("Enter")
+        says(widget, told)
+    tab_to(widget, "Attack")
+    keys.press("End")
+    tab_to(widget, "Try it")
+    for _ in range(2):
+        keys.press("Space")
+        says(widget, "refused.")
+
+
+def identity_goes_wrong(widget: Locator) -> None:
+    click(button(widget, "1 Start"))
+
+
+CASES = {
+    "history-explorer": Case(
+        'toolkit.HistoryExplorer(tk, things=["seattle"], time="date", fields=["temp_max"])',
+        history_by_mouse,
+        history_by_keyboard,
+        history_goes_wrong,
+    ),
+    "live-dweets": Case(
+        'toolkit.LiveDweets(tk, "roof", ["temp_max", "temp_min"], time="date")',
+        live_by_mouse,
+        live_by_keyboard,
+        live_goes_wrong,
+        "tk.dweets.post_frame(weather, 'roof', progress=False); shown.wait_for(400)",
+    ),
+    "handwriting-explorer": Case(
+        'toolkit.HandwritingExplorer(tk, text="Dear Ada,\\nthe engine works.")',
+        handwriting_by_mouse,
+        handwriting_by_keyboard,
+        handwriting_goes_wrong,
+    ),
+    "rewards-explorer": Case(
+        "toolkit.RewardsExplorer(tk, configuration=gateway.reward_configuration)",
+        rewards_by_mouse,
+        rewards_by_keyboard,
+        rewards_goes_wrong,
+    ),
+    "identity-walkthrough": Case(
+        "toolkit.IdentityWalkthrough(tk)", identity_by_mouse, identity_by_keyboard, identity_goes_wrong
+    ),
+}
+NAMES = list(CASES)
+
+
+@pytest.fixture(scope="module")
+def family(lab: RunningLab, chromium: BrowserContext, foreign_requests: list[str]) -> Iterator[Page]:
+    """A notebook with a cell for each widget, for all tests here: a kernel takes seconds to start."""
+    page = chromium.new_page()
+    cells = (_SETUP, *(f"shown = {case.code}\n{case.afterwards}\nshown" for case in CASES.values()))
+    assert run_all(page, lab, lab.write_notebook("family.ipynb", cells)) == []
+    page.wait_for_selector("#jupyterlab-splash", state="detached")
+    yield page
+    shut_down_kernels(page)
+    page.close()
+    assert foreign_requests == []
+
+
+def run_cell(page: Page, number: int) -> None:
+    page.evaluate(
+        """async number => {
+          window.jupyterapp.shell.currentWidget.content.activeCellIndex = number;
+          await window.jupyterapp.commands.execute('notebook:run-cell');
+        }""",
+        number,
+    )
+
+
+@pytest.fixture
+def fresh(family: Page) -> Callable[[str], Locator]:
+    """Run the cell of a widget again, and give the widget that is new."""
+
+    def run(name: str) -> Locator:
+        cell = family.locator(".jp-CodeCell").nth(NAMES.index(name) + 1)
+        before = cell.locator(".toolkit-widget").element_handle()
+        run_cell(family, NAMES.index(name) + 1)
+        family.wait_for_function("before => !before.isConnected", arg=before)
+        widget = cell.locator(".toolkit-widget")
+        expect(widget.locator("[role=status]").first).not_to_contain_text(re.compile(r"\.\.\.$"))
+        return widget
+
+    return run
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_by_mouse(name: str, fresh: Callable[[str], Locator]) -> None:
+    CASES[name].by_mouse(fresh(name))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_by_keyboard(name: str, fresh: Callable[[str], Locator]) -> None:
+    widget = fresh(name)
+    focus_first(widget)
+    CASES[name].by_keyboard(widget)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tab_goes_through_everything_in_order_and_one_sees_where_one_is(
+    name: str, fresh: Callable[[str], Locator]
+) -> None:
+    widget = fresh(name)
+    everything = stops(widget)
+    assert everything >= 3
+    focus_first(widget)
+    reached = []
+    for _ in range(everything):
+        reached.append(focus(widget))
+        widget.page.keyboard.press("Tab")
+    assert [each["place"] for each in reached] == list(range(everything)), reached
+    assert all(each["seen"] for each in reached), reached
+    # The first was not reached with a key, so that its ring need not show.
+    assert [each["told"] for each in reached[1:] if each["ring"] < 1] == []
+    assert focus(widget)["place"] == -1, "one gets out again"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_can_be_read_in_both_themes_and_fits_a_narrow_page(name: str, fresh: Callable[[str], Locator]) -> None:
+    widget = fresh(name)
+    page = widget.page
+    if name == "identity-walkthrough":
+        for step in ("1 Start", "2 Open TargetUrl", "3 Finish", "Try it"):
+            click(button(widget, step))
+        says(widget, "refused.")
+    for theme in ("light", "dark"):
+        set_theme(page, dark=theme == "dark")
+        page.wait_for_selector("#jupyterlab-splash", state="detached")
+        assert layout_faults(widget) == []
+        assert pale_words(widget) == [], theme
+        keep_picture(page, f"{name}-{theme}", of=widget)
+    set_theme(page, dark=False)
+    page.set_viewport_size({"width": 800, "height": 900})
+    page.wait_for_function("document.querySelector('.jp-Notebook').clientWidth < 600")
+    assert layout_faults(widget) == []
+    keep_picture(page, f"{name}-narrow", of=widget)
+    page.set_viewport_size({"width": 1200, "height": 900})
+
+
+def test_what_goes_wrong_is_a_sentence(family: Page) -> None:
+    page = family
+    made = ", ".join(case.code.replace("(tk", "(far") for case in CASES.values() if "LiveDweets" not in case.code)
+    live = CASES["live-dweets"].code.replace("(tk", "(far")
+    page.evaluate("window.jupyterapp.commands.execute('notebook:insert-cell-below')")
+    last = "lost = toolkit.Gateway.demo(); far = toolkit.connect(lost); "
+    last += "far.dweets.post_frame(weather, 'seattle', progress=False)\n"
+    last += f"broken = [{made}]; lost.stop()\nbroken.insert(1, {live})\ndisplay(*broken)"
+    page.evaluate(
+        "source => window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.setSource(source)", last
+    )
+    page.evaluate("window.jupyterapp.commands.execute('notebook:run-cell')")
+    cell = page.locator(".jp-CodeCell.jp-mod-active")
+    expect(cell.locator(".toolkit-widget")).to_have_count(len(CASES))
+    for place, name in enumerate(NAMES):
+        widget = cell.locator(".toolkit-widget").nth(place)
+        CASES[name].goes_wrong(widget)
+        expect(widget.get_by_role("alert")).to_have_text(re.compile(r"^⚠ .* Trying again may help\.$"))
+    expect(page.locator(".jp-OutputArea-output").filter(has_text="Traceback")).to_have_count(0)
+    expect(page.locator(".jp-OutputArea-output[data-mime-type*=error]")).to_have_count(0)
+    expect(page.locator(".jp-OutputArea-output[data-mime-type*=stderr]")).to_have_count(0)
+
+
+def test_no_thread_outlives_its_cell(family: Page) -> None:
+    run_cell(family, NAMES.index("live-dweets") + 1)
+    expect(family.get_by_text("Listening to roof.")).to_be_visible()
+    assert ask_kernel(family, _THREADS) == "['live-dweets-drawer', 'live-dweets-reader']"
+    for _ in NAMES:
+        family.evaluate(
+            """async () => {
+              window.jupyterapp.shell.currentWidget.content.activeCellIndex = 1;
+              await window.jupyterapp.commands.execute('notebook:delete-cell');
+            }"""
+        )
+    family.wait_for_function(
+        """async ([expression, none]) => {
+          const kernel = window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel;
+          const asked = {code: '', user_expressions: {it: expression}, store_history: false};
+          return (await kernel.requestExecute(asked).done).content.user_expressions.it.data['text/plain'] === none;
+        }""",
+        arg=[_THREADS, "[]"],
+        polling=300,
+    )
