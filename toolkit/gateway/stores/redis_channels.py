@@ -46,7 +46,7 @@ class _Ear:
         self._asked: deque[str] = deque()  # channels whose subscription is not answered yet
         self._unsent: list[bytes] = []
         self._to_send = asyncio.Event()
-        self._is_connected = False
+        self._is_connected = self._closing = False
         self._heard = True
         self.names: set[str] = set()
         self._task = asyncio.ensure_future(self._run())
@@ -66,6 +66,7 @@ class _Ear:
 
     async def close(self) -> None:
         """Hang up."""
+        self._closing = True
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
@@ -75,7 +76,7 @@ class _Ear:
 
     async def _run(self) -> None:
         pause = _SHORTEST_PAUSE
-        while True:
+        while not self._closing:
             connection = None
             try:
                 async with asyncio.timeout(self._seconds):
@@ -92,6 +93,8 @@ class _Ear:
                 self._channels.broken(self.names)
                 if connection is not None:
                     await hang_up(connection)
+            if self._closing:  # a group of tasks that fails just then swallows the cancellation (before Python 3.13)
+                return
             self._servers.look_again()
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)

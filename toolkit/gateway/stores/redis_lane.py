@@ -263,6 +263,10 @@ async def ask(connection: AbstractConnection, *command: Argument) -> Any:  # noq
 
 async def hang_up(connection: AbstractConnection) -> None:
     """Close a connection, whatever state it is in."""
+    # The library would first send what is still to be sent, which a server that hangs never takes.
+    writer: asyncio.StreamWriter | None = connection._writer
+    if writer is not None:
+        writer.transport.abort()
     with contextlib.suppress(RedisError, OSError, TimeoutError):
         await connection.disconnect(nowait=True)
 
