@@ -255,8 +255,18 @@ class Lane:
             await hang_up(connection)
 
 
+async def ask(connection: AbstractConnection, *command: Argument) -> Any:  # noqa: ANN401
+    """Return the answer to one command, on a connection that nobody else uses."""
+    await connection.send_packed_command(packed(command), check_health=False)
+    return await connection.read_response(disable_decoding=True)
+
+
 async def hang_up(connection: AbstractConnection) -> None:
     """Close a connection, whatever state it is in."""
+    # The library would first send what is still to be sent, which a server that hangs never takes.
+    writer: asyncio.StreamWriter | None = connection._writer
+    if writer is not None:
+        writer.transport.abort()
     with contextlib.suppress(RedisError, OSError, TimeoutError):
         await connection.disconnect(nowait=True)
 
