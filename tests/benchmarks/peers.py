@@ -77,9 +77,15 @@ def gateway(folder: Path) -> Iterator[Peer]:
 
 @contextmanager
 def gateway_with(name: str, *options: str) -> Iterator[Peer]:
-    """The gateway with these options of its command line."""
-    port = free_port()
-    with running([sys.executable, "-m", "toolkit", "gateway", "--port", str(port), *options], port):
+    """The gateway with these options of its command line; it says when all of its processes accept calls."""
+    command = [sys.executable, "-m", "toolkit", "gateway", "--port", "0", "--log-level", "error", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        url = process.stdout.readline()
+        if not url:
+            raise Missing(f"the gateway ended with {process.wait()}")
+        port = int(url.rpartition(":")[2])
         yield Peer(
             name,
             port,
@@ -88,6 +94,10 @@ def gateway_with(name: str, *options: str) -> Iterator[Peer]:
             f"/get/dweets/for/{THING}",
             (f"/listen/for/dweets/from/{THING}", {}),
         )
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
 
 
 @contextmanager

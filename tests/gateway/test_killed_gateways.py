@@ -190,5 +190,5 @@ def live_through_a_lease(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> N
 
     with monkeypatch.context() as patched:
         patched.setattr(of_others, "is_held", look)
-        eventually(lambda: len(looks) >= 5)
+        eventually(lambda: len(looks) >= 4)
     assert all(looks)
