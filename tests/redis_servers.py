@@ -63,10 +63,8 @@ class RedisServer:
     def start(self) -> None:
         """Start it, with what its folder holds, and wait until it answers."""
         program = required_program("redis-server", "valkey-server")
-        settings = {**self._settings, "port": self.port}
-        arguments = [part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))]
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen([program, *arguments], stdout=log, stderr=log)
+            self._process = subprocess.Popen(self._command(program), stdout=log, stderr=log)
         wait_until(self._is_ready, f"Redis did not start: {self.folder / 'log'}")
 
     def kill(self) -> None:
@@ -101,6 +99,13 @@ class RedisServer:
             self._process.send_signal(number)
             self._process.wait(_SECONDS)
             self._process = None
+
+    def _command(self, program: str) -> list[str]:
+        settings = {**self._settings, "port": self.port}
+        return [
+            program,
+            *(part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", str(value))),
+        ]
 
     def _is_ready(self) -> bool:
         assert self._process is not None
@@ -166,3 +171,38 @@ def _knows_all(node: RedisServer) -> bool:
         return (
             info["cluster_state"] == "ok" and info["cluster_known_nodes"] == "3" and len(client.cluster("SLOTS")) == 3
         )
+
+
+class Sentinel(RedisServer):
+    """One Sentinel that watches a master, and puts a replica in its place soon after it is gone."""
+
+    SERVICE = "themaster"
+
+    def __init__(self, master: RedisServer, replicas: int) -> None:
+        self._master = master
+        self._replicas = replicas
+        super().__init__()
+
+    @property
+    def url(self) -> str:
+        return f"redis+sentinel://127.0.0.1:{self.port}/{self.SERVICE}"
+
+    def _command(self, program: str) -> list[str]:
+        # Sentinel writes down in its file what it learns.
+        file = self.folder / "sentinel.conf"
+        settings = [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f"dir {self.folder}",
+            f"sentinel monitor {self.SERVICE} 127.0.0.1 {self._master.port} 1",
+            f"sentinel down-after-milliseconds {self.SERVICE} 1500",
+            f"sentinel failover-timeout {self.SERVICE} 10000",
+        ]
+        file.write_text("\n".join(settings) + "\n")
+        return [program, str(file), "--sentinel"]
+
+    def _is_ready(self) -> bool:
+        if not super()._is_ready():
+            return False
+        with self.client() as client:
+            return len(client.sentinel_slaves(self.SERVICE)) == self._replicas

@@ -30,7 +30,12 @@ def test_the_fleet_notebook_says_that_there_is_no_redis(tmp_path: Path) -> None:
     assert len(about_redis) == 2
     program = "\n".join([*(line for line in sources[0].splitlines() if line.startswith("import")), *about_redis])
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True, env=environment(tmp_path)
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+        env=environment(tmp_path),
     )
     assert "No Redis is installed here, so this part is skipped" in done.stdout
 

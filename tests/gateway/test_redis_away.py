@@ -174,7 +174,7 @@ def test_killed_and_started_again_under_load(server: RedisServer) -> None:
             await asyncio.gather(*posters)
             kept = await one.journals.after("a", 0)
             texts = [entry.data.decode() for entry in kept]
-            assert numbers(kept) == list(range(1, len(kept) + 1))
+            assert numbers(kept) == sorted(set(numbers(kept)))
             assert len(set(texts)) == len(texts), "none is there twice"
             assert set(acknowledged) <= set(texts), "every acknowledged one is there"
             for who in range(16):

@@ -212,7 +212,7 @@ class TestWhatExpires:
         async def work() -> None:
             clock = SetClock()
             async with opened(fresh_url(), clock=clock) as (store,):
-                values, expiries, version = store._fleeting._keys("codes")
+                values, expiries, version = store._fleeting.keys("codes")
                 with shared_server().client() as client:
                     await store.fleeting.put("codes", "a", b"1", clock.at + 100_000)
                     assert 100_000 < client.pttl(values) <= 160_000
@@ -233,7 +233,7 @@ class TestWhatExpires:
         async def work() -> None:
             clock = SetClock()
             async with opened(fresh_url(), clock=clock) as (store,):
-                values, expiries, _ = store._records._keys("s")
+                values, expiries, _ = store._records.keys("s")
                 await store.records.put("s", "keeps the space", b"1")
                 for number in range(10):
                     await store.records.put("s", str(number), b"1", clock.at + number)

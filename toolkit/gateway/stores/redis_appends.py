@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolkit.gateway.stores import Draft, Entry
-from toolkit.gateway.stores.redis_lane import Argument, Call
+from toolkit.gateway.stores.redis_lane import Call
+from toolkit.gateway.stores.redis_link import Argument
 from toolkit.gateway.stores.redis_scripts import APPEND
 
 # What one call of the script takes at most, so that the others on its server do not wait long for it.
@@ -56,16 +57,16 @@ class Appender(Protocol):
         """Return the key of the index that is written in the same step."""
         ...
 
-    def known(self, name: str) -> int:
-        """Return the highest number that is known to be used."""
+    def used(self, name: str) -> int:
+        """Return the highest number that may be used."""
         ...
 
     def sent(self, call: AppendCall) -> None:
         """Take note that nothing more can be added."""
         ...
 
-    def appended(self, name: str, appends: Sequence[Append], last: int) -> None:
-        """Take note of the number of a journal's last line."""
+    def appended(self, name: str, appends: Sequence[Append], before: int, last: int) -> None:
+        """Take note of the numbers of a journal's last line, and of the line before these."""
         ...
 
 
@@ -117,7 +118,7 @@ class AppendCall(Call):
         for name, appends in self._by_name.items():
             lines = [field for append in appends for draft in append.drafts for field in draft]
             bounds = _keep_of(appends), _floor_of(appends)
-            arguments += (name, self._journals.known(name), *bounds, len(lines) // 3, *lines)
+            arguments += (name, self._journals.used(name), *bounds, len(lines) // 3, *lines)
         index = self._journals.index_key()
         if index is not None:
             keys.append(index)
@@ -125,8 +126,8 @@ class AppendCall(Call):
 
     def on_answer(self, answer: list[int]) -> None:
         """Give the lines of every journal their numbers."""
-        for (name, appends), last in zip(self._by_name.items(), answer, strict=True):
-            self._journals.appended(name, appends, last)
+        for (name, appends), before, last in zip(self._by_name.items(), answer[::2], answer[1::2], strict=True):
+            self._journals.appended(name, appends, before, last)
 
     def on_failure(self, error: Exception) -> None:
         """Tell every caller."""

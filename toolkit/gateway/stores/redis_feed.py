@@ -1,8 +1,8 @@
 """Numbered news, handed on in order, none missed and none twice, whatever way it comes.
 
 News comes as messages of a channel, as the answers to this gateway's own calls, and by reading what was missed.
-Each piece has a number one above the one before. What comes too early waits until the gap before it is filled: by
-the message that is on its way, or after a moment by reading.
+Each piece has a higher number than the one before, and says which that is. What comes too early waits until the
+gap before it is filled: by the message that is on its way, or after a moment by reading.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Feed(Generic[T]):
         if self._read_again:
             self.read_on()
 
-    def offer(self, first: int, last: int, news: T) -> None:
-        """Take the pieces numbered `first` to `last`."""
-        if self.position is None or first > self.position + 1:
+    def offer(self, before: int, last: int, news: T) -> None:
+        """Take the pieces up to number `last`; `before` is that of the piece before the first of them."""
+        if self.position is None or before > self.position:
             if len(self._early) < _PIECES_WAITING:
-                self._early.setdefault(first, (last, news))
+                self._early.setdefault(before, (last, news))
             self._expect()
         elif last > self.position:
             self._take(last, news)
@@ -113,11 +113,11 @@ class Feed(Generic[T]):
 
     def _drain(self) -> None:
         while self._early:
-            first = min(self._early)
-            if first > (self.position or 0) + 1:
+            before = min(self._early)
+            if before > (self.position or 0):
                 self._expect()
                 break
-            last, news = self._early.pop(first)
+            last, news = self._early.pop(before)
             if last > (self.position or 0):
                 self._take(last, news)
         self._settle()

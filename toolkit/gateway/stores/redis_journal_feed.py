@@ -10,8 +10,8 @@ from typing import Any, Protocol
 from toolkit.gateway.stores import Entry, Follower
 from toolkit.gateway.stores.redis_feed import Feed
 
-# A message: the number of its last line and how many lines it has; then of each its time and two lengths.
-_HEAD, _LINE = struct.Struct(">dI"), struct.Struct(">dII")
+# A message: the numbers of the line before it and of its last, how many it has; of each its time and two lengths.
+_HEAD, _LINE = struct.Struct(">ddI"), struct.Struct(">dII")
 _LINES_A_PIECE = 500
 _SECONDS_TO_TRY_AGAIN = 1.0
 
@@ -62,9 +62,9 @@ class JournalFeed(Feed[Sequence[Entry]]):
 
     def on_message(self, data: bytes) -> None:
         """Take a message of the journal's channel."""
-        last, entries = entries_of_message(data)
+        before, last, entries = entries_of_message(data)
         if entries:
-            self.offer(entries[0].sequence, last, entries)
+            self.offer(before, last, entries)
         elif self.position is None or last > self.position:
             self.read_on()
 
@@ -86,7 +86,7 @@ class JournalFeed(Feed[Sequence[Entry]]):
             return
         if error is None:
             # Where an earlier try failed, this gateway may have appended meanwhile, and that is to be heard.
-            self.begin(min(number.result(), *(first - 1 for first in self._early)) if self._early else number.result())
+            self.begin(min([number.result(), *self._early]))
             self._based.set_result(None)
             self.read_on()
         else:
@@ -115,9 +115,9 @@ def entries_of(lines: Sequence[Any]) -> list[Entry]:
     return [Entry(int(number[2:]), int(fields[1]), fields[3].decode("utf-8"), fields[5]) for number, fields in lines]
 
 
-def entries_of_message(data: bytes) -> tuple[int, list[Entry]]:
-    """Read a message of a journal's channel: the last number, and its lines where they were not too much for it."""
-    last, count = _HEAD.unpack_from(data)
+def entries_of_message(data: bytes) -> tuple[int, int, list[Entry]]:
+    """Read a message of a journal's channel: the number before, the last, and the lines if they were not too much."""
+    before, last, count = _HEAD.unpack_from(data)
     here, entries = _HEAD.size, []
     for number in range(int(last) - count + 1, int(last) + 1):
         at, id_size, data_size = _LINE.unpack_from(data, here)
@@ -125,4 +125,4 @@ def entries_of_message(data: bytes) -> tuple[int, list[Entry]]:
         end = here + id_size
         entries.append(Entry(number, int(at), data[here:end].decode("utf-8"), data[end : end + data_size]))
         here = end + data_size
-    return int(last), entries
+    return int(before), int(last), entries

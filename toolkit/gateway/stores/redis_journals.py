@@ -71,16 +71,17 @@ class RedisJournals:
         if self._gathering.get(call.slot) is call:
             del self._gathering[call.slot]
 
-    def known(self, name: str) -> int:
-        """Return the highest number of a journal that followers here have heard of."""
+    def used(self, name: str) -> int:
+        """Return the highest number of a journal that may be used: heard of here, or by whomever in an earlier era."""
         feed = self._feeds.get(name)
-        return (feed.position or 0) if feed is not None else 0
+        floor = self._servers.floor(self._servers.place(self.key(name)))
+        return floor if feed is None else max(floor, feed.position or 0)
 
     def index_key(self) -> str | None:
         """Return the key of the index that an append writes in the same step; None where it lies elsewhere."""
         return None if self._servers.is_cluster else self._index.key
 
-    def appended(self, name: str, appends: Sequence[Append], last: int) -> None:
+    def appended(self, name: str, appends: Sequence[Append], before: int, last: int) -> None:
         """Give numbers to what was appended, tell the followers, then the callers."""
         number = last - sum(len(append.drafts) for append in appends)
         numbered: list[tuple[Append, list[Entry]]] = []
@@ -95,7 +96,7 @@ class RedisJournals:
             return
         if feed is not None:
             every = [entry for _, entries in numbered for entry in entries]
-            feed.offer(every[0].sequence, last, every)
+            feed.offer(before, last, every)
         for append, entries in numbered:
             self._settle_later(append, entries, feed)
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from toolkit.gateway.stores.redis_channels import Channels, Listener
 from toolkit.gateway.stores.redis_feed import Feed
-from toolkit.gateway.stores.redis_lane import Argument, FutureCall, ScriptCall
+from toolkit.gateway.stores.redis_lane import FutureCall, ScriptCall
+from toolkit.gateway.stores.redis_link import Argument
 from toolkit.gateway.stores.redis_scripts import COUNT, PUT, SNAPSHOT, SWAP, TAKE, Script
 from toolkit.gateway.stores.redis_servers import Servers
 
@@ -38,7 +39,7 @@ class _Space(Feed[Changes]):
     def on_message(self, data: bytes) -> None:
         """Take a message of the space's channel."""
         version, changes = _changes_of_message(data)
-        self.offer(version, version, changes)
+        self.offer(version - 1, version, changes)
 
     async def fill(self) -> None:
         """Read all values, unless that was done before."""
@@ -136,7 +137,7 @@ class RedisRecords:
 
     async def snapshot(self, space: str) -> tuple[int, dict[str, bytes]]:
         """Return the version of a space and all its values, of one moment."""
-        version, values = await self._submit(space, ScriptCall(SNAPSHOT, self._keys(space), writes=False))
+        version, values = await self._submit(space, ScriptCall(SNAPSHOT, self.keys(space), writes=False))
         return version, self._all_living(values)
 
     def close(self) -> None:
@@ -169,7 +170,11 @@ class RedisRecords:
         read: Callable[[Any], tuple[Any, Changes]],
     ) -> asyncio.Future[Any]:
         """Run a script; its answer is read as the caller's result and what has changed."""
-        return self._submit(space, _ChangeCall(self, script, space, [self._now(), *arguments], read))
+        return self._submit(space, _ChangeCall(self, script, space, arguments, read))
+
+    def first_arguments(self, space: str) -> tuple[int, int]:
+        """Return the clock, and the highest version that may be used."""
+        return self._now(), self._servers.floor(self._servers.place(self._key(space)))
 
     def _submit(self, space: str, call: FutureCall) -> asyncio.Future[Any]:
         # All in the lane of the writes: who reads finds what this gateway was asked to write before.
@@ -186,7 +191,7 @@ class RedisRecords:
         if watched is None or not version:
             settle()
         else:
-            watched.offer(version, version, changes)
+            watched.offer(version - 1, version, changes)
             watched.when_told(version, settle)
 
     # -- keys and values ----------------------------------------------------------------------------------
@@ -195,7 +200,8 @@ class RedisRecords:
         # The braces make the space's name what decides on the slot; none of its own may stand between them.
         return f"{self._prefix}{{{space.replace('%', '%25').replace('{', '%7B').replace('}', '%7D')}}}"
 
-    def _keys(self, space: str) -> list[str]:
+    def keys(self, space: str) -> list[str]:
+        """Return the keys of a space: its values, its expiries, its version."""
         values = self._key(space)
         return [values, f"{values}:expiries", f"{values}:version"]
 
@@ -223,9 +229,15 @@ class _ChangeCall(ScriptCall):
         arguments: Sequence[Argument],
         read: Callable[[Any], tuple[Any, Changes]],
     ) -> None:
-        super().__init__(script, records._keys(space), *arguments, read=read)
+        super().__init__(script, records.keys(space), *arguments, read=read)
         self._records = records
         self._space = space
+
+    def command(self) -> tuple[Argument, ...]:
+        """Return the command, with what is known only when it is sent."""
+        head = 3 + len(self._records.keys(self._space))
+        command = super().command()
+        return *command[:head], *self._records.first_arguments(self._space), *command[head:]
 
     def on_answer(self, answer: Any) -> None:  # noqa: ANN401
         """Tell the watchers, then the caller."""

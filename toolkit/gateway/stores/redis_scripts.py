@@ -33,10 +33,10 @@ def all_texts() -> list[bytes]:
 
 
 # KEYS: the streams of all journals, then the index of names where it is written too.
-# ARGV: how many journals; then for each its name, the highest number that is known to be used, what to keep ('' for
-# all) and up to which number older ones may go ('' for any), how many lines, and each line's at, id and data.
-# Answers the number of each journal's last line. Lines are numbered by Redis itself (`0-*`), which remembers the last
-# number for ever, also where nothing is left of the stream.
+# ARGV: how many journals; then for each its name, the highest number that may be used, what to keep ('' for all), up
+# to which number older ones may go ('' for any), how many lines, and each line's at, id and data.
+# Answers for each journal the number of the line before the first of these (0 for none), and that of the last of them.
+# Lines are numbered by Redis itself (`0-*`), which remembers the last number also where nothing is left of a stream.
 APPEND = Script("""
 local answer, index, a = {}, {}, 2
 local journals = tonumber(ARGV[1])
@@ -45,17 +45,21 @@ for j = 1, journals do
   local count = tonumber(ARGV[a + 4])
   a = a + 5
   local heard = redis.call('PUBSUB', 'SHARDNUMSUB', key)[2] > 0
-  local message, size, last = {'', ''}, 0, nil
+  local message, size, before, last = {'', ''}, 0, 0, 0
   for i = 1, count do
     local at, id, data = ARGV[a], ARGV[a + 1], ARGV[a + 2]
     local number = redis.call('XADD', key, '0-*', 'at', at, 'id', id, 'data', data)
-    if i == 1 and tonumber(string.sub(number, 3)) <= used then
-      -- A master that died took numbers with it that were heard of: none is used twice.
-      redis.call('XDEL', key, number)
-      redis.call('XSETID', key, '0-' .. ARGV[a - 3])
-      number = redis.call('XADD', key, '0-*', 'at', at, 'id', id, 'data', data)
-    end
     last = tonumber(string.sub(number, 3))
+    if i == 1 then
+      before = last - 1
+      if last <= used then
+        -- A master that died took lines with it that were heard of: their numbers are not used again.
+        redis.call('XDEL', key, number)
+        redis.call('XSETID', key, '0-' .. ARGV[a - 3])
+        redis.call('XADD', key, '0-*', 'at', at, 'id', id, 'data', data)
+        last = used + 1
+      end
+    end
     if heard then
       size = size + #data
       if size < 1048576 then
@@ -66,20 +70,24 @@ for j = 1, journals do
     end
     a = a + 3
   end
-  if keep ~= '' and floor == '' then
-    redis.call('XTRIM', key, 'MAXLEN', '~', keep)
-  elseif keep ~= '' then
-    local first = math.min(last - tonumber(keep), tonumber(floor)) + 1
-    if first > 1 then redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', first)) end
+  if keep ~= '' then
+    -- Within an era numbers have no holes, so they tell how many lines are above the floor.
+    local above = floor ~= '' and last - tonumber(floor) or 0
+    if above <= tonumber(keep) then
+      redis.call('XTRIM', key, 'MAXLEN', '~', keep)
+    elseif above < last % 1000000000 then
+      redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', floor + 1))
+    end
   end
   if heard then
     -- Where it is too much for a message, the message says only up to where there is something to read.
     local told = count
     if size >= 1048576 then message, told = {'', ''}, 0 end
-    message[1] = struct.pack('>dI4', last, told)
+    message[1] = struct.pack('>ddI4', before, last, told)
     redis.call('SPUBLISH', key, table.concat(message))
   end
-  answer[j] = last
+  answer[#answer + 1] = before
+  answer[#answer + 1] = last
   index[#index + 1] = ARGV[a - 3]
   index[#index + 1] = name
 end
@@ -103,7 +111,8 @@ if #lines == tonumber(ARGV[5]) then last = lines[#lines][1] end
 return {last, found}
 """)
 
-# What the scripts of records share. KEYS: a space's values, its expiries, its version. ARGV[1]: the gateway's clock.
+# What the scripts of records share. KEYS: a space's values, its expiries, its version. ARGV: the gateway's clock, and
+# the highest version that may be used.
 # A value is kept as "expires:value". Every change counts the version up by one and is told on the space's channel.
 # What has expired is swept a minute later, so that gateways whose clocks differ do not sweep what lives for another;
 # and where everything expires, Redis lets go of the space by itself.
@@ -146,7 +155,11 @@ local function changed(changes)
     redis.call('PERSIST', values)
     redis.call('PERSIST', expiries)
   end
-  local version = redis.call('INCR', KEYS[3])
+  local version, used = redis.call('INCR', KEYS[3]), tonumber(ARGV[2])
+  if version <= used then
+    version = used + 1
+    redis.call('SET', KEYS[3], version)
+  end
   if redis.call('PUBSUB', 'SHARDNUMSUB', values)[2] > 0 then
     local message = {struct.pack('>dI4', version, #changes / 2)}
     for i = 1, #changes, 2 do
@@ -161,46 +174,46 @@ local function changed(changes)
 end
 """
 
-# ARGV: now, key, value, expires ('' for never). Answers {0, version}.
+# ARGV: now, used, key, value, expires ('' for never). Answers {0, version}.
 PUT = Script(
     _RECORDS
     + """
-write(ARGV[2], ARGV[3], ARGV[4])
-return {0, changed({ARGV[2], ARGV[3]})}
+write(ARGV[3], ARGV[4], ARGV[5])
+return {0, changed({ARGV[3], ARGV[4]})}
 """
 )
 
-# ARGV: now, key. Answers {value or nil, version (0 where nothing changed)}.
+# ARGV: now, used, key. Answers {value or nil, version (0 where nothing changed)}.
 TAKE = Script(
     _RECORDS
     + """
-local value = read(ARGV[2])
+local value = read(ARGV[3])
 if not value then return {false, 0} end
-remove(ARGV[2])
-return {value, changed({ARGV[2], false})}
+remove(ARGV[3])
+return {value, changed({ARGV[3], false})}
 """
 )
 
-# ARGV: now, key, limit ('' for none), expires ('' for never). Answers {count or 0, version}.
+# ARGV: now, used, key, limit ('' for none), expires ('' for never). Answers {count or 0, version}.
 COUNT = Script(
     _RECORDS
     + """
-local present, expires = read(ARGV[2])
+local present, expires = read(ARGV[3])
 local number = (tonumber(present or 0) or 0) + 1
-if ARGV[3] ~= '' and number > tonumber(ARGV[3]) then return {0, 0} end
+if ARGV[4] ~= '' and number > tonumber(ARGV[4]) then return {0, 0} end
 local value = string.format('%.0f', number)
-write(ARGV[2], value, present and expires or ARGV[4])
-return {number, changed({ARGV[2], value})}
+write(ARGV[3], value, present and expires or ARGV[5])
+return {number, changed({ARGV[3], value})}
 """
 )
 
-# ARGV: now, expires, how many are expected, each one's key, '1' or '' (absent), value; then the changes likewise.
+# ARGV: now, used, expires, how many are expected, each one's key, '1' or '' (absent), value; then the changes likewise.
 # Answers {1 or 0, version}.
 SWAP = Script(
     _RECORDS
     + """
-local a = 4
-for i = 1, tonumber(ARGV[3]) do
+local a = 5
+for i = 1, tonumber(ARGV[4]) do
   local value = read(ARGV[a])
   if ARGV[a + 1] == '' and value or ARGV[a + 1] ~= '' and value ~= ARGV[a + 2] then return {0, 0} end
   a = a + 3
@@ -212,7 +225,7 @@ for i = a, #ARGV, 3 do
     remove(ARGV[i])
     changes[#changes + 1] = false
   else
-    write(ARGV[i], ARGV[i + 2], ARGV[2])
+    write(ARGV[i], ARGV[i + 2], ARGV[3])
     changes[#changes + 1] = ARGV[i + 2]
   end
 end
@@ -223,4 +236,23 @@ return {1, changed(changes)}
 # Answers {version, [key, kept, ...]}: both of one moment.
 SNAPSHOT = Script("""
 return {tonumber(redis.call('GET', KEYS[3]) or 0), redis.call('HGETALL', KEYS[1])}
+""")
+
+# KEYS: the eras of one world. ARGV: the name of a master's life, the server that lives it, and '1' where it has taken
+# the place of another. Answers the era: 0 for the first life of a server, else one above all that were.
+ERA = Script("""
+local era = redis.call('HGET', KEYS[1], 'life ' .. ARGV[1])
+if not era then
+  era = 0
+  if redis.call('HSETNX', KEYS[1], 'server ' .. ARGV[2], 1) == 0 or ARGV[3] == '1' then
+    era = redis.call('HINCRBY', KEYS[1], 'eras', 1)
+  end
+  redis.call('HSET', KEYS[1], 'life ' .. ARGV[1], era)
+end
+return tonumber(era)
+""")
+
+# KEYS: a channel. Says nothing on it: who hears that is connected to the server that writes go to. A replica refuses.
+BEAT = Script("""#!lua flags=allow-oom
+return redis.call('SPUBLISH', KEYS[1], '')
 """)
