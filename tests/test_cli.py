@@ -104,10 +104,10 @@ def is_open(port: int) -> bool:
 
 def test_help_names_every_command() -> None:
     said = run("--help").stdout
-    assert all(f"\n  {name} " in said for name in ("doctor", "gateway", "lab", "lock"))
+    assert all(f"\n  {name} " in said for name in ("doctor", "gateway", "lab", "lock", "record"))
 
 
-@pytest.mark.parametrize("command", ["gateway", "lab", "lock", "doctor"])
+@pytest.mark.parametrize("command", ["gateway", "lab", "lock", "doctor", "record"])
 def test_every_option_is_explained(command: str) -> None:
     said = run(command, "--help").stdout
     assert "Usage:" in said

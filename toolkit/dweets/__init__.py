@@ -8,4 +8,8 @@ What is done with a history: ``time_axis`` and ``series_analysis`` (pure functio
 drawn by ``series_figure`` (matplotlib) and ``svg_chart`` (SVG). ``exploration`` is the HistoryExplorer without its
 widget; ``widget`` adds the clicks, ``controls_widget`` the controls. ``live_widget`` is LiveDweets, over
 ``live_stream``.
+
+Years of history: ``archive_files`` first (the folder, and what its names tell), then ``archive_rows``,
+``archive_writer`` and ``archive_joining`` (how rows get there). ``archive`` is what one asks, ``recording`` writes it
+from any gateway, ``archiving`` from the gateway's own store.
 """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from toolkit.dweets.archive_files import ArchiveFile, Numbers
+from toolkit.dweets.archive_files import ArchiveFile, Numbers, missing_between
 from toolkit.dweets.archive_joining import Footer
 from toolkit.frames import declared_frame
 
@@ -62,8 +62,8 @@ def _gaps(files: Sequence[ArchiveFile]) -> Iterator[tuple[ArchiveFile | None, Nu
         epoch, first, _ = file.numbers
         follows = before is not None and before.numbers.epoch == epoch
         last = before.numbers.last if before is not None and follows else 0
-        if first > last + 1:
-            yield before, Numbers(epoch, last + 1, first - 1), file
+        if missing := missing_between(last, first):
+            yield before, Numbers(epoch, *missing), file
         before = file
 
 

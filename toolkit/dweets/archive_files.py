@@ -26,6 +26,8 @@ from urllib.parse import unquote
 
 from toolkit.errors import ArchiveUnusable
 
+# A store on Redis whose master died goes on at the next multiple of this: no dweet is missing in such a step.
+_NUMBERS_AN_ERA = 1_000_000_000
 UNFINISHED = ".unfinished"
 LOCK_NAME = "writer.lock"
 _FOLDER = re.compile(r"thing=(.+)")
@@ -134,6 +136,18 @@ def counting(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
             continue
         kept.append(file)
     return kept
+
+
+def missing_between(last: int, first: int) -> tuple[int, int] | None:
+    """Return the first and last number that are missing between two that follow on each other, None where none is.
+
+    Examples
+    --------
+    >>> missing_between(7, 8), missing_between(7, 10), missing_between(7, 1_000_000_001)
+    (None, (8, 9), None)
+    """
+    start = max(last + 1, (first - 1) // _NUMBERS_AN_ERA * _NUMBERS_AN_ERA + 1)
+    return (start, first - 1) if start < first else None
 
 
 def _thing_folders(folder: Path) -> Iterator[tuple[Path, str]]:

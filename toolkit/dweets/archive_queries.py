@@ -43,6 +43,7 @@ class ArchiveQueries:
     def __init__(self) -> None:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._lock = threading.Lock()
+        self._viewed: list[Path] | None = None
 
     def sql(self, query: str, files: Listed) -> pd.DataFrame:
         """Answer a query.
@@ -78,7 +79,10 @@ class ArchiveQueries:
             self._connection.execute("SET autoinstall_known_extensions = false")
             # A name in a query is a column or the table, never a variable of the program that asks.
             self._connection.execute("SET python_enable_replacements = false")
-        self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
+        paths = [file.path for file, _ in files]
+        if paths != self._viewed:  # else DuckDB would open every file once more, for nothing
+            self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
+            self._viewed = paths
         found = self._connection.sql(query)
         return pa.table({}) if found is None else found.to_arrow_table()
 
@@ -87,10 +91,10 @@ def _view(files: Listed) -> str:
     schema = common_schema(footer.schema for _, footer in files)
     if not files:
         return "SELECT " + ", ".join(f"NULL::{_SQL_TYPES[name]} AS {name}" for name in BASE.names) + " WHERE false"
-    kinds: dict[tuple[str, ...], list[Path]] = {}
-    for (file, _), unfit in zip(files, _unfit_of(files, schema), strict=True):
-        kinds.setdefault(unfit, []).append(file.path)
-    return " UNION ALL BY NAME ".join(_select(paths, unfit) for unfit, paths in kinds.items())
+    kinds: dict[tuple[str, ...], list[tuple[ArchiveFile, Footer]]] = {}
+    for listed, unfit in zip(files, _unfit_of(files, schema), strict=True):
+        kinds.setdefault(unfit, []).append(listed)
+    return " UNION ALL BY NAME ".join(_select(listed, unfit) for unfit, listed in kinds.items())
 
 
 def _unfit_of(files: Listed, schema: pa.Schema) -> Iterator[tuple[str, ...]]:
@@ -114,10 +118,13 @@ _SQL_TYPES: Mapping[str, str] = {
 }
 
 
-def _select(paths: list[Path], unfit: tuple[str, ...]) -> str:
+def _select(files: Listed, unfit: tuple[str, ...]) -> str:
     without = f" EXCLUDE ({', '.join(map(_quoted_name, unfit))})" if unfit else ""
-    listed = ", ".join(_quoted(str(path)) for path in paths)
-    return f"SELECT *{without} FROM read_parquet([{listed}], union_by_name = true, hive_partitioning = false)"
+    listed = ", ".join(_quoted(str(file.path)) for file, _ in files)
+    # Where all files have the same columns, DuckDB need not open each of them to find out.
+    differ = any(footer.schema != files[0][1].schema for _, footer in files)
+    options = f"union_by_name = {str(differ).lower()}, hive_partitioning = false"
+    return f"SELECT *{without} FROM read_parquet([{listed}], {options})"
 
 
 def _quoted(text: str) -> str:

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from toolkit.dweets.archive_files import missing_between
 from toolkit.dweets.archive_rows import Row
 from toolkit.dweets.archive_writer import ArchiveWriter, Position
 from toolkit.dweets.content import content_of
@@ -233,8 +234,8 @@ class Archiving:
             if self._writer is not writer:
                 return False  # the lease was lost meanwhile
             rows = [Row(entry.sequence, entry.at * 1000, entry.id, content_of(entry.data)) for entry in entries]
-            if rows[0].sequence > number + 1:
-                log.warning("%s: the dweets %d to %d are gone from the store", thing, number + 1, rows[0].sequence - 1)
+            if missing := missing_between(number, rows[0].sequence):
+                log.warning("%s: the dweets %d to %d are gone from the store", thing, *missing)
             await self._in_thread(lambda: _write(writer, thing, rows, epoch))  # noqa: B023
             number = rows[-1].sequence
             await self._tell({thing: number})

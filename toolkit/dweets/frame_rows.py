@@ -107,5 +107,5 @@ def _as_text(values: pa.Array) -> pa.Array:
     if pa.types.is_integer(values.type):
         return texts
     # Arrow writes 21.0 as 21, which would come back as a whole number.
-    has_point = pc.match_substring_regex(texts, "[.e]")
+    has_point = pc.or_(pc.match_substring(texts, "."), pc.match_substring(texts, "e"))
     return pc.if_else(has_point, texts, pc.binary_join_element_wise(texts, ".0", ""))

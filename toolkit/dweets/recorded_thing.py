@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from toolkit.dweets.archive_files import missing_between
 from toolkit.dweets.archive_rows import Row
 from toolkit.dweets.archive_writer import Position
 from toolkit.dweets.content import content_of
@@ -164,9 +165,8 @@ class RecordedThing:
             if row.sequence < self._sequence or not _is_same(row, self._last):
                 raise _Renumbered
             return
-        if row.sequence > self._sequence + 1:
-            first, last = self._sequence + 1, row.sequence - 1
-            log.warning("%s: the server no longer keeps the dweets %d to %d; they are missing", self.thing, first, last)
+        if missing := missing_between(self._sequence, row.sequence):
+            log.warning("%s: the server no longer keeps the dweets %d to %d; they are missing", self.thing, *missing)
         self._take(self.thing, self._epoch, row)
         self._sequence, self._last = row.sequence, row
 

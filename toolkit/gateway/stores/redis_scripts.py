@@ -33,7 +33,7 @@ def all_texts() -> list[bytes]:
 
 
 # KEYS: the streams of all journals, then the index of names where it is written too.
-# ARGV: how many journals; then for each its name, the highest number that may be used, what to keep ('' for all) and up
+# ARGV: how many journals; then for each its name, the highest number that may be used, what to keep ('' for all), up
 # to which number older ones may go ('' for any), how many lines, and each line's at, id and data.
 # Answers for each journal the number of the line before the first of these (0 for none), and that of the last of them.
 # Lines are numbered by Redis itself (`0-*`), which remembers the last number also where nothing is left of a stream.
@@ -70,11 +70,14 @@ for j = 1, journals do
     end
     a = a + 3
   end
-  if keep ~= '' and floor == '' then
-    redis.call('XTRIM', key, 'MAXLEN', '~', keep)
-  elseif keep ~= '' then
-    local first = math.min(last - tonumber(keep), tonumber(floor)) + 1
-    if first > 1 then redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', first)) end
+  if keep ~= '' then
+    -- Within an era numbers have no holes, so they tell how many lines are above the floor.
+    local above = floor ~= '' and last - tonumber(floor) or 0
+    if above <= tonumber(keep) then
+      redis.call('XTRIM', key, 'MAXLEN', '~', keep)
+    elseif above < last % 1000000000 then
+      redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', floor + 1))
+    end
   end
   if heard then
     -- Where it is too much for a message, the message says only up to where there is something to read.
