@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolkit.gateway.stores import Draft, Entry
-from toolkit.gateway.stores.redis_lane import Argument, Call
+from toolkit.gateway.stores.redis_lane import Call
+from toolkit.gateway.stores.redis_link import Argument
 from toolkit.gateway.stores.redis_scripts import APPEND
 
 # What one call of the script takes at most, so that the others on its server do not wait long for it.

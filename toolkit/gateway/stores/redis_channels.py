@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, RedisError, ResponseError
 
 from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.redis_lane import ScriptCall, hang_up, packed, reason_of
+from toolkit.gateway.stores.redis_lane import ScriptCall, reason_of
+from toolkit.gateway.stores.redis_link import Link, packed
 from toolkit.gateway.stores.redis_scripts import BEAT
 from toolkit.gateway.stores.redis_servers import Place, Servers
 
@@ -77,22 +76,22 @@ class _Ear:
     async def _run(self) -> None:
         pause = _SHORTEST_PAUSE
         while not self._closing:
-            connection = None
+            link = None
             try:
                 async with asyncio.timeout(self._seconds):
-                    connection = await self._servers.connect(self._place)
+                    link = await self._servers.connect(self._place)
                 self._begin()
                 pause = _SHORTEST_PAUSE
                 async with asyncio.TaskGroup() as group:
-                    for work in (self._send(connection), self._hear(connection), self._check(connection)):
+                    for work in (self._send(link), self._hear(link), self._check()):
                         group.create_task(work)
             except* (RedisError, OSError, TimeoutError):
                 pass  # whoever calls is told by the lanes; here it is only tried again
             finally:
                 self._is_connected = False
                 self._channels.broken(self.names)
-                if connection is not None:
-                    await hang_up(connection)
+                if link is not None:
+                    await link.hang_up()
             if self._closing:  # a group of tasks that fails just then swallows the cancellation (before Python 3.13)
                 return
             self._servers.look_again()
@@ -107,17 +106,17 @@ class _Ear:
         for name in list(self.names):
             self.open(name)
 
-    async def _send(self, connection: AbstractConnection) -> None:
+    async def _send(self, link: Link) -> None:
         while True:
             await self._to_send.wait()
             self._to_send.clear()
             unsent, self._unsent = self._unsent, []
-            await connection.send_packed_command(unsent, check_health=False)
+            await link.send(unsent)
 
-    async def _hear(self, connection: AbstractConnection) -> None:
+    async def _hear(self, link: Link) -> None:
         while True:
             try:
-                kind, *rest = await connection.read_response(disable_decoding=True, timeout=math.inf)
+                kind, *rest = await link.answer()
             except ResponseError as error:  # only a subscription is refused so, and they are answered in order
                 self._refused(error)
                 continue
@@ -137,7 +136,7 @@ class _Ear:
         self._servers.look_again()
         asyncio.get_running_loop().call_later(_LONGEST_PAUSE, self._channels.place_again, {name})
 
-    async def _check(self, connection: AbstractConnection) -> None:
+    async def _check(self) -> None:
         """Notice a server that is gone without a word, or that is not the one any more that writes go to."""
         while True:
             self._heard = False

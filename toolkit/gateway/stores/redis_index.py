@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.gateway.stores.redis_lane import Argument, Call, FutureCall
+from toolkit.gateway.stores.redis_lane import Call, FutureCall
+from toolkit.gateway.stores.redis_link import Argument
 from toolkit.gateway.stores.redis_servers import Servers
 
 _NAMES_A_PIECE = 1_000

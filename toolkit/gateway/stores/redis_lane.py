@@ -8,20 +8,17 @@ caller's back, but for what the server has refused without running it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import hiredis
-from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import AskError, NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.gateway.stores.redis_link import Argument, Link, packed
 from toolkit.gateway.stores.redis_scripts import Script, all_texts, text_of
 
-Argument = bytes | str | int
-Connect = Callable[[], Awaitable[AbstractConnection]]
+Connect = Callable[[], Awaitable[Link]]
 
 # More calls than this wait for the next batch; more than that are refused, so that memory stays bounded.
 _CALLS_A_BATCH = 512
@@ -136,7 +133,7 @@ class Lane:
         self._look_again = look_again
         self._waiting: list[Call] = []
         self._wake = asyncio.Event()
-        self._connection: AbstractConnection | None = None
+        self._link: Link | None = None
         self._closing = False
         self._task = asyncio.ensure_future(self._run())
 
@@ -192,12 +189,10 @@ class Lane:
                 self._settle(call, answer)
 
     async def _be_connected(self) -> None:
-        connection = self._connection
-        # Nothing is asked, so what can be read is the end: a server that was restarted is noticed before it is used.
-        if connection is not None and (not connection.is_connected or await connection.can_read()):
+        if self._link is not None and not await self._link.is_idle():  # restarted, say: noticed before it is used
             await self._hang_up()
-        if self._connection is None:
-            self._connection = await self._connect()
+        if self._link is None:
+            self._link = await self._connect()
             # Known to the server before they are used: else its answer to a first call would be that they are not.
             await self._answers([packed((b"SCRIPT", b"LOAD", text)) for text in all_texts()])
 
@@ -224,13 +219,13 @@ class Lane:
         return isinstance(answer, int) and answer >= self._replicas
 
     async def _answers(self, commands: list[bytes]) -> list[Any]:
-        connection = self._connection
-        assert connection is not None
-        await connection.send_packed_command(commands, check_health=False)
+        link = self._link
+        assert link is not None
+        await link.send(commands)
         answers: list[Any] = []
         for _ in commands:
             try:
-                answers.append(await connection.read_response(disable_decoding=True))
+                answers.append(await link.answer())
             except ResponseError as error:  # of this command; the connection is fine
                 answers.append(error)
         return answers
@@ -250,31 +245,9 @@ class Lane:
             asyncio.get_running_loop().call_exception_handler(context)
 
     async def _hang_up(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await hang_up(connection)
-
-
-async def ask(connection: AbstractConnection, *command: Argument) -> Any:  # noqa: ANN401
-    """Return the answer to one command, on a connection that nobody else uses."""
-    await connection.send_packed_command(packed(command), check_health=False)
-    return await connection.read_response(disable_decoding=True)
-
-
-async def hang_up(connection: AbstractConnection) -> None:
-    """Close a connection, whatever state it is in."""
-    # The library would first send what is still to be sent, which a server that hangs never takes.
-    writer: asyncio.StreamWriter | None = connection._writer
-    if writer is not None:
-        writer.transport.abort()
-    with contextlib.suppress(RedisError, OSError, TimeoutError):
-        await connection.disconnect(nowait=True)
-
-
-def packed(command: tuple[Argument, ...]) -> bytes:
-    """Return a command as it travels."""
-    data: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]  # its stub allows one argument only
-    return data
+        link, self._link = self._link, None
+        if link is not None:
+            await link.hang_up()
 
 
 def _packable(batch: list[Call]) -> tuple[list[Call], list[bytes]]:

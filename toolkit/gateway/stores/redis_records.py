@@ -14,7 +14,8 @@ from typing import Any
 
 from toolkit.gateway.stores.redis_channels import Channels, Listener
 from toolkit.gateway.stores.redis_feed import Feed
-from toolkit.gateway.stores.redis_lane import Argument, FutureCall, ScriptCall
+from toolkit.gateway.stores.redis_lane import FutureCall, ScriptCall
+from toolkit.gateway.stores.redis_link import Argument
 from toolkit.gateway.stores.redis_scripts import COUNT, PUT, SNAPSHOT, SWAP, TAKE, Script
 from toolkit.gateway.stores.redis_servers import Servers
 

@@ -15,7 +15,8 @@ from redis.exceptions import AskError, MovedError, RedisError
 
 from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.redis_address import RedisAddress
-from toolkit.gateway.stores.redis_lane import Call, FutureCall, Lane, ask, hang_up, reason_of
+from toolkit.gateway.stores.redis_lane import Call, FutureCall, Lane, reason_of
+from toolkit.gateway.stores.redis_link import Link
 from toolkit.gateway.stores.redis_promise import info_of
 from toolkit.gateway.stores.redis_scripts import ERA
 
@@ -86,7 +87,7 @@ class Servers:
         """Return the lane for reading, so that a long history holds up no write."""
         return self._lane(self._reading, place)
 
-    async def connect(self, place: Place) -> AbstractConnection:
+    async def connect(self, place: Place) -> Link:
         """Return a new connection to the server at `place`."""
         options = dict(self.address.options)
         kind: type[AbstractConnection] = options.pop("connection_class")
@@ -101,41 +102,42 @@ class Servers:
         try:
             await connection.connect()
         except BaseException:
-            await hang_up(connection)
+            with contextlib.suppress(RedisError, OSError, TimeoutError):
+                await connection.disconnect(nowait=True)
             raise
-        return connection
+        return Link(connection)
 
-    async def connect_to_write(self, place: Place) -> AbstractConnection:
+    async def connect_to_write(self, place: Place) -> Link:
         """Return a new connection to the server at `place`, and find out in which of its lives it is.
 
         A server that starts or is promoted may lack what was written last, and listeners may have heard of that. So
         each life of a master is an era, and numbers its news above all that was numbered in the eras before.
         """
-        connection = await self.connect(place)
+        link = await self.connect(place)
         try:
-            replication = info_of(await ask(connection, b"INFO", b"replication"))
+            replication = info_of(await link.ask(b"INFO", b"replication"))
             life = replication["master_replid"]
             if life not in self._eras:
-                self._eras[life] = await self._era_of(place, connection, life, replication["master_replid2"])
+                self._eras[life] = await self._era_of(place, link, life, replication["master_replid2"])
             self._floors[place] = self._eras[life] * NUMBERS_AN_ERA
         except BaseException:
-            await hang_up(connection)
+            await link.hang_up()
             raise
-        return connection
+        return link
 
-    async def _era_of(self, place: Place, connection: AbstractConnection, life: str, before: str) -> int:
+    async def _era_of(self, place: Place, link: Link, life: str, before: str) -> int:
         server, promoted = b"", b""
         if self.is_cluster:  # else there is one server at a time, and each further life is a new era
-            server, promoted = await ask(connection, b"CLUSTER", b"MYID"), b"1" if before.strip("0") else b""
+            server, promoted = await link.ask(b"CLUSTER", b"MYID"), b"1" if before.strip("0") else b""
         key = f"{self.address.prefix}eras"
         there = self.place(key)
-        registry = connection if there == place else await self.connect(there)
+        registry = link if there == place else await self.connect(there)
         try:
-            era: int = await ask(registry, b"EVAL", ERA.text, 1, key, life, server, promoted)
+            era: int = await registry.ask(b"EVAL", ERA.text, 1, key, life, server, promoted)
             return era
         finally:
-            if registry is not connection:
-                await hang_up(registry)
+            if registry is not link:
+                await registry.hang_up()
 
     def floor(self, place: Place) -> int:
         """Return the number that all of the present era of a server are above."""
@@ -193,11 +195,11 @@ class Servers:
         raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}")
 
     async def _slots_by(self, place: Place) -> list[Place]:
-        connection = await self.connect(place)
+        link = await self.connect(place)
         try:
-            answer = await ask(connection, b"CLUSTER", b"SLOTS")
+            answer = await link.ask(b"CLUSTER", b"SLOTS")
         finally:
-            await hang_up(connection)
+            await link.hang_up()
         slots: list[Place] = [("", 0)] * REDIS_CLUSTER_HASH_SLOTS
         for start, end, (host, port, *_), *_ in answer:
             slots[start : end + 1] = [(host.decode("utf-8") or place[0], port)] * (end + 1 - start)
