@@ -73,7 +73,12 @@ class LiveStreams:
         wire.checked_thing(thing)
         self._locks.check_reader(thing, key)
         ring = await self._things.load(thing)
-        return ring.last_sequence if since is None else await self._number_of(ring, since)
+        number = ring.last_sequence if since is None else await self._number_of(ring, since)
+        if number > ring.last_sequence:  # read at another gateway, which heard of it earlier
+            await self._things.catch_up(ring)
+            ring = await self._things.load(thing)  # the same one, unless it was let go meanwhile
+        # A number that does not exist yet is of an earlier life of the thing: the stream begins now.
+        return min(number, ring.last_sequence)
 
     async def listen(
         self, thing: str, key: str | None, number: int, encode: Encode, reader: Reader
@@ -123,8 +128,6 @@ class LiveStreams:
     async def _hear(self, thing: str, number: int, encode: Encode, reader: Reader) -> Callable[[], None]:
         while True:
             ring = await self._things.load(thing)
-            if number > ring.last_sequence:  # read at another gateway, which heard of it earlier
-                await self._things.catch_up(ring)
             number = await self._replay(ring, number, encode, reader)
             if self._things.holds(ring):
                 break  # else it was let go meanwhile and hears nothing any more

@@ -90,7 +90,8 @@ def listener(host: str, port: int, descriptor: int | None) -> socket.socket:
 
 def _bound(host: str, port: int, *, shared: bool = False) -> socket.socket:
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    family, kind, _, _, address = found[0]
+    # One address of a name that has several, such as localhost: the one that every client tries.
+    family, kind, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
     # With its protocol named: asyncio sends small answers at once (TCP_NODELAY) only on sockets that say they are TCP,
     # and without that a request on a connection that is kept costs 45 ms.
     bound = socket.socket(family, kind, socket.IPPROTO_TCP)
