@@ -21,6 +21,9 @@ given = json.loads(sys.argv[1])
 settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
 if settings:
     given["settings"] = DweetSettings(**settings)
+if "lease" in given:
+    from toolkit.dweets import archiving
+    archiving._LEASE_MILLISECONDS = given.pop("lease")
 outbox.WAITS = tuple(given.pop("waits", outbox.WAITS))
 gateway = Gateway(**given)
 print(gateway.base_url, flush=True)
@@ -35,12 +38,12 @@ class GatewayProcess:
     Parameters
     ----------
     options
-        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, and ``waits`` for
-        those of the outbox.
+        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, ``waits`` for
+        those of the outbox, ``lease`` for the milliseconds that one of many archives.
     """
 
     def __init__(self, folder: Path, **options: Any) -> None:
-        given = json.dumps({"folder": str(folder), **options})
+        given = json.dumps({"folder": None if "store" in options else str(folder), **options})
         self._process = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, given], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )
