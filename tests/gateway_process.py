@@ -39,7 +39,7 @@ class GatewayProcess:
         Where it keeps everything; None with a ``store``.
     options
         Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, ``waits`` for those of
-        the outbox, and ``lease`` for the seconds of its lease.
+        the outbox, and ``lease`` for the seconds of a lease.
     """
 
     def __init__(self, folder: Path | None, **options: Any) -> None:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from toolkit.dweets.archive_files import missing_between
+from toolkit.dweets import lease
 from toolkit.dweets.archive_rows import Row
 from toolkit.dweets.archive_writer import ArchiveWriter, Position
 from toolkit.dweets.content import content_of
@@ -34,7 +35,6 @@ log = logging.getLogger("toolkit.gateway.archive")
 T = TypeVar("T")
 
 _SPACE, _LEASE, _POSITION = "archive", "lease", "position"
-_LEASE_MILLISECONDS = 15_000
 _PREFIX = journal_of("")
 _MOST_THINGS = 10_000_000
 # What is read from a journal at once, and what becomes one file.
@@ -136,7 +136,7 @@ class Archiving:
 
     async def _hold_lease(self) -> bool:
         """Take the lease, or hold it for longer. Fleeting: after a restart of all gateways it is free at once."""
-        swap, until = self._store.fleeting.swap, self._now() + _LEASE_MILLISECONDS
+        swap, until = self._store.fleeting.swap, self._now() + round(lease.LEASE_SECONDS * 1000)
         mine = {_LEASE: self._token}
         return await swap(_SPACE, mine, mine, until) or await swap(_SPACE, {_LEASE: None}, mine, until)
 
@@ -145,7 +145,7 @@ class Archiving:
 
     async def _keep_lease(self) -> None:
         while True:
-            await asyncio.sleep(_LEASE_MILLISECONDS / 3_000)
+            await asyncio.sleep(lease.LEASE_SECONDS / 3)
             with self._complaining():
                 if not await self._hold_lease():
                     await self._stand_by()
