@@ -28,7 +28,7 @@ import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.gateway_process import GatewayProcess
 from tests.redis_servers import fresh_url
-from toolkit.dweets import archiving
+from toolkit.dweets import archiving, lease
 from toolkit.dweets.archive import Archive
 from toolkit.dweets.archive_files import thing_files
 from toolkit.dweets.archiving import Archiving
@@ -403,7 +403,7 @@ def test_an_archive_that_was_moved_away_is_filled_with_what_is_kept(tmp_path: Pa
 def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
     options = {"store": fresh_url(), "archive": str(tmp_path), "archive_seconds": 0.05, "keep": 500, "lease": 1.0}
     acknowledged: list[tuple[int, int]] = []
-    with GatewayProcess(tmp_path, **options) as archiver, GatewayProcess(tmp_path, **options) as other:
+    with GatewayProcess(None, **options) as archiver, GatewayProcess(None, **options) as other:
         gateways = [archiver, other, other]
         posters = [Batches(process.port, n, acknowledged, DWEETS // 2) for n, process in enumerate(gateways)]
         for poster in posters:
@@ -428,7 +428,7 @@ def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
 def test_of_two_gateways_on_one_store_one_archives_until_it_dies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(archiving, "_LEASE_MILLISECONDS", 300)
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
     monkeypatch.setattr(archiving, "_PASSES_A_LOOK", 1)
     caplog.set_level(logging.ERROR)
 
