@@ -72,7 +72,7 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
 
 def _store(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
     # Checked here, because the text of the URL may hold a password and must not come back in an error.
-    from toolkit.gateway.stores.redis_address import BadAddress, redis_address
+    from toolkit.gateway.stores.redis.address import BadAddress, redis_address
 
     try:
         if url is not None:

@@ -23,7 +23,7 @@ from tests.benchmarks.peers import program, running
 from tests.redis_servers import free_port
 from toolkit.gateway.stores import Draft, Store
 from toolkit.gateway.stores.embedded import EmbeddedStore
-from toolkit.gateway.stores.redis import RedisStore
+from toolkit.gateway.stores.redis.store import RedisStore
 
 IN_FLIGHT, THINGS = 64, 64
 DATA = b'{"thing":"bench","created":"2026-01-01T00:00:00.000Z","content":{"celsius":21.5,"humidity":40,"ok":true}}'

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from toolkit.gateway.stores import Draft, Entry, Follower, StoreUnavailable
-from toolkit.gateway.stores.redis import RedisStore
+from toolkit.gateway.stores.redis.store import RedisStore
 
 SECONDS = 60
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 from tests.redis_servers import fresh_cluster_url, fresh_url
 from toolkit.gateway.stores import Store
 from toolkit.gateway.stores.embedded import EmbeddedStore
-from toolkit.gateway.stores.redis import RedisStore
+from toolkit.gateway.stores.redis.store import RedisStore
 
 T = TypeVar("T")
 Now = Callable[[], int]

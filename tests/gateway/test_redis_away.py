@@ -16,7 +16,7 @@ import pytest
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
 from tests.redis_servers import RedisServer, fresh_url, shared_cluster, shared_server
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
-from toolkit.gateway.stores.redis import RedisStore
+from toolkit.gateway.stores.redis.store import RedisStore
 
 CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [
     lambda store: store.journals.append("a", [line("refused")]),

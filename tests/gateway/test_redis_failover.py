@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
 from tests.redis_servers import RedisServer, Sentinel, wait_until
 from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.redis import RedisStore
+from toolkit.gateway.stores.redis.store import RedisStore
 
 POSTERS, DWEETS, DWEETS_A_BATCH = 16, 20_000, 25
 

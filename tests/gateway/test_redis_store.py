@@ -14,7 +14,7 @@ from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, o
 from tests.gateway.stores_under_test import SetClock
 from tests.redis_servers import RedisServer, free_port, fresh_cluster_url, fresh_url, shared_cluster, shared_server
 from toolkit.gateway.stores import Draft, StoreUnavailable
-from toolkit.gateway.stores.redis import RedisStore
+from toolkit.gateway.stores.redis.store import RedisStore
 
 ON_BOTH = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
 Fresh = Callable[[], str]

@@ -24,7 +24,8 @@ from toolkit.gateway.routes.identity import is_loopback
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
 from toolkit.gateway.stores.embedded import EmbeddedStore
-from toolkit.gateway.stores.redis import BadAddress, RedisStore
+from toolkit.gateway.stores.redis.address import BadAddress
+from toolkit.gateway.stores.redis.store import RedisStore
 from toolkit.handwriting.service import HandwritingSettings
 from toolkit.identity.callers import IdentitySetup
 from toolkit.identity.handset import Handset
@@ -52,7 +53,7 @@ class Gateway(PublicNames):
         Where to keep everything, durably. None keeps all in memory.
     store
         Keep everything in this Redis instead, which any number of gateways share: ``redis://host:port/0`` or another
-        URL of `toolkit.gateway.stores.redis_address`.
+        URL of `toolkit.gateway.stores.redis.address`.
     host, port
         Where to listen; port 0 takes a free one.
     locks

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolkit.gateway.stores import Draft, Entry
-from toolkit.gateway.stores.redis_lane import Call
-from toolkit.gateway.stores.redis_link import Argument
-from toolkit.gateway.stores.redis_scripts import APPEND
+from toolkit.gateway.stores.redis.lane import Call
+from toolkit.gateway.stores.redis.link import Argument
+from toolkit.gateway.stores.redis.scripts import APPEND
 
 # What one call of the script takes at most, so that the others on its server do not wait long for it.
 _LINES_A_CALL, _BYTES_A_CALL = 1_000, 1024 * 1024

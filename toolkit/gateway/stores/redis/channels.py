@@ -16,10 +16,10 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, RedisError, ResponseError
 
 from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.redis_lane import ScriptCall, reason_of
-from toolkit.gateway.stores.redis_link import Link, packed
-from toolkit.gateway.stores.redis_scripts import BEAT
-from toolkit.gateway.stores.redis_servers import Place, Servers
+from toolkit.gateway.stores.redis.lane import ScriptCall, reason_of
+from toolkit.gateway.stores.redis.link import Link, packed
+from toolkit.gateway.stores.redis.scripts import BEAT
+from toolkit.gateway.stores.redis.servers import Place, Servers
 
 log = logging.getLogger("toolkit.gateway")
 

@@ -1,12 +1,4 @@
-"""The store for many gateways: Redis or Valkey, as one server, behind Sentinel, or as a cluster.
-
-How to read it: `redis_address` reads the URL, `redis_servers` knows which server has a key, `redis_lane` carries
-calls there and back, `redis_scripts` is what happens inside of Redis. On these stand `redis_journals` (with
-`redis_appends` and `redis_index`) and `redis_records`. What other gateways write is heard by `redis_channels` and
-put in order by `redis_feed`.
-
-What an acknowledgement means is a setting of that Redis, and of the URL's ``replicas``: see the README.
-"""
+"""One Redis, however many servers it is made of, as a store: opened, examined and closed together."""
 
 from __future__ import annotations
 
@@ -16,13 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from toolkit.gateway.stores import Journals, Records, StoreUnavailable
-from toolkit.gateway.stores.redis_address import BadAddress, redis_address
-from toolkit.gateway.stores.redis_channels import Channels
-from toolkit.gateway.stores.redis_journals import RedisJournals
-from toolkit.gateway.stores.redis_lane import FutureCall
-from toolkit.gateway.stores.redis_promise import check, info_of, shortcomings
-from toolkit.gateway.stores.redis_records import RedisRecords
-from toolkit.gateway.stores.redis_servers import Place, Servers
+from toolkit.gateway.stores.redis.address import redis_address
+from toolkit.gateway.stores.redis.channels import Channels
+from toolkit.gateway.stores.redis.journals import RedisJournals
+from toolkit.gateway.stores.redis.lane import FutureCall
+from toolkit.gateway.stores.redis.promise import check, info_of, shortcomings
+from toolkit.gateway.stores.redis.records import RedisRecords
+from toolkit.gateway.stores.redis.servers import Place, Servers
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -33,7 +25,7 @@ class RedisStore:
     Parameters
     ----------
     url
-        Where it is; see `toolkit.gateway.stores.redis_address`.
+        Where it is; see `toolkit.gateway.stores.redis.address`.
     now
         The gateway's clock in milliseconds since the epoch; decides what has expired.
 
@@ -95,6 +87,3 @@ class RedisStore:
         call = FutureCall(*command)
         self._servers.reading(place).submit(call)
         return await call.future
-
-
-__all__ = ["BadAddress", "RedisStore"]

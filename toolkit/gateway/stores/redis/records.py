@@ -12,12 +12,12 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolkit.gateway.stores.redis_channels import Channels, Listener
-from toolkit.gateway.stores.redis_feed import Feed
-from toolkit.gateway.stores.redis_lane import FutureCall, ScriptCall
-from toolkit.gateway.stores.redis_link import Argument
-from toolkit.gateway.stores.redis_scripts import COUNT, PUT, SNAPSHOT, SWAP, TAKE, Script
-from toolkit.gateway.stores.redis_servers import Servers
+from toolkit.gateway.stores.redis.channels import Channels, Listener
+from toolkit.gateway.stores.redis.feed import Feed
+from toolkit.gateway.stores.redis.lane import FutureCall, ScriptCall
+from toolkit.gateway.stores.redis.link import Argument
+from toolkit.gateway.stores.redis.scripts import COUNT, PUT, SNAPSHOT, SWAP, TAKE, Script
+from toolkit.gateway.stores.redis.servers import Servers
 
 Watcher = Callable[[str, bytes | None], None]
 Changes = Mapping[str, bytes | None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.redis_address import RedisAddress
+from toolkit.gateway.stores.redis.address import RedisAddress
 
 _OLDEST = (7, 0)
 

@@ -14,11 +14,11 @@ from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 from redis.exceptions import AskError, MovedError, RedisError
 
 from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.redis_address import RedisAddress
-from toolkit.gateway.stores.redis_lane import Call, FutureCall, Lane, reason_of
-from toolkit.gateway.stores.redis_link import Link
-from toolkit.gateway.stores.redis_promise import info_of
-from toolkit.gateway.stores.redis_scripts import ERA
+from toolkit.gateway.stores.redis.address import RedisAddress
+from toolkit.gateway.stores.redis.lane import Call, FutureCall, Lane, reason_of
+from toolkit.gateway.stores.redis.link import Link
+from toolkit.gateway.stores.redis.promise import info_of
+from toolkit.gateway.stores.redis.scripts import ERA
 
 # (host, port) of a server; the one place of a store that is no cluster has none.
 Place = tuple[str, int]

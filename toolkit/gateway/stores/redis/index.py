@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.gateway.stores.redis_lane import Call, FutureCall
-from toolkit.gateway.stores.redis_link import Argument
-from toolkit.gateway.stores.redis_servers import Servers
+from toolkit.gateway.stores.redis.lane import Call, FutureCall
+from toolkit.gateway.stores.redis.link import Argument
+from toolkit.gateway.stores.redis.servers import Servers
 
 _NAMES_A_PIECE = 1_000
 _NAMES_KNOWN = 100_000

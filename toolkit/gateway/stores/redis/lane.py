@@ -15,8 +15,8 @@ from redis.exceptions import AskError, NoScriptError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
-from toolkit.gateway.stores.redis_link import Argument, Link, packed
-from toolkit.gateway.stores.redis_scripts import Script, all_texts, text_of
+from toolkit.gateway.stores.redis.link import Argument, Link, packed
+from toolkit.gateway.stores.redis.scripts import Script, all_texts, text_of
 
 Connect = Callable[[], Awaitable[Link]]
 

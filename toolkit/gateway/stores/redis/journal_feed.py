@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from toolkit.gateway.stores import Entry, Follower, StoreUnavailable
-from toolkit.gateway.stores.redis_feed import Feed
+from toolkit.gateway.stores.redis.feed import Feed
 
 # A message: the numbers of the line before it and of its last, how many it has; of each its time and two lengths.
 _HEAD, _LINE = struct.Struct(">ddI"), struct.Struct(">dII")

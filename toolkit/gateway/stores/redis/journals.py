@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolkit.gateway.stores import Draft, Entry, Follower, StoreUnavailable
-from toolkit.gateway.stores.redis_appends import Append, AppendCall
-from toolkit.gateway.stores.redis_channels import Channels, Listener
-from toolkit.gateway.stores.redis_index import NameIndex
-from toolkit.gateway.stores.redis_journal_feed import JournalFeed, entries_of
-from toolkit.gateway.stores.redis_lane import FutureCall, ScriptCall
-from toolkit.gateway.stores.redis_scripts import SEARCH
-from toolkit.gateway.stores.redis_servers import Servers
+from toolkit.gateway.stores.redis.appends import Append, AppendCall
+from toolkit.gateway.stores.redis.channels import Channels, Listener
+from toolkit.gateway.stores.redis.index import NameIndex
+from toolkit.gateway.stores.redis.journal_feed import JournalFeed, entries_of
+from toolkit.gateway.stores.redis.lane import FutureCall, ScriptCall
+from toolkit.gateway.stores.redis.scripts import SEARCH
+from toolkit.gateway.stores.redis.servers import Servers
 
 _BYTES_WAITING = 64 * 1024 * 1024
 _LINES_A_PIECE = 1_000
