@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from toolkit.dweets.archive_files import missing_between
 from toolkit.dweets import lease
+from toolkit.dweets.archive_files import missing_between
 from toolkit.dweets.archive_rows import Row
 from toolkit.dweets.archive_writer import ArchiveWriter, Position
 from toolkit.dweets.content import content_of
