@@ -14,7 +14,6 @@ import pytest
 from traitlets import MetaHasTraits
 
 import toolkit
-import toolkit.errors
 from tests.conftest import ROOT
 from toolkit.dweets.accessor import DweetAccessor
 
@@ -43,9 +42,9 @@ def test_what_it_says_of_the_old_clients_is_so() -> None:
     rows = dict(re.findall(r"^\| ([^|]+) \| (.+) \|$", README, re.MULTILINE))
     classes = [
         sum(isinstance(each, type) and issubclass(each, Exception) for each in vars(module).values())
-        for module in (toolkit.errors, dweepy, handwritingio)
+        for module in (dweepy, handwritingio)
     ]
-    assert rows["classes of errors"] == "{}, one for each cause | {} | {}".format(*classes)
+    assert rows["classes of errors"] == "one for each cause | {} | {}".format(*classes)
     assert not {"stored", "things", "post_frame"} & set(dweepy.__all__)
     renders = [name for name in vars(handwritingio.Client) if name.startswith("render_")]
     assert renders == ["render_png", "render_pdf"]
