@@ -33,6 +33,7 @@ def files_of(lab: RunningLab) -> set[Path]:
     return {path for path in lab.folder.rglob("*") if ".ipynb_checkpoints" not in path.parts}
 
 
+@pytest.mark.timeout(300)  # notebook 6 computes for half a minute where nothing else runs, and runs twice
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_a_second_run_leaves_nothing(
     path: Path, lab: RunningLab, run_notebook: RunNotebook
