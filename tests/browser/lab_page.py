@@ -183,7 +183,7 @@ def watch_foreign_requests(context: BrowserContext) -> list[str]:
     return foreign
 
 
-def run_all(page: Page, lab: RunningLab, path: str, seconds: float = 120.0) -> list[str]:
+def run_all(page: Page, lab: RunningLab, path: str, seconds: float = 180.0) -> list[str]:
     """Open a notebook, run it top to bottom, and return the errors in its outputs."""
     page.goto(lab.page_of(path))
     page.wait_for_function("window.jupyterapp")

@@ -45,6 +45,7 @@ def left_since(once: dict[str, str], again: dict[str, str]) -> Counter[str]:
     return after - before
 
 
+@pytest.mark.timeout(420)  # notebook 6 computes for half a minute where nothing else runs, and runs twice
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs_and_a_second_run_leaves_nothing(
     path: Path, lab: RunningLab, run_notebook: RunNotebook

@@ -15,7 +15,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from toolkit.dweets.content_columns import leaf_columns
+from toolkit.dweets.content_leaves import leaf_columns
 
 DAY = 86_400_000_000
 #: What every file begins with. Times are microseconds, because servers elsewhere may tell more than ours.

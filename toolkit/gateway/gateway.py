@@ -277,7 +277,11 @@ async def _close(services: Services, postman: SmtpPostman | FolderPostman | None
 
 
 def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
-    return settings if archive is None else replace(settings, archive=Path(archive).expanduser())
+    if archive is None:
+        return settings
+    import toolkit.dweets.archiving  # noqa: F401 - now, as it takes its time and the server is given some to start
+
+    return replace(settings, archive=Path(archive).expanduser())
 
 
 def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
