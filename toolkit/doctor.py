@@ -52,7 +52,7 @@ def examine() -> list[Finding]:
         _distribution("JupyterLab", "jupyterlab", "`toolkit lab` cannot start: install the extra [lab]"),
         _distribution("ipykernel", "ipykernel", "notebooks have no Python: install the extra [lab]"),
         _mail_server("127.0.0.1", 25),
-        _program("Redis", "a gateway on many machines cannot run here", "redis-server", "valkey-server"),
+        _program("Redis", "many gateways need one elsewhere; its tests are skipped", "redis-server", "valkey-server"),
         _program("Chromium", "tests in the browser are skipped", "chromium", "chromium-browser", "google-chrome"),
     ]
 
