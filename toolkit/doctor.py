@@ -54,7 +54,7 @@ def examine() -> list[Finding]:
         _distribution("DuckDB", "duckdb", "archives cannot be asked in SQL: install the extra [archive]"),
         _distribution("Dask", "dask", "archives have no .dask(): install the extra [archive]"),
         _mail_server("127.0.0.1", 25),
-        _program("Redis", "a gateway on many machines cannot run here", "redis-server", "valkey-server"),
+        _program("Redis", "many gateways need one elsewhere; its tests are skipped", "redis-server", "valkey-server"),
         _program("Chromium", "tests in the browser are skipped", "chromium", "chromium-browser", "google-chrome"),
     ]
 

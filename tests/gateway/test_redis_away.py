@@ -56,8 +56,8 @@ async def until_told(store: RedisStore) -> None:
 
 def test_a_redis_that_hangs_costs_no_call_more_than_the_time_that_is_set(server: RedisServer) -> None:
     async def work() -> None:
-        async with opened(f"{server.url}?timeout=0.5") as (store,):
-            await store.records.put("s", "k", b"kept")
+        async with opened(f"{server.url}?timeout=1") as (store,):
+            await persist(lambda: store.records.put("s", "k", b"kept"))
             server.pause()
             try:
                 found = await outcomes(store, CALLS)
@@ -129,7 +129,7 @@ def test_a_redis_that_refuses_to_write_changes_nothing_and_is_told(refusal: str)
 
 def test_a_promise_of_replicas_that_are_not_there_is_told_as_not_kept() -> None:
     async def work() -> None:
-        async with opened(f"{fresh_url()}&replicas=1&timeout=0.4".replace("&timeout=30", "")) as (store,):
+        async with opened(f"{fresh_url()}&replicas=1&timeout=2".replace("&timeout=30", "")) as (store,):
             heard: list[Any] = []
             store.journals.follow("a", heard.extend)
             with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):

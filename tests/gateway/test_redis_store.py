@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, run, until
+from tests.conftest import required_program
+from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
 from tests.gateway.stores_under_test import SetClock
-from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
-from toolkit.gateway.stores import Draft
+from tests.redis_servers import RedisServer, free_port, fresh_cluster_url, fresh_url, shared_cluster, shared_server
+from toolkit.gateway.stores import Draft, StoreUnavailable
 from toolkit.gateway.stores.redis import RedisStore
 
 ON_BOTH = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
@@ -276,3 +278,50 @@ def test_through_a_socket_file() -> None:
         run(work(server.folder / "socket"))
         with server.client(db=1) as client:
             assert client.xlen("x:journal:a") == 1
+
+
+def test_over_tls(tmp_path: Path) -> None:
+    certificate = _certificate(tmp_path)
+    settings = {"tls_cert_file": certificate, "tls_key_file": tmp_path / "key.pem", "tls_auth_clients": "no"}
+    with RedisServer(tls_port=(tls := free_port()), tls_ca_cert_file=certificate, **settings):
+
+        async def work(query: str) -> None:
+            async with opened(f"rediss://127.0.0.1:{tls}{query}") as (store,):
+                heard = await follow_as_a_thing_does(store, "a")
+                await store.journals.append("a", [line("1")])
+                assert numbers(heard) == [1]
+
+        run(work(f"?ssl_ca_certs={certificate}"))
+        with pytest.raises(StoreUnavailable, match=r"rediss://127.0.0.1:\d+/0 cannot be used now: .*certificate"):
+            run(work(""))
+
+
+def _certificate(folder: Path) -> Path:
+    certificate = folder / "certificate.pem"
+    command = [required_program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]
+    command += ["-nodes", "-days", "2", "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-keyout", str(folder / "key.pem"), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    return certificate
+
+
+def test_a_server_that_was_demoted_is_left_by_its_listeners_too() -> None:
+    with RedisServer() as first, RedisServer() as second:
+        with first.client() as client:
+            client.config_set("repl-diskless-sync-delay", 0)
+
+        async def work() -> None:
+            async with opened(f"{first.url}?timeout=1") as (store,):
+                store.journals.follow("a", lambda entries: None)
+                await until(lambda: store.journals.is_heard("a"))
+                with first.client() as client:
+                    client.replicaof("127.0.0.1", second.port)
+                await until(lambda: not store.journals.is_heard("a"))
+                with pytest.raises(StoreUnavailable):
+                    await store.journals.append("a", [line("1")])
+                with first.client() as client:
+                    client.replicaof("NO", "ONE")
+                await persist(lambda: store.journals.append("a", [line("2")]))
+                await until(lambda: store.journals.is_heard("a"))
+
+        run(work())

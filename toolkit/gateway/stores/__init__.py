@@ -4,7 +4,8 @@ A store has three parts:
 
 * ``journals``: append-only, numbered, followed live (dweets of a thing, decisions of the reward engine);
 * ``records``: small values by key that survive a restart (locks, alerts, aliases, stock);
-* ``fleeting``: the same, but gone with a restart and never on disk (codes, fingerprints, sessions).
+* ``fleeting``: the same, for what ends soon (codes, fingerprints, sessions): in an embedded store it is gone with a
+  restart and never on disk; in one that many gateways share it lives until it expires.
 
 Every call is made from the gateway's event loop. What a call answers is committed: with a durable store it
 survives ``kill -9`` and power loss.
@@ -20,7 +21,8 @@ from typing import NamedTuple, Protocol
 class Entry(NamedTuple):
     """One line of a journal.
 
-    ``sequence`` counts up by one within its journal, ``at`` is milliseconds since the epoch, ``id`` is the
+    ``sequence`` counts up by one within its journal (a store whose master died may leave numbers out, and uses none
+    twice), ``at`` is milliseconds since the epoch, ``id`` is the
     writer's own identifier, ``data`` the bytes it gave.
     """
 

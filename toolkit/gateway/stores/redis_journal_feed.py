@@ -7,7 +7,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from toolkit.gateway.stores import Entry, Follower
+from toolkit.gateway.stores import Entry, Follower, StoreUnavailable
 from toolkit.gateway.stores.redis_feed import Feed
 
 # A message: the numbers of the line before it and of its last, how many it has; of each its time and two lengths.
@@ -71,7 +71,8 @@ class JournalFeed(Feed[Sequence[Entry]]):
     def close(self) -> None:
         """Hand on nothing any more."""
         super().close()
-        self._based.cancel()
+        if not self._based.done():
+            self._based.set_exception(StoreUnavailable("the gateway is stopping"))
 
     def _find_base(self) -> None:
         if not self._closed:

@@ -134,7 +134,7 @@ class Lane:
         self._waiting: list[Call] = []
         self._wake = asyncio.Event()
         self._link: Link | None = None
-        self._closing = False
+        self._closing = self._is_doubtful = False
         self._task = asyncio.ensure_future(self._run())
 
     def submit(self, call: Call) -> None:
@@ -146,6 +146,10 @@ class Lane:
         else:
             self._waiting.append(call)
             self._wake.set()
+
+    def doubt(self) -> None:
+        """Connect anew before the next call: the server may not be the right one any more."""
+        self._is_doubtful = True
 
     async def close(self) -> None:
         """Send what waits, and hang up."""
@@ -189,8 +193,10 @@ class Lane:
                 self._settle(call, answer)
 
     async def _be_connected(self) -> None:
-        if self._link is not None and not await self._link.is_idle():  # restarted, say: noticed before it is used
+        # A server that was restarted is noticed before it is used, and costs no call its answer.
+        if self._link is not None and (self._is_doubtful or not await self._link.is_idle()):
             await self._hang_up()
+        self._is_doubtful = False
         if self._link is None:
             self._link = await self._connect()
             # Known to the server before they are used: else its answer to a first call would be that they are not.

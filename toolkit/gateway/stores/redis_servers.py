@@ -160,7 +160,9 @@ class Servers:
     # -- the slots of a cluster ---------------------------------------------------------------------------
 
     def look_again(self) -> None:
-        """Read anew which node has which slots: one of them is away, or has others now."""
+        """Find out anew who is who: a server is away, was demoted, or has other slots now."""
+        for lane in self._reading.values():  # who only reads would not notice that its server was demoted
+            lane.doubt()
         if self.is_cluster and (self._refreshing is None or self._refreshing.done()):
             self._refreshing = asyncio.ensure_future(self._refresh())
 
