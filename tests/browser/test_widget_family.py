@@ -224,6 +224,7 @@ def identity_by_keyboard(widget: Locator) -> None:
         keys.press(key)
     expect(widget.get_by_label("Phone")).not_to_have_value(re.compile("^happy"))
     for step, told in (("1 Start", "Start: a TargetUrl"), ("2 Open TargetUrl", "Open")):
+        expect(button(widget, step)).to_be_enabled()
         tab_to(widget, step)
         keys.press("Enter")
         says(widget, told)

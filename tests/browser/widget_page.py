@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from playwright.sync_api import Locator, Page
+from playwright.sync_api import Locator, Page, expect
 
 # The same in two frames after each other: a page lays itself out some frames after it was changed.
 _SETTLED_BOX = """element => new Promise(resolve => {
@@ -96,7 +96,8 @@ def point(part: Locator, across: float = 0.5, down: float = 0.5) -> tuple[float,
 
 
 def click(part: Locator) -> None:
-    """Click where it is, as a hand does: on whatever lies on top there."""
+    """Click where it is, as a hand does, on whatever lies on top there; not before it can be used."""
+    expect(part).to_be_enabled()
     part.page.mouse.click(*point(part))
 
 
