@@ -24,9 +24,9 @@ from tqdm import tqdm
 
 import toolkit
 from tests.gateway_process import GatewayProcess
-from toolkit.dweets.archive import Archive
-from toolkit.dweets.archive_rows import Row
-from toolkit.dweets.archive_writer import ArchiveWriter
+from toolkit.dweets.archive.archive import Archive
+from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.writer import ArchiveWriter
 
 THINGS, ROWS = 1_000, 10_000
 RECORDED = 50_000

@@ -20,11 +20,11 @@ import pytest
 import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.dweets.archive_rows_made import START, archived, contents, numbers, rows
-from toolkit.dweets import archive_joining
-from toolkit.dweets.archive import Archive
-from toolkit.dweets.archive_files import all_files, folder_name, thing_files
-from toolkit.dweets.archive_rows import LONGEST_TEXT, MOST_COLUMNS, Row
-from toolkit.dweets.archive_writer import ArchiveWriter
+from toolkit.dweets.archive import joining
+from toolkit.dweets.archive.archive import Archive
+from toolkit.dweets.archive.files import all_files, folder_name, thing_files
+from toolkit.dweets.archive.rows import LONGEST_TEXT, MOST_COLUMNS, Row
+from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 
 VALUES = [
@@ -278,15 +278,15 @@ def test_a_writer_joins_small_files_while_it_goes_on(tmp_path: Path, monkeypatch
         for first in range(1, 2_001, 10):
             writer.append("t", rows(first, first + 9))
             writer.join("t")
-            assert len(thing_files(tmp_path, "t")) <= archive_joining.SMALL_FILES + 1
+            assert len(thing_files(tmp_path, "t")) <= joining.SMALL_FILES + 1
     assert written[0] < 2_000 * 6, "no row is written again and again"
     assert numbers(Archive(tmp_path), "t") == list(range(1, 2_001))
     assert len(list(tmp_path.rglob("*.parquet"))) == len(thing_files(tmp_path, "t")), "what was joined is removed"
 
 
 def test_long_files_end_with_their_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archive_joining, "ROWS_TO_END_A_DAY", 40)
-    monkeypatch.setattr(archive_joining, "MOST_ROWS", 60)
+    monkeypatch.setattr(joining, "ROWS_TO_END_A_DAY", 40)
+    monkeypatch.setattr(joining, "MOST_ROWS", 60)
     half_hour = 1_800_000_000  # 48 a day
     archive = archived(tmp_path, "t", [rows(n, n + 5, every=half_hour) for n in range(0, 300, 6)][1:])
     archive.compact()
@@ -304,7 +304,7 @@ _CRASH = """
 import os, sys
 from pathlib import Path
 from tests.dweets.archive_rows_made import rows
-from toolkit.dweets.archive_writer import ArchiveWriter
+from toolkit.dweets.archive.writer import ArchiveWriter
 folder = Path(sys.argv[1])
 for turn in range(int(sys.argv[2]), int(sys.argv[3])):
     child = os.fork()
@@ -357,7 +357,7 @@ def test_ended_at_any_step_nothing_is_there_twice(tmp_path: Path) -> None:
 
 
 def test_readers_see_a_whole_beginning_while_a_writer_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolkit.dweets.archive_writer._SECONDS_TO_REMOVE", 0.0)  # as soon as a reader may meet it
+    monkeypatch.setattr("toolkit.dweets.archive.writer._SECONDS_TO_REMOVE", 0.0)  # as soon as a reader may meet it
     failures: list[object] = []
     done = threading.Event()
 
@@ -445,7 +445,7 @@ def test_a_full_disk_is_told_and_costs_nothing(tmp_path: Path) -> None:
 import resource, sys
 from pathlib import Path
 from tests.dweets.archive_rows_made import rows
-from toolkit.dweets.archive_writer import ArchiveWriter
+from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable
 with ArchiveWriter(Path(sys.argv[1])) as writer:
     writer.append("t", rows(1, 100))
@@ -473,7 +473,7 @@ def test_one_writer_a_folder(tmp_path: Path) -> None:
     holder = """
 import sys
 from pathlib import Path
-from toolkit.dweets.archive_writer import ArchiveWriter
+from toolkit.dweets.archive.writer import ArchiveWriter
 with ArchiveWriter(Path(sys.argv[1])):
     print("open", flush=True)
     sys.stdin.read()

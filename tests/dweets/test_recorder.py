@@ -28,10 +28,11 @@ import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.gateway_process import GatewayProcess
 from tests.redis_servers import fresh_url
-from toolkit.dweets import archiving, lease
-from toolkit.dweets.archive import Archive
-from toolkit.dweets.archive_files import thing_files
-from toolkit.dweets.archiving import Archiving
+from toolkit.dweets import lease
+from toolkit.dweets.archive import archiving
+from toolkit.dweets.archive.archive import Archive
+from toolkit.dweets.archive.archiving import Archiving
+from toolkit.dweets.archive.files import thing_files
 from toolkit.dweets.service import DweetSettings
 from toolkit.dweets.things import journal_of
 from toolkit.errors import ArchiveUnusable, InvalidArgument, KeyRejected, UnexpectedReply, Unreachable

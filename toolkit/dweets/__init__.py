@@ -9,7 +9,5 @@ drawn by ``series_figure`` (matplotlib) and ``svg_chart`` (SVG). ``exploration``
 widget; ``widget`` adds the clicks, ``controls_widget`` the controls. ``live_widget`` is LiveDweets, over
 ``live_stream``.
 
-Years of history: ``archive_files`` first (the folder, and what its names tell), then ``archive_rows``,
-``archive_writer`` and ``archive_joining`` (how rows get there). ``archive`` is what one asks, ``recording`` writes it
-from any gateway, ``archiving`` from the gateway's own store.
+Years of history have a folder of their own, ``archive``.
 """

@@ -12,7 +12,7 @@ from toolkit.dweets.client import DweetClient
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from toolkit.dweets.archive import Archive
+    from toolkit.dweets.archive.archive import Archive
 
 _MOST_THINGS = 100
 
@@ -88,7 +88,7 @@ class HistorySource:
 
 
 def _archive_of(given: object) -> Archive:
-    from toolkit.dweets.archive import Archive
+    from toolkit.dweets.archive.archive import Archive
 
     if not isinstance(given, Archive):
         raise InvalidArgument(f"give a connection, an archive, or frame=..., not {type(given).__name__}")

@@ -21,7 +21,7 @@ from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Draft, Entry, Store
 
 if TYPE_CHECKING:
-    from toolkit.dweets.archiving import Archiving
+    from toolkit.dweets.archive.archiving import Archiving
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +237,9 @@ class DweetService:
 def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
     if settings.archive is None:
         return None
-    from toolkit.dweets.archiving import Archiving  # Arrow costs a quarter of a second, and most gateways have none
+    from toolkit.dweets.archive.archiving import (
+        Archiving,  # Arrow costs a quarter of a second, and most gateways have none
+    )
 
     return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds)
 

@@ -19,7 +19,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.widget_family import counted, scrolled
 
 if TYPE_CHECKING:
-    from toolkit.dweets.archive import Archive
+    from toolkit.dweets.archive.archive import Archive
 
 _NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 

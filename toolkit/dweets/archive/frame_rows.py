@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm.auto import tqdm
 
-from toolkit.dweets.archive_rows import Row, base_columns, table_of, table_with
-from toolkit.dweets.archive_writer import ArchiveWriter
+from toolkit.dweets.archive.rows import Row, base_columns, table_of, table_with
+from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.calls import checked_name
 from toolkit.dweets.content_batches import checked_sizes
 from toolkit.dweets.content_columns import contents_of

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pandas as pd
 
-from toolkit.dweets.archive_files import ArchiveFile, Numbers, missing_between
-from toolkit.dweets.archive_joining import Footer
+from toolkit.dweets.archive.files import ArchiveFile, Numbers, missing_between
+from toolkit.dweets.archive.joining import Footer
 from toolkit.frames import declared_frame
 
 Files = Mapping[str, Sequence[ArchiveFile]]

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pandas as pd
 
-from toolkit.dweets.archive_contents import gaps_frame, things_frame
-from toolkit.dweets.archive_files import ArchiveFile, all_files
-from toolkit.dweets.archive_frames import FIRST, LAST, Moment, microseconds
-from toolkit.dweets.archive_joining import Footer, read_footer
-from toolkit.dweets.archive_queries import ArchiveQueries, partitions
-from toolkit.dweets.archive_writer import ArchiveWriter
-from toolkit.dweets.archived_history import history_of
-from toolkit.dweets.frame_rows import write_frames
+from toolkit.dweets.archive.contents import gaps_frame, things_frame
+from toolkit.dweets.archive.files import ArchiveFile, all_files
+from toolkit.dweets.archive.frame_rows import write_frames
+from toolkit.dweets.archive.frames import FIRST, LAST, Moment, microseconds
+from toolkit.dweets.archive.history import history_of
+from toolkit.dweets.archive.joining import Footer, read_footer
+from toolkit.dweets.archive.queries import ArchiveQueries, partitions
+from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from toolkit.dweets.calls import DweetCalls, Key, checked_name
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from toolkit.dweets.archive import Archive
-    from toolkit.dweets.recording import Recording
+    from toolkit.dweets.archive.archive import Archive
+    from toolkit.dweets.archive.recording import Recording
 
 
 class ArchiveCalls(DweetCalls):
@@ -40,7 +40,7 @@ class ArchiveCalls(DweetCalls):
         ...     len(tk.dweets.archive(folder).history("kitchen"))
         0
         """
-        from toolkit.dweets.archive import Archive
+        from toolkit.dweets.archive.archive import Archive
 
         return Archive(folder)
 
@@ -89,7 +89,7 @@ class ArchiveCalls(DweetCalls):
         ...     tk.dweets.archive(folder).history("kitchen")["celsius"].tolist()
         [21.5]
         """
-        from toolkit.dweets.recording import Recording
+        from toolkit.dweets.archive.recording import Recording
 
         names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
         if not names:

@@ -18,7 +18,8 @@ from typing import IO, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from toolkit.dweets.archive_files import (
+from toolkit.dweets.archive.exclusive_file import ExclusiveFile, HeldElsewhere
+from toolkit.dweets.archive.files import (
     LOCK_NAME,
     UNFINISHED,
     ArchiveFile,
@@ -29,9 +30,8 @@ from toolkit.dweets.archive_files import (
     folder_name,
     thing_files,
 )
-from toolkit.dweets.archive_joining import ROWS_A_GROUP, joined_batches, last_row, worth_joining
-from toolkit.dweets.archive_rows import Row, table_of
-from toolkit.dweets.exclusive_file import ExclusiveFile, HeldElsewhere
+from toolkit.dweets.archive.joining import ROWS_A_GROUP, joined_batches, last_row, worth_joining
+from toolkit.dweets.archive.rows import Row, table_of
 from toolkit.errors import ArchiveUnusable
 
 # Who has listed the files just now may still open those that were joined meanwhile.

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from toolkit.dweets.archive_files import ArchiveFile
-from toolkit.dweets.archive_rows import BASE, MOST_COLUMNS, Row, common_schema, conformed
+from toolkit.dweets.archive.files import ArchiveFile
+from toolkit.dweets.archive.rows import BASE, MOST_COLUMNS, Row, common_schema, conformed
 from toolkit.errors import ArchiveUnusable
 
 ROWS_A_GROUP = 65_536

@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from toolkit.dweets import lease
-from toolkit.dweets.archive_files import missing_between
-from toolkit.dweets.archive_rows import Row
-from toolkit.dweets.archive_writer import ArchiveWriter, Position
+from toolkit.dweets.archive.files import missing_between
+from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.writer import ArchiveWriter, Position
 from toolkit.dweets.content import content_of
 from toolkit.dweets.things import journal_of
 from toolkit.errors import ArchiveUnusable

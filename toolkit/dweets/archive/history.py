@@ -10,10 +10,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from toolkit.dweets.archive_files import ArchiveFile, thing_files
-from toolkit.dweets.archive_frames import FIRST, LAST, microseconds
-from toolkit.dweets.archive_joining import read_rows
-from toolkit.dweets.archive_rows import DAY
+from toolkit.dweets.archive.files import ArchiveFile, thing_files
+from toolkit.dweets.archive.frames import FIRST, LAST, microseconds
+from toolkit.dweets.archive.joining import read_rows
+from toolkit.dweets.archive.rows import DAY
 from toolkit.dweets.calls import checked_name
 from toolkit.dweets.history_frame import content_frame
 

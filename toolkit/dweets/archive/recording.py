@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
-from toolkit.dweets.archive_rows import Row
-from toolkit.dweets.archive_writer import ArchiveWriter
-from toolkit.dweets.recorded_thing import OpenStream, RecordedThing
+from toolkit.dweets.archive.recorded_thing import OpenStream, RecordedThing
+from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable
 
 log = logging.getLogger("toolkit.recording")

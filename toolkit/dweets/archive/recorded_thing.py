@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from toolkit.dweets.archive_files import missing_between
-from toolkit.dweets.archive_rows import Row
-from toolkit.dweets.archive_writer import Position
+from toolkit.dweets.archive.files import missing_between
+from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.writer import Position
 from toolkit.dweets.content import content_of
 from toolkit.dweets.stream import EventReader, StreamedDweet
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply, Unreachable

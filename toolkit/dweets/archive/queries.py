@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from toolkit.dweets.archive_files import ArchiveFile
-from toolkit.dweets.archive_frames import frame_of
-from toolkit.dweets.archive_joining import Footer, read_rows
-from toolkit.dweets.archive_rows import BASE, common_schema, conformed, fits
+from toolkit.dweets.archive.files import ArchiveFile
+from toolkit.dweets.archive.frames import frame_of
+from toolkit.dweets.archive.joining import Footer, read_rows
+from toolkit.dweets.archive.rows import BASE, common_schema, conformed, fits
 from toolkit.errors import ExtraMissing, InvalidArgument
 
 if TYPE_CHECKING:
