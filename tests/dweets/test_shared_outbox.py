@@ -202,8 +202,8 @@ class Reader:
         self.contents: list[Any] = []
         self.ended = False
 
-    def write(self, data: bytes) -> None:
-        self.contents.append(json.loads(json.loads(data.split(b"\r\n")[1]))["content"])
+    def write(self, *pieces: bytes) -> None:
+        self.contents += [json.loads(json.loads(piece.split(b"\r\n")[1]))["content"] for piece in pieces]
 
     async def drain(self) -> None:
         return

@@ -159,7 +159,15 @@ def test_where_connections_are_not_spread_all_accept_from_one_socket_that_they_i
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(sys, "platform", "darwin")
         shared = SharedPort("127.0.0.1", 0)
-    options = {"demo": False, "locks": {}, "smtp": None, "keep": 500, "rate": None, "log_level": "error"}
+    options = {
+        "demo": False,
+        "locks": {},
+        "smtp": None,
+        "keep": 500,
+        "rate": None,
+        "archive": None,
+        "log_level": "error",
+    }
     workers = Workers(2, {"port": shared.part, "store": fresh_url(), **options}, shared.inherited)
     ended = threading.Event()
     try:
