@@ -142,8 +142,7 @@ class Gateway(PublicNames):
         self._server = ServerThread(host, port, opening, closing, listener)
         self._server.start()
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
-        # Not at the end of the process: threads that write are gone by then. What was acknowledged is on disk.
-        self._forgotten.atexit = False
+        self._forgotten.atexit = False  # the server itself ends with the process
         shown = f"[{host}]" if ":" in host else host
         self.base_url = f"http://{shown}:{self._server.port}"
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import logging
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
@@ -16,6 +18,8 @@ from toolkit.gateway.app import Application
 from toolkit.gateway.long_query import LongQueryProtocol
 
 T = TypeVar("T")
+
+log = logging.getLogger("toolkit.gateway")
 
 _START_SECONDS = 10.0
 _STOP_SECONDS = 15.0
@@ -82,6 +86,7 @@ class ServerThread:
         CannotServe
             The address cannot be listened on.
         """
+        atexit.register(self._end_with_process)
         self._thread.start()
         if not self._ready.wait(_START_SECONDS):
             raise CannotServe(f"the gateway did not start within {_START_SECONDS:.0f} seconds")
@@ -129,6 +134,13 @@ class ServerThread:
             raise CannotServe("the gateway is not running")
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
+    def _end_with_process(self) -> None:
+        """Stop before the interpreter goes: a loop that it is taken away from crashes the process now and then."""
+        self.ask_to_stop()
+        self._thread.join(_STOP_SECONDS)
+        if self._failure is not None:
+            log.debug("the gateway ended with its process: %r", self._failure)  # executors may be gone by then
+
     def _run(self) -> None:
         try:
             with asyncio.Runner(loop_factory=_loop_factory()) as runner:
@@ -136,6 +148,7 @@ class ServerThread:
         except BaseException as error:  # raised again by start() or stop(), in the thread of the caller
             self._failure = error
         finally:
+            atexit.unregister(self._end_with_process)
             self._ready.set()
 
     async def _serve(self) -> None:
