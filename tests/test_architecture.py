@@ -44,8 +44,8 @@ RULES: list[tuple[str, set[str]]] = [
 REVEALERS = {
     "http_session.py",
     "gateway/mail.py",
+    "gateway/options.py",
     "gateway/services.py",
-    "gateway/workers.py",
     "cli.py",
     "lab.py",
     "secret.py",

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
@@ -179,26 +179,23 @@ def gateway(
     if workers > 1 and (store is None or data is not None):
         example = f"toolkit gateway --workers {workers} --store redis://127.0.0.1:6379"
         raise click.UsageError(f"several workers need a store that they share, and no --data: {example}")
-    options: dict[str, Any] = {
-        "host": host,
-        "port": port,
-        "demo": demo,
-        "locks": locks,
-        "smtp": smtp,
-        "keep": keep,
-        "rate": rate,
-        "archive": archive,
-        "announce": lambda url: click.echo(f"gateway at {url}"),
-    }
     with _refusals_in_one_line():
         from toolkit.gateway.foreground import log_to_stderr, run_gateway
+        from toolkit.gateway.options import GatewayOptions
         from toolkit.gateway.workers import run_workers
 
         log_to_stderr(log_level)
-        if store is not None and workers > 1:
-            run_workers(workers, store=store, log_level=log_level, **options)
+        options = GatewayOptions(
+            folder=data, store=store, locks=locks, smtp=smtp, archive=archive, demo=demo, keep=keep, rate=rate
+        )
+        if workers > 1:
+            run_workers(workers, host, port, options, log_level, _say_where)
         else:
-            run_gateway(data, store=store, **options)
+            run_gateway(host, port, options, _say_where)
+
+
+def _say_where(url: str) -> None:
+    click.echo(f"gateway at {url}")
 
 
 @main.group()

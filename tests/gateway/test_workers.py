@@ -22,6 +22,7 @@ from tests.mail_server import eventually
 from tests.redis_servers import fresh_url
 from tests.test_cli import end, outcome, run, started, url_of
 from toolkit.gateway import Gateway
+from toolkit.gateway.options import GatewayOptions
 from toolkit.gateway.shared_port import NoSharedPort, SharedPort
 from toolkit.gateway.workers import Workers
 
@@ -159,16 +160,8 @@ def test_where_connections_are_not_spread_all_accept_from_one_socket_that_they_i
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(sys, "platform", "darwin")
         shared = SharedPort("127.0.0.1", 0)
-    options = {
-        "demo": False,
-        "locks": {},
-        "smtp": None,
-        "keep": 500,
-        "rate": None,
-        "archive": None,
-        "log_level": "error",
-    }
-    workers = Workers(2, {"port": shared.part, "store": fresh_url(), **options}, shared.inherited)
+    options = GatewayOptions(store=fresh_url(), locks={}, keep=500)
+    workers = Workers(2, shared, options, "error")
     ended = threading.Event()
     try:
         workers.start(ended)

@@ -8,68 +8,39 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
 from toolkit.dweets.locks import IssuedLock, Locks
-from toolkit.dweets.service import DweetSettings
-from toolkit.gateway.gateway import Gateway, store_of
+from toolkit.gateway.gateway import store_of
+from toolkit.gateway.options import GatewayOptions
 from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.secret import Secret
 
 #: What asks the gateway to end; a closed terminal (SIGHUP) too, where there is such a signal.
 END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
-def run_gateway(
-    folder: Path | None,
-    *,
-    store: str | None,
-    host: str,
-    port: int,
-    demo: bool,
-    locks: Mapping[str, Secret],
-    smtp: str | None,
-    keep: int,
-    rate: int | None,
-    archive: Path | None,
-    announce: Callable[[str], object],
-) -> None:
+def run_gateway(host: str, port: int, options: GatewayOptions, announce: Callable[[str], object]) -> None:
     """Run a gateway until the first signal to end, then stop it properly.
 
     Parameters
     ----------
-    folder, store, host, port, demo, locks, smtp, archive
-        As of `Gateway`.
-    keep, rate
-        As of `DweetSettings`.
+    host, port
+        Where to listen.
+    options
+        Everything else.
     announce
         Called with the base URL once calls are accepted.
 
     Raises
     ------
-    InvalidArgument, CannotServe, StoreUnavailable, Conflict
+    InvalidArgument, CannotServe, StoreUnavailable, ArchiveUnusable, Conflict
         As `Gateway`.
     """
-    settings = DweetSettings(keep=keep, rate=rate, archive=archive)
-    # Before the start: a signal that comes meanwhile ends the gateway right after.
-    with (
-        signals_to_end() as ended,
-        # Whoever names a host of other machines on the command line means it.
-        Gateway(
-            folder,
-            store=store,
-            host=host,
-            port=port,
-            locks=locks,
-            smtp=smtp,
-            settings=settings,
-            exposed=True,
-            demo=demo,
-        ) as gateway,
-    ):
+    # Signals first: one that comes while the gateway starts ends it right after.
+    with signals_to_end() as ended, options.start(host, port) as gateway:
         settle_memory()
         announce(gateway.base_url)
         # In pieces: on Windows a wait without end does not hear Ctrl-C.

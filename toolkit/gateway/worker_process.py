@@ -12,13 +12,11 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
 from typing import Any
 
-from toolkit.dweets.service import DweetSettings
 from toolkit.errors import ToolkitError
-from toolkit.gateway import Gateway
 from toolkit.gateway.foreground import END_SIGNALS, log_to_stderr, settle_memory
+from toolkit.gateway.options import GatewayOptions
 from toolkit.gateway.shared_port import listener
 from toolkit.gateway.stores import StoreUnavailable
 
@@ -46,13 +44,9 @@ def _wait_for_end_of_input(ended: threading.Event) -> None:
 
 def _serve(order: dict[str, Any], answers: Any, ended: threading.Event) -> int:  # noqa: ANN401
     log_to_stderr(order["log_level"] if order["says_how_it_starts"] else "error")
-    archive = order["archive"] and Path(order["archive"])
-    settings = DweetSettings(keep=order["keep"], rate=order["rate"], archive=archive)
-    options = {name: order[name] for name in ("store", "locks", "smtp", "demo")}
-    port = order["port"]
+    options, port = GatewayOptions.from_json(order["options"]), order["port"]
     try:
-        own = listener(**port)
-        with Gateway(host=port["host"], port=port["port"], listener=own, settings=settings, exposed=True, **options):
+        with options.start(port["host"], port["port"], listener(**port)):
             settle_memory()
             logging.getLogger("toolkit.gateway").setLevel(order["log_level"].upper())
             print(json.dumps({"ready": True}), file=answers, flush=True)

@@ -10,13 +10,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from toolkit.gateway.foreground import signals_to_end
+from toolkit.gateway.options import GatewayOptions
 from toolkit.gateway.server import CannotServe
 from toolkit.gateway.shared_port import SharedPort
-from toolkit.secret import Secret
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -31,19 +30,7 @@ _LONG_LIFE_SECONDS = 60.0
 
 
 def run_workers(
-    count: int,
-    *,
-    store: str,
-    host: str,
-    port: int,
-    demo: bool,
-    locks: Mapping[str, Secret],
-    smtp: str | None,
-    keep: int,
-    rate: int | None,
-    archive: Path | None,
-    log_level: str,
-    announce: Callable[[str], object],
+    count: int, host: str, port: int, options: GatewayOptions, log_level: str, announce: Callable[[str], object]
 ) -> None:
     """Run `count` gateways on one port until the first signal to end, then stop all of them properly.
 
@@ -51,14 +38,11 @@ def run_workers(
     ----------
     count
         How many processes.
-    store
-        The URL of the store that they share.
-    host, port, demo, locks, smtp
-        As of `Gateway`.
-    keep, rate
-        As of `DweetSettings`; the rate counts in each process by itself.
-    archive
-        As of `Gateway`; one of the processes writes it, and another takes over where that dies.
+    host, port
+        Where to listen.
+    options
+        Everything else, with the store that they share. One of the processes writes the archive, and another takes
+        over where that dies.
     log_level
         As of `log_to_stderr`.
     announce
@@ -71,18 +55,7 @@ def run_workers(
     """
     with signals_to_end() as ended:
         shared = SharedPort(host, port)
-        order = {
-            "port": shared.part,
-            "store": store,
-            "demo": demo,
-            "locks": {lock: key.reveal() for lock, key in locks.items()},
-            "smtp": smtp,
-            "keep": keep,
-            "rate": rate,
-            "archive": archive and str(archive),
-            "log_level": log_level,
-        }
-        workers = Workers(count, order, shared.inherited)
+        workers = Workers(count, shared, options, log_level)
         try:
             workers.start(ended)
             if not ended.is_set():
@@ -101,15 +74,19 @@ class Workers:
     ----------
     count
         How many.
-    order
-        What each is told by its input: keys are in it, so it is on no command line.
-    inherited
-        File descriptors that they inherit.
+    port
+        Where they listen.
+    options
+        Everything else that they are told.
+    log_level
+        From which level on they log.
     """
 
-    def __init__(self, count: int, order: Mapping[str, Any], inherited: tuple[int, ...] = ()) -> None:
+    def __init__(self, count: int, port: SharedPort, options: GatewayOptions, log_level: str) -> None:
+        # Told by their input, never on a command line: keys are in it.
+        order = {"port": port.part, "options": options.to_json(), "log_level": log_level}
         self._stopping = threading.Event()
-        self._workers = [_Worker(number, order, inherited, self._stopping) for number in range(1, count + 1)]
+        self._workers = [_Worker(number, order, port.inherited, self._stopping) for number in range(1, count + 1)]
 
     def start(self, ended: threading.Event) -> None:
         """Start all, and return once they accept calls or the end was asked for.
