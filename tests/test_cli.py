@@ -99,6 +99,34 @@ def is_open(port: int) -> bool:
         return caller.connect_ex(("127.0.0.1", port)) == 0
 
 
+@contextmanager
+def posting_until_it_ends(url: str) -> Iterator[list[int]]:
+    """Post the numbers from 0 on to the kitchen, from a thread, until the gateway ends; gives what it acknowledged.
+
+    The gateway ends within the block, which begins when some are posted.
+    """
+    acknowledged: list[int] = []
+    are_posted = threading.Event()
+
+    def post() -> None:
+        for number in range(100_000):
+            try:
+                if outcome(url, "GET", f"/dweet/for/kitchen?n={number}") != "succeeded":
+                    return
+            except (OSError, ValueError, IndexError):  # no answer, or half of one: it ended in the middle of this call
+                return
+            acknowledged.append(number)
+            if number == 20:
+                are_posted.set()
+
+    poster = threading.Thread(target=post)
+    poster.start()
+    assert are_posted.wait(60)
+    yield acknowledged
+    poster.join(60)
+    assert not poster.is_alive()
+
+
 # -- the entrance -----------------------------------------------------------------------------------------
 
 
@@ -141,26 +169,9 @@ def test_a_signal_ends_the_gateway_and_everything_is_kept(name: str, tmp_path: P
 
 
 def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
-    acknowledged: list[int] = []
-    posting = threading.Event()
-
-    def post_until_it_ends(url: str) -> None:
-        for number in range(100_000):
-            try:
-                if outcome(url, "GET", f"/dweet/for/kitchen?n={number}") != "succeeded":
-                    return
-            except (OSError, ValueError, IndexError):  # no answer, or half of one: it ended in the middle of this call
-                return
-            acknowledged.append(number)
-            if number == 20:
-                posting.set()
-
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
-        poster = threading.Thread(target=post_until_it_ends, args=[url_of(process)])
-        poster.start()
-        assert posting.wait(60)
-        end(process)
-        poster.join(60)
+        with posting_until_it_ends(url_of(process)) as acknowledged:
+            end(process)
     with sqlite3.connect(tmp_path / "gateway.sqlite") as store:
         rows = store.execute("SELECT data FROM journal ORDER BY sequence").fetchall()
     store.close()

@@ -20,7 +20,7 @@ import pytest
 from tests.conftest import raw_call
 from tests.mail_server import eventually
 from tests.redis_servers import fresh_url
-from tests.test_cli import end, outcome, run, started, url_of
+from tests.test_cli import end, outcome, posting_until_it_ends, run, started, url_of
 from toolkit.gateway import Gateway
 from toolkit.gateway.options import GatewayOptions
 from toolkit.gateway.shared_port import NoSharedPort, SharedPort
@@ -75,31 +75,18 @@ def test_several_workers_need_a_store_that_they_share() -> None:
 
 
 def test_a_signal_ends_all_workers_and_what_was_acknowledged_is_kept() -> None:
-    store, acknowledged, posting = fresh_url(), [], threading.Event()
-
-    def post_until_it_ends(url: str) -> None:
-        for number in range(100_000):
-            try:
-                if outcome(url, "GET", f"/dweet/for/kitchen?n={number}") != "succeeded":
-                    return
-            except (OSError, ValueError, IndexError):  # no answer, or half of one: it ended in the middle of this call
-                return
-            acknowledged.append(number)
-            if number == 20:
-                posting.set()
-
+    store = fresh_url()
     with workers(store=store) as (process, url):
         everybody = workers_of(process)
         assert len(everybody) == 2
-        poster = threading.Thread(target=post_until_it_ends, args=[url])
         # A listener does not keep them from ending.
-        with urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=20):
-            poster.start()
-            assert posting.wait(20)
+        with (
+            urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=20),
+            posting_until_it_ends(url) as acknowledged,
+        ):
             said, log = end(process)
             assert said == ""
             assert without_promise(log) == []
-        poster.join(20)
         assert are_gone(everybody)
     with Gateway(store=store) as gateway:
         history = json.loads(raw_call(gateway.base_url, "GET", "/get/dweets/for/kitchen").body)["with"]

@@ -19,7 +19,7 @@ from toolkit.dweets import wire
 from toolkit.dweets.alert_conditions import ConditionThread, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.locks import SPACE
-from toolkit.dweets.outbox import Mail
+from toolkit.dweets.mail import Mail
 from toolkit.dweets.things import journal_of
 from toolkit.gateway.stores import Entry, Store, StoreUnavailable
 

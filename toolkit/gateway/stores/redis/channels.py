@@ -85,8 +85,9 @@ class _Ear:
                 async with asyncio.TaskGroup() as group:
                     for work in (self._send(link), self._hear(link), self._check()):
                         group.create_task(work)
-            except* (RedisError, OSError, TimeoutError):
-                pass  # whoever calls is told by the lanes; here it is only tried again
+            except* (RedisError, OSError, TimeoutError) as errors:
+                # Whoever calls is told by the lanes; here it is only tried again.
+                log.debug("cannot follow %s now: %s", self._servers.address.shown, reason_of(errors.exceptions[0]))
             finally:
                 self._is_connected = False
                 self._channels.broken(self.names)
