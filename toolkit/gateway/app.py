@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from toolkit.errors import MalformedRequest, NotFound, ServiceError, ServiceFailure
-from toolkit.gateway.exchange import Answer, Eventually, Found, Header, Reply, Request, Routes, Stream
+from toolkit.gateway.exchange import Answer, Found, Header, Reply, Request, Routes, Stream
 from toolkit.gateway.known_heads import KnownHeads
+from toolkit.gateway.reply_heads import ReplyHeads, head_of
 from toolkit.gateway.router import Router
 from toolkit.gateway.sink import ConnectionSink
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
@@ -32,7 +33,6 @@ _DRAIN_BYTES = 512 * 1024 * 1024
 UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
 UNCERTAIN = "the gateway lost its store while it was asked: look whether this was done before you try again"
 
-_NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 _CLOSE: Header = (b"connection", b"close")
 
 
@@ -56,6 +56,7 @@ class Application:
     def __init__(self, services: Sequence[Routes]) -> None:
         self._router = Router(services)
         self.known_heads = KnownHeads()
+        self.reply_heads = ReplyHeads()
         self._sinks: set[ConnectionSink] = set()
         self._stopping = False
 
@@ -89,15 +90,6 @@ class Application:
     def find(self, method: str, raw_path: bytes) -> Found:
         """Return the route of a request, or who refuses it."""
         return self._router.find(method, raw_path)
-
-    def answer_hot(self, found: Found, request: Request) -> Reply | Eventually[Any]:
-        """Answer a request of a hot route at once, or promise to; called by the lane."""
-        assert found.route is not None
-        try:
-            answer = found.route.handler(request)
-        except Exception as error:  # refusal() answers what is ours to answer, and logs the rest
-            return self.refusal(found, request, error)
-        return answer  # type: ignore[return-value]
 
     async def _answer(self, found: Found, request: Request) -> Answer:
         if found.route is None:
@@ -217,14 +209,6 @@ async def _read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
 
 def _too_large(limit: int) -> MalformedRequest:
     return MalformedRequest(f"the body is larger than {limit} bytes", status=413)
-
-
-def head_of(
-    status: int, content_type: bytes, reply_headers: tuple[Header, ...], routes_headers: tuple[Header, ...]
-) -> list[Header]:
-    """Return the headers of a reply, without its length and those that are the server's own."""
-    common = [_NOSNIFF, *routes_headers, *reply_headers]
-    return common if status == 204 else [(b"content-type", content_type), *common]
 
 
 async def _send_reply(reply: Reply, routes: Routes, send: Send, unread: Receive | None) -> None:

@@ -10,16 +10,14 @@ A request whose head is known (see `known_heads`) does not even meet the parser.
 from __future__ import annotations
 
 import asyncio
-from functools import lru_cache
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from toolkit.gateway.app import Application, head_of, log_answer, start_of_log_line
-from toolkit.gateway.exchange import Eventually, Found, Header, Reply, Request
+from toolkit.gateway.app import Application, log_answer, start_of_log_line
+from toolkit.gateway.exchange import Eventually, Reply, Request
 from toolkit.gateway.http_bounds import BoundedProtocol
-from toolkit.gateway.known_heads import KnownHead
+from toolkit.gateway.known_heads import Head
 
 # Larger bodies go uvicorn's way, which stops reading when too much of them waits.
 _LANE_BODY_BYTES = 64 * 1024
@@ -33,50 +31,71 @@ class _NoEvent:
         """Wake nobody."""
 
 
-class _LaneCycle:
+class _LaneCall:
     """A request in the lane, in the place where the protocol keeps the one being answered."""
 
-    __slots__ = (
-        "body",
-        "disconnected",
-        "eventually",
-        "found",
-        "keep_alive",
-        "protocol",
-        "request",
-        "response_complete",
-        "started",
-    )
+    __slots__ = ("_request", "body", "disconnected", "eventually", "head", "protocol", "response_complete", "started")
 
     message_event = _NoEvent()
 
-    def __init__(self, protocol: LaneProtocol, found: Found, request: Request, keep_alive: bool) -> None:
+    def __init__(self, protocol: LaneProtocol, head: Head, body: bytes) -> None:
         self.protocol = protocol
-        self.found = found
-        self.request = request
-        self.keep_alive = keep_alive
-        self.started = start_of_log_line()
-        self.body: list[bytes] = []
+        self.head = head
+        self.body = body
         self.response_complete = False
-        self.disconnected = False
+        self.started = start_of_log_line()
+        self._request: Request | None = None
 
-    def wait_for(self, answer: Eventually[Any]) -> None:
-        """Reply once the answer's future is done, without a task."""
-        self.eventually = answer
-        answer.future.add_done_callback(self._settle)
+    @property
+    def prepared(self) -> Any:  # noqa: ANN401
+        """What the route made of the head."""
+        return self.head.prepared
+
+    @property
+    def request(self) -> Request:
+        """The request, made for who needs more of it than its body."""
+        if self._request is None:
+            client = self.protocol.client
+            self._request = self.head.request(self.body, client[0] if client else "")
+        return self._request
+
+    def answer(self) -> None:
+        """Let the route's handler answer, now or once a future is done."""
+        try:
+            assert self.head.found.route is not None
+            answer = self.head.found.route.handler(self.request)
+        except Exception as error:  # see `refuse`
+            self.refuse(error)
+        else:
+            if isinstance(answer, Eventually):
+                self.eventually = answer
+                answer.future.add_done_callback(self._settle)
+            else:
+                self.reply(answer)  # type: ignore[arg-type]  # of a hot route it is a Reply
 
     def _settle(self, future: asyncio.Future[Any]) -> None:
         try:
             reply = self.eventually.write(future.result())
-        except Exception as error:  # refusal() answers what is ours to answer, and logs the rest
-            reply = Application.refusal(self.found, self.request, error)
+        except Exception as error:  # see `refuse`
+            self.refuse(error)
+        else:
+            self.reply(reply)
+
+    def refuse(self, error: Exception) -> None:
+        """Answer with an error, unless it has its answer; one that is no answer of ours is logged."""
+        if not self.response_complete:
+            self.reply(Application.refusal(self.head.found, self.request, error))
+
+    def reply(self, reply: Reply) -> None:
+        """Answer."""
         self.protocol.reply(self, reply)
 
 
 class LaneProtocol(BoundedProtocol):
     """uvicorn's HTTP/1.1 protocol with a lane for hot routes."""
 
-    _lane: _LaneCycle | None = None
+    _lane: _LaneCall | None = None
+    _pieces: list[bytes]
     # Whether the parser stands between two requests, and how many began in the piece that it is being fed.
     _between = True
     _begun_in_piece = 0
@@ -84,14 +103,14 @@ class LaneProtocol(BoundedProtocol):
     def data_received(self, data: bytes) -> None:
         """Take what came: a request with a known head at once, everything else through the parser."""
         was_between = self._between
-        if was_between and (known := self._application.known_heads.find(data)) is not None and not self._is_busy:
+        if was_between and not self._is_busy and (known := self._application.known_heads.find(data)) is not None:
             self._take(*known)
             return
         self._begun_in_piece = 0
         super().data_received(data)
         lane = self._lane
-        if was_between and self._between and self._begun_in_piece == 1 and lane is not None and lane.keep_alive:
-            self._application.known_heads.remember(data, lane.found, lane.request)
+        if was_between and self._between and self._begun_in_piece == 1 and lane is not None and lane.head.keep_alive:
+            self._application.known_heads.remember(data, lane.head, lane.request)
 
     def on_message_begin(self) -> None:
         """Begin a request; the scope is made once it is clear that uvicorn needs one."""
@@ -105,9 +124,10 @@ class LaneProtocol(BoundedProtocol):
 
     def on_headers_complete(self) -> None:
         """Choose the way of this request."""
-        self._lane = self._lane_cycle()
-        if self._lane is not None:
-            self.cycle = self._lane  # type: ignore[assignment]
+        head = self._lane_head()
+        if head is not None:
+            self._pieces = []
+            self._lane = self.cycle = _LaneCall(self, head, b"")  # type: ignore[assignment]
             return
         url, headers, expect = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
@@ -122,7 +142,7 @@ class LaneProtocol(BoundedProtocol):
         if self._lane is None:
             super().on_body(body)
         else:
-            self._lane.body.append(body)
+            self._pieces.append(body)
 
     def on_message_complete(self) -> None:
         """Answer, or let uvicorn go on."""
@@ -132,23 +152,17 @@ class LaneProtocol(BoundedProtocol):
             super().on_message_complete()
             return
         self.finished()
-        lane.request.body = b"".join(lane.body)
-        self._answer(lane)
+        lane.body = b"".join(self._pieces)
+        lane.answer()
 
-    def _take(self, known: KnownHead, body: bytes) -> None:
+    def _take(self, head: Head, body: bytes) -> None:
         """Take a request whose head is known."""
-        client = self.client[0] if self.client else ""
-        request = Request(known.method, known.raw_path, known.found.values, b"", known.headers, body, client)
-        lane = self._lane = _LaneCycle(self, known.found, request, keep_alive=True)
-        self.cycle = lane  # type: ignore[assignment]
-        self._answer(lane)
-
-    def _answer(self, lane: _LaneCycle) -> None:
-        answer = self._application.answer_hot(lane.found, lane.request)
-        if isinstance(answer, Eventually):
-            lane.wait_for(answer)
+        lane = self._lane = self.cycle = _LaneCall(self, head, body)  # type: ignore[assignment]
+        together = head.found.route.together  # type: ignore[union-attr]  # what took the lane has a route
+        if together is None:
+            lane.answer()
         else:
-            self.reply(lane, answer)
+            together.add(lane)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection."""
@@ -167,20 +181,18 @@ class LaneProtocol(BoundedProtocol):
         """Whether an answer is under way, or the caller does not read: then uvicorn waits, and no answers pile up."""
         return (self.cycle is not None and not self.cycle.response_complete) or self.flow.write_paused
 
-    def _lane_cycle(self) -> _LaneCycle | None:
-        """Return the request as one of the lane, or None where it must go uvicorn's way."""
+    def _lane_head(self) -> Head | None:
+        """Return the head of a request of the lane, or None where it must go uvicorn's way."""
         method = self.parser.get_method()
         if self._is_busy or method not in _METHODS or self.expect_100_continue or self.parser.should_upgrade():
             return None
         url = httptools.parse_url(self.url)
-        found = self._application.find(method.decode("ascii"), url.path)
+        text = method.decode("ascii")
+        found = self._application.find(text, url.path)
         if found.route is None or not found.route.hot or not self._is_small(method):
             return None
-        client = self.client[0] if self.client else ""
-        text = method.decode("ascii")
-        request = Request(text, url.path, found.values, url.query or b"", self.headers, b"", client)
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
-        return _LaneCycle(self, found, request, keep_alive)
+        return Head(found, text, url.path, url.query or b"", self.headers, keep_alive)
 
     def _is_small(self, method: bytes) -> bool:
         length = b"0" if method == b"GET" else b""
@@ -191,35 +203,20 @@ class LaneProtocol(BoundedProtocol):
                 return False
         return length.isdigit() and int(length) <= _LANE_BODY_BYTES
 
-    def reply(self, lane: _LaneCycle, reply: Reply) -> None:
+    def reply(self, lane: _LaneCall, reply: Reply) -> None:
         """Send the reply of a request in the lane, and go on as after any other."""
         lane.response_complete = True
         if lane.started:
             log_answer(lane.request, reply.status, lane.started)
-        if lane.disconnected or self.transport.is_closing():
+        if self.transport.is_closing():
             return
-        self.transport.write(self._reply_bytes(lane, reply))
-        if not lane.keep_alive:
+        self.transport.write(self._reply_bytes(lane.head, reply))
+        if not lane.head.keep_alive:
             self.transport.close()
         self.on_response_complete()
 
-    def _reply_bytes(self, lane: _LaneCycle, reply: Reply) -> bytes:
-        routes = lane.found.routes
-        head = _head_bytes(reply.status, reply.content_type, reply.headers, routes.headers)
-        date = _joined(tuple(self.server_state.default_headers))
+    def _reply_bytes(self, head: Head, reply: Reply) -> bytes:
+        start = self._application.reply_heads.start(reply, head.found.routes, self.server_state.default_headers)
         length = b"" if reply.status == 204 else b"content-length: %d\r\n" % len(reply.body)
-        close = b"" if lane.keep_alive else b"connection: close\r\n"
-        return b"%b%b%b%b%b\r\n%b" % (STATUS_LINE[reply.status], date, head, length, close, reply.body)
-
-
-@lru_cache(256)
-def _head_bytes(
-    status: int, content_type: bytes, reply_headers: tuple[Header, ...], routes_headers: tuple[Header, ...]
-) -> bytes:
-    """Return the headers that a reply shares with thousands of others, without its length."""
-    return _joined(tuple(head_of(status, content_type, reply_headers, routes_headers)))
-
-
-@lru_cache(256)
-def _joined(headers: tuple[Header, ...]) -> bytes:
-    return b"".join([b"%b: %b\r\n" % header for header in headers])
+        close = b"" if head.keep_alive else b"connection: close\r\n"
+        return b"%b%b%b\r\n%b" % (start, length, close, reply.body)

@@ -19,6 +19,6 @@ class LongQueryProtocol(LaneProtocol):
         self.url, _, query = self.url.partition(b"?")
         super().on_headers_complete()
         if self._lane is not None:
-            self._lane.request.query_string = query
+            self._lane.head = self._lane.head._replace(query_string=query)
         else:
             self.scope["query_string"] = query

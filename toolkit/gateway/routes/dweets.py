@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import orjson
 
@@ -13,7 +15,19 @@ from toolkit.dweets.service import DweetService
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.dweets.things import HotThing
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
-from toolkit.gateway.exchange import Answer, Eventually, Handler, Header, Reply, Request, Route, Sink, Stream
+from toolkit.gateway.exchange import (
+    Answer,
+    Call,
+    Eventually,
+    Handler,
+    Header,
+    Reply,
+    Request,
+    Route,
+    Sink,
+    Stream,
+    Together,
+)
 from toolkit.gateway.stores import Entry
 
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
@@ -33,8 +47,10 @@ class DweetRoutes:
 
     def __init__(self, service: DweetService) -> None:
         self._service = service
+        # Where posts are counted, each is one by itself.
+        together = None if service.counts_posts else Together(_prepared_post, self._post_together)
         self.table = [
-            Route(wire.POST_DWEET, self._post, _POST_BYTES, hot=True),
+            Route(wire.POST_DWEET, self._post, _POST_BYTES, hot=True, together=together),
             Route(wire.LATEST, _jsonp(self._latest), hot=True),
             Route(wire.HISTORY, _jsonp(self._history), hot=True),
             Route(wire.LISTEN, self._listen),
@@ -78,6 +94,29 @@ class DweetRoutes:
     def _post_quietly(self, request: Request) -> Eventually[list[Entry]]:
         done = self._service.post(request.values["thing"], _content(request), request.query.get("key"))
         return Eventually(done, lambda _: Reply(204, b""))
+
+    def _post_together(self, calls: Sequence[Call]) -> None:
+        posts: dict[str, tuple[list[bytes], list[Call]]] = {}
+        for call in calls:
+            thing, content_of = call.prepared
+            try:
+                content = content_of(call.body)
+            except ServiceError as error:
+                call.refuse(error)
+                continue
+            if thing in posts:
+                contents, callers = posts[thing]
+                contents.append(content)
+                callers.append(call)
+            else:
+                posts[thing] = ([content], [call])
+        for thing, (contents, callers) in posts.items():
+            try:
+                done = self._service.post_all(thing, contents, None)  # a head that came before has no key
+            except ServiceError as error:
+                _refuse(callers, error)
+            else:
+                done.add_done_callback(partial(_answer_posts, callers))
 
     async def _post_batch(self, request: Request) -> Reply:
         contents = checked_batch(request.body)
@@ -164,15 +203,39 @@ class DweetRoutes:
 
 
 def _content(request: Request) -> bytes:
-    if request.method != "POST":
-        return content_of_pairs(request.pairs)
-    if request.header(b"content-type").startswith("application/x-www-form-urlencoded"):
-        return content_of_form(request.body)
-    return checked_content(request.body)
+    return _content_of_body(request)(request.body) if request.method == "POST" else content_of_pairs(request.pairs)
+
+
+def _content_of_body(request: Request) -> Callable[[bytes], bytes]:
+    is_form = request.header(b"content-type").startswith("application/x-www-form-urlencoded")
+    return content_of_form if is_form else checked_content
+
+
+def _prepared_post(request: Request) -> tuple[str, Callable[[bytes], bytes]]:
+    return request.values["thing"], _content_of_body(request)
+
+
+def _answer_posts(callers: Sequence[Call], done: asyncio.Future[list[Entry]]) -> None:
+    try:
+        entries = done.result()
+    except Exception as error:  # each caller is told, and what is no answer of ours is logged
+        _refuse(callers, error)
+    else:
+        for call, entry in zip(callers, entries, strict=True):
+            call.reply(_receipt_of(entry))
+
+
+def _refuse(callers: Sequence[Call], error: Exception) -> None:
+    for call in callers:
+        call.refuse(error)
 
 
 def _receipt(entries: list[Entry]) -> Reply:
     (entry,) = entries
+    return _receipt_of(entry)
+
+
+def _receipt_of(entry: Entry) -> Reply:
     return Reply(200, wire.succeeded("dweeting", "dweet", wire.receipt(entry.data, entry.id)))
 
 
