@@ -124,11 +124,10 @@ class DweetService:
         if self._settings.rate is not None:
             self._count_post(thing, len(contents), self._settings.rate)
         self._active.posted(thing)
-        drafts = []
+        tick, fresh_id, drafts = self._world.clock.tick, self._world.fresh_id, []
         for content in contents:
-            at = self._world.clock.tick()
-            record = wire.dweet_record(thing, wire.created_text(at), content)
-            drafts.append(Draft(at, self._world.fresh_id(), record))
+            at = tick()
+            drafts.append(Draft(at, fresh_id(), wire.dweet_record(thing, wire.created_text(at), content)))
         floor = None if self._archiving is None else self._archiving.floor(thing)
         return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
 

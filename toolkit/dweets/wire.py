@@ -148,6 +148,12 @@ def receipt(record: bytes, transaction: str) -> bytes:
     return b'%b,"transaction":"%b"}' % (record[:-1], transaction.encode("ascii"))
 
 
+def posted(record: bytes, transaction: str) -> bytes:
+    """Write the success of a post, as `succeeded` would around its `receipt`."""
+    data = record[:-1], transaction.encode("ascii")
+    return b'{"this":"succeeded","by":"dweeting","the":"dweet","with":%b,"transaction":"%b"}}' % data
+
+
 @lru_cache(256)
 def created_text(at: int) -> str:
     """Write milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SS.mmmZ``, exactly three decimals.

@@ -236,7 +236,7 @@ def _receipt(entries: list[Entry]) -> Reply:
 
 
 def _receipt_of(entry: Entry) -> Reply:
-    return Reply(200, wire.succeeded("dweeting", "dweet", wire.receipt(entry.data, entry.id)))
+    return Reply(200, wire.posted(entry.data, entry.id))
 
 
 def _latest_of(thing: HotThing) -> Reply:

@@ -106,10 +106,10 @@ class EmbeddedJournals:
         rows: list[object] = []
         for append in taken:
             last = self._last_number(connection, append.name)
-            append.entries = []  # anew: a transaction that failed is tried again
-            for number, (at, id_, data) in enumerate(append.drafts, last + 1):
-                append.entries.append(Entry(number, at, id_, data))
-                rows += (append.name, number, at, id_, data)
+            # Anew: a transaction that failed is tried again.
+            append.entries = [Entry(number, *draft) for number, draft in enumerate(append.drafts, last + 1)]
+            for entry in append.entries:
+                rows += (append.name, *entry)
             self._numbers[append.name] = last + len(append.drafts)
         floors = [floor for append in taken if (floor := _prune_floor(append)) is not None]
         if len(rows) <= _FIELDS_A_STATEMENT and not floors:
