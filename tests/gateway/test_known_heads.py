@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import random
 import socket
+import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from itertools import accumulate, pairwise
+from pathlib import Path
 
 import httptools
 import pytest
@@ -145,6 +149,29 @@ def test_a_caller_who_closes_is_not_remembered(gateway: Gateway, known: list[byt
             with pytest.raises(EOFError):
                 caller.answers(1)
     assert known == []
+
+
+def test_a_gateway_that_stops_answers_what_it_has_taken(tmp_path: Path) -> None:
+    acknowledged: list[bytes] = []
+
+    def post(gateway: Gateway, who: int) -> None:
+        with Caller(gateway) as caller, suppress(EOFError, ConnectionError):
+            for number in range(100_000):
+                body = b'{"who": %d, "n": %05d}' % (who, 10_000 + number)
+                answer = caller.ask(POST % (b"hall", len(body), body))
+                assert body in answer
+                acknowledged.append(body)
+
+    with Gateway(tmp_path) as gateway, ThreadPoolExecutor(8) as pool:
+        posting = [pool.submit(post, gateway, who) for who in range(8)]
+        while len(acknowledged) < 500:
+            assert not any(one.done() for one in posting)
+        gateway.stop()
+        for one in posting:
+            one.result()
+    with closing(sqlite3.connect(tmp_path / "gateway.sqlite")) as store:
+        kept = b"".join(data for (data,) in store.execute("SELECT data FROM journal"))
+    assert all(body in kept for body in acknowledged)
 
 
 def test_heads_are_forgotten_before_they_fill_the_memory(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,7 +34,17 @@ class _NoEvent:
 class _LaneCall:
     """A request in the lane, in the place where the protocol keeps the one being answered."""
 
-    __slots__ = ("_request", "body", "disconnected", "eventually", "head", "protocol", "response_complete", "started")
+    __slots__ = (
+        "_request",
+        "body",
+        "disconnected",
+        "eventually",
+        "head",
+        "keep_alive",
+        "protocol",
+        "response_complete",
+        "started",
+    )
 
     message_event = _NoEvent()
 
@@ -42,6 +52,7 @@ class _LaneCall:
         self.protocol = protocol
         self.head = head
         self.body = body
+        self.keep_alive = head.keep_alive  # until the server stops
         self.response_complete = False
         self.started = start_of_log_line()
         self._request: Request | None = None
@@ -210,13 +221,14 @@ class LaneProtocol(BoundedProtocol):
             log_answer(lane.request, reply.status, lane.started)
         if self.transport.is_closing():
             return
-        self.transport.write(self._reply_bytes(lane.head, reply))
-        if not lane.head.keep_alive:
+        self.transport.write(self._reply_bytes(lane, reply))
+        if not lane.keep_alive:
             self.transport.close()
         self.on_response_complete()
 
-    def _reply_bytes(self, head: Head, reply: Reply) -> bytes:
-        start = self._application.reply_heads.start(reply, head.found.routes, self.server_state.default_headers)
+    def _reply_bytes(self, lane: _LaneCall, reply: Reply) -> bytes:
+        routes = lane.head.found.routes
+        start = self._application.reply_heads.start(reply, routes, self.server_state.default_headers)
         length = b"" if reply.status == 204 else b"content-length: %d\r\n" % len(reply.body)
-        close = b"" if head.keep_alive else b"connection: close\r\n"
+        close = b"" if lane.keep_alive else b"connection: close\r\n"
         return b"%b%b%b\r\n%b" % (start, length, close, reply.body)

@@ -112,7 +112,7 @@ class _Ear:
             await self._to_send.wait()
             self._to_send.clear()
             unsent, self._unsent = self._unsent, []
-            await link.send(unsent)
+            link.send(unsent)
 
     async def _hear(self, link: Link) -> None:
         while True:

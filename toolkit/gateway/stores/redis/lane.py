@@ -194,7 +194,7 @@ class Lane:
 
     async def _be_connected(self) -> None:
         # A server that was restarted is noticed before it is used, and costs no call its answer.
-        if self._link is not None and (self._is_doubtful or not await self._link.is_idle()):
+        if self._link is not None and (self._is_doubtful or not self._link.is_idle):
             await self._hang_up()
         self._is_doubtful = False
         if self._link is None:
@@ -227,14 +227,8 @@ class Lane:
     async def _answers(self, commands: list[bytes]) -> list[Any]:
         link = self._link
         assert link is not None
-        await link.send(commands)
-        answers: list[Any] = []
-        for _ in commands:
-            try:
-                answers.append(await link.answer())
-            except ResponseError as error:  # of this command; the connection is fine
-                answers.append(error)
-        return answers
+        link.send(commands)
+        return await link.answers(len(commands))
 
     def _settle(self, call: Call, answer: Any) -> None:  # noqa: ANN401
         if isinstance(answer, AskError) and self._redirect(call, answer):
