@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolkit.gateway.stores import Draft, Entry
-from toolkit.gateway.stores.redis.lane import Call
+from toolkit.gateway.stores.redis.calls import Call
 from toolkit.gateway.stores.redis.link import Argument
 from toolkit.gateway.stores.redis.scripts import APPEND
 

@@ -16,7 +16,8 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import MovedError, RedisError, ResponseError
 
 from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.redis.lane import ScriptCall, reason_of
+from toolkit.gateway.stores.redis.calls import ScriptCall
+from toolkit.gateway.stores.redis.lane import reason_of
 from toolkit.gateway.stores.redis.link import Link, packed
 from toolkit.gateway.stores.redis.scripts import BEAT
 from toolkit.gateway.stores.redis.servers import Place, Servers
@@ -92,7 +93,7 @@ class _Ear:
                 self._is_connected = False
                 self._channels.broken(self.names)
                 if link is not None:
-                    await link.hang_up()
+                    link.hang_up()
             if self._closing:  # a group of tasks that fails just then swallows the cancellation (before Python 3.13)
                 return
             self._servers.look_again()

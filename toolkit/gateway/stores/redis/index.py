@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.gateway.stores.redis.lane import Call, FutureCall
+from toolkit.gateway.stores.redis.calls import Call, FutureCall
 from toolkit.gateway.stores.redis.link import Argument
 from toolkit.gateway.stores.redis.servers import Servers
 

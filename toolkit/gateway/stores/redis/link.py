@@ -7,7 +7,7 @@ hiredis: through the package each answer would cost several steps of a task, and
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,50 +30,46 @@ class Link(asyncio.Protocol):
     """
 
     def __init__(self, connection: AbstractConnection) -> None:
-        self._connection = connection
-        self._reader = hiredis.Reader(protocolError=InvalidResponse, replyError=BaseParser.parse_error)
-        self._answers: list[Any] = []
-        self._wanted = 0
-        self._waiter: asyncio.Future[None] | None = None
-        self._end: Exception | None = None
-        # Kept from the start: the library lets go of it at a first error, and its own end would first send what is
-        # still to be sent, which a server that hangs never takes.
         writer: asyncio.StreamWriter | None = connection._writer
         assert writer is not None
+        # From here on nobody but the link ends it. The package's own end would first send what is still to be sent,
+        # which a server that hangs never takes.
+        connection._reader = connection._writer = None
+        self._writer = writer  # closes what it writes to when nobody holds it
         self._transport = writer.transport
         self._transport.set_protocol(self)
+        self._reader = hiredis.Reader(protocolError=InvalidResponse, replyError=BaseParser.parse_error)
+        self._answers: list[Any] = []
+        self._expected: deque[tuple[int, asyncio.Future[list[Any]]]] = deque()
+        self._end: Exception | None = None
+        self._is_leaving = False
 
     @property
-    def is_idle(self) -> bool:
-        """Whether it is open and there is nothing to read: where nothing was asked, what can be read is the end."""
-        return self._end is None and not self._answers and not self._transport.is_closing()
+    def is_open(self) -> bool:
+        """Whether it can be used: what comes without being asked for is the end too."""
+        if self._end is not None or self._is_leaving or self._transport.is_closing():
+            return False
+        return bool(self._expected) or not self._answers
 
     def send(self, commands: Sequence[bytes]) -> None:
         """Send commands."""
         self._transport.write(b"".join(commands))
 
-    async def answers(self, count: int) -> list[Any]:
-        """Return the next answers; those that are errors are among them.
+    def answers(self, count: int) -> asyncio.Future[list[Any]]:
+        """Return the answers to the next commands that have none yet; those that are errors are among them.
 
         Raises
         ------
-        RedisError
-            The connection has ended, or what came is no answer.
+        RedisError, TimeoutError
+            The connection ended before they came, or what came is no answer.
         """
-        if len(self._answers) < count:
-            if self._end is not None:
-                raise self._end
-            self._wanted = count
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
-        taken = self._answers[:count]
-        del self._answers[:count]
-        return taken
-
-    async def ask(self, *command: Argument) -> Any:  # noqa: ANN401
-        """Return the answer to one command, or raise it where it is an error."""
-        self.send([packed(command)])
-        return await self.answer()
+        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        if self._end is not None:
+            future.set_exception(self._end)
+        else:
+            self._expected.append((count, future))
+            self._deal()
+        return future
 
     async def answer(self) -> Any:  # noqa: ANN401
         """Return the next answer, or raise it where it is an error."""
@@ -82,11 +78,20 @@ class Link(asyncio.Protocol):
             raise answer
         return answer
 
-    async def hang_up(self) -> None:
-        """Close it now, whatever state it is in."""
+    async def ask(self, *command: Argument) -> Any:  # noqa: ANN401
+        """Return the answer to one command, or raise it where it is an error."""
+        self.send([packed(command)])
+        return await self.answer()
+
+    def leave(self) -> None:
+        """Close it once everything is answered."""
+        self._is_leaving = True
+        self._deal()
+
+    def hang_up(self, why: Exception | None = None) -> None:
+        """Close it now, whatever state it is in; who waits for answers is told why."""
         self._transport.abort()
-        with contextlib.suppress(RedisError, OSError, TimeoutError):
-            await self._connection.disconnect(nowait=True)
+        self._ended(why or RedisConnectionError("the connection was closed"))
 
     # -- asyncio.Protocol ---------------------------------------------------------------------------------
 
@@ -99,26 +104,28 @@ class Link(asyncio.Protocol):
                     raise answer
                 self._answers.append(answer)
         except RedisError as error:
-            self._ended(error)
-        if self._waiter is not None and len(self._answers) >= self._wanted:
-            self._wake(None)
+            self.hang_up(error)
+        self._deal()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take note of the end."""
-        self._ended(RedisConnectionError("it hung up"))
+        self._ended(RedisConnectionError("the server hung up"))
+
+    def _deal(self) -> None:
+        while self._expected and len(self._answers) >= self._expected[0][0]:
+            count, future = self._expected.popleft()
+            if not future.done():
+                future.set_result(self._answers[:count])
+            del self._answers[:count]
+        if self._is_leaving and not self._expected and self._end is None:
+            self.hang_up()
 
     def _ended(self, error: Exception) -> None:
         self._end = self._end or error
-        self._wake(self._end)
-
-    def _wake(self, error: Exception | None) -> None:
-        waiter, self._waiter = self._waiter, None
-        if waiter is None or waiter.done():
-            return
-        if error is None:
-            waiter.set_result(None)
-        else:
-            waiter.set_exception(error)
+        while self._expected:
+            _, future = self._expected.popleft()
+            if not future.done():
+                future.set_exception(self._end)
 
 
 def packed(command: tuple[Argument, ...]) -> bytes:

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from toolkit.gateway.stores.redis.calls import FutureCall, ScriptCall
 from toolkit.gateway.stores.redis.channels import Channels, Listener
 from toolkit.gateway.stores.redis.feed import Feed
-from toolkit.gateway.stores.redis.lane import FutureCall, ScriptCall
 from toolkit.gateway.stores.redis.link import Argument
 from toolkit.gateway.stores.redis.scripts import COUNT, PUT, SNAPSHOT, SWAP, TAKE, Script
 from toolkit.gateway.stores.redis.servers import Servers

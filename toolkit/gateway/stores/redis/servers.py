@@ -15,7 +15,8 @@ from redis.exceptions import AskError, MovedError, RedisError
 
 from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.redis.address import RedisAddress
-from toolkit.gateway.stores.redis.lane import Call, FutureCall, Lane, reason_of
+from toolkit.gateway.stores.redis.calls import Call, FutureCall
+from toolkit.gateway.stores.redis.lane import Lane, reason_of
 from toolkit.gateway.stores.redis.link import Link
 from toolkit.gateway.stores.redis.promise import info_of
 from toolkit.gateway.stores.redis.scripts import ERA
@@ -121,7 +122,7 @@ class Servers:
                 self._eras[life] = await self._era_of(place, link, life, replication["master_replid2"])
             self._floors[place] = self._eras[life] * NUMBERS_AN_ERA
         except BaseException:
-            await link.hang_up()
+            link.hang_up()
             raise
         return link
 
@@ -137,7 +138,7 @@ class Servers:
             return era
         finally:
             if registry is not link:
-                await registry.hang_up()
+                registry.hang_up()
 
     def floor(self, place: Place) -> int:
         """Return the number that all of the present era of a server are above."""
@@ -201,7 +202,7 @@ class Servers:
         try:
             answer = await link.ask(b"CLUSTER", b"SLOTS")
         finally:
-            await link.hang_up()
+            link.hang_up()
         slots: list[Place] = [("", 0)] * REDIS_CLUSTER_HASH_SLOTS
         for start, end, (host, port, *_), *_ in answer:
             slots[start : end + 1] = [(host.decode("utf-8") or place[0], port)] * (end + 1 - start)

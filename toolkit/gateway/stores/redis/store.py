@@ -9,9 +9,9 @@ from typing import Any
 
 from toolkit.gateway.stores import Journals, Records, StoreUnavailable
 from toolkit.gateway.stores.redis.address import redis_address
+from toolkit.gateway.stores.redis.calls import FutureCall
 from toolkit.gateway.stores.redis.channels import Channels
 from toolkit.gateway.stores.redis.journals import RedisJournals
-from toolkit.gateway.stores.redis.lane import FutureCall
 from toolkit.gateway.stores.redis.promise import check, info_of, shortcomings
 from toolkit.gateway.stores.redis.records import RedisRecords
 from toolkit.gateway.stores.redis.servers import Place, Servers
