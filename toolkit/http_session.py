@@ -132,9 +132,8 @@ class HttpSession:
         UnexpectedReply
             The answer is not HTTP.
         """
-        response = self._send(endpoint, values or {}, query or {}, body, headers or {}, stream=False)
-        lower = {name.lower(): value for name, value in response.headers.items()}
-        return HttpReply(response.status_code, lower, response.content)
+        values = values or {}
+        return self._whole(self._send(endpoint, values, query or {}, body, headers or {}), endpoint, values)
 
     def stream(
         self,
@@ -145,21 +144,27 @@ class HttpSession:
         headers: Mapping[str, Value] | None = None,
     ) -> HttpStream | HttpReply:
         """Make one call whose answer has no end; a JSON answer of known length is returned whole instead."""
-        response = self._send(endpoint, values or {}, query or {}, None, headers or {}, stream=True)
+        values = values or {}
+        response = self._send(endpoint, values, query or {}, None, headers or {})
         if response.status_code == 200 and "content-length" not in response.headers:
             return HttpStream(response)
-        lower = {name.lower(): value for name, value in response.headers.items()}
-        try:
-            content = response.content
-        except (requests.RequestException, HTTPError, OSError):
-            content = None
-        if content is None:
-            raise Unreachable(f"the answer to {endpoint.method} {endpoint.path_for(**(values or {}))} broke off")
-        return HttpReply(response.status_code, lower, content)
+        return self._whole(response, endpoint, values)
 
     def close(self) -> None:
         """Close the kept connections."""
         self._session.close()
+
+    @staticmethod
+    def _whole(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
+        """Return a whole answer, read in one piece: requests would read it in many of 10 KB."""
+        try:
+            body: bytes | None = response.raw.read(decode_content=True)
+        except (HTTPError, OSError):
+            body = None
+        if body is None:
+            raise Unreachable(f"the answer to {endpoint.method} {endpoint.path_for(**values)} broke off") from None
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return HttpReply(response.status_code, headers, body)
 
     def _send(
         self,
@@ -168,11 +173,9 @@ class HttpSession:
         query: Mapping[str, Value | None],
         body: Body | None,
         headers: Mapping[str, Value],
-        *,
-        stream: bool,
     ) -> requests.Response:
         path = _path(endpoint, values)
-        outcome = self._exchange(endpoint.method, path, query, body, headers, stream)
+        outcome = self._exchange(endpoint.method, path, query, body, headers)
         if isinstance(outcome, requests.Response):
             return outcome
         request = f"{endpoint.method} {path}"
@@ -189,7 +192,6 @@ class HttpSession:
         query: Mapping[str, Value | None],
         body: Body | None,
         headers: Mapping[str, Value],
-        stream: bool,
     ) -> requests.Response | str:
         """Send with all secrets revealed; return what went wrong as a word, so that no frame here is in a traceback."""
         given = {name: value for name, value in query.items() if value is not None}
@@ -210,15 +212,13 @@ class HttpSession:
                 data=body,
                 headers=plain,
                 timeout=self._timeout,
-                stream=stream,
+                stream=True,  # a body is read by whoever needs it
                 allow_redirects=False,
             )
         except requests.ConnectTimeout:
             return "it did not accept the connection in time"
         except requests.Timeout:
             return "it did not answer in time"
-        except requests.exceptions.ChunkedEncodingError:
-            return "its answer broke off"
         except requests.exceptions.InvalidHeader:
             return "broken"
         except (requests.RequestException, HTTPError, OSError):
