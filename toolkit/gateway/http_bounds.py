@@ -55,7 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self.server_state.total_requests += 1
         self._idle_since = self.loop.time()
-        if not self.transport.is_closing():
+        if self.flow.read_paused and not self.transport.is_closing():
             self.flow.resume_reading()
 
     def begun(self) -> None:

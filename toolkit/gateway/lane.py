@@ -221,14 +221,11 @@ class LaneProtocol(BoundedProtocol):
             log_answer(lane.request, reply.status, lane.started)
         if self.transport.is_closing():
             return
-        self.transport.write(self._reply_bytes(lane, reply))
-        if not lane.keep_alive:
+        routes = lane.head.found.routes
+        head = self._application.reply_heads.head(reply, routes, self.server_state.default_headers)
+        if lane.keep_alive:
+            self.transport.write(b"%b\r\n%b" % (head, reply.body))
+        else:
+            self.transport.write(b"%bconnection: close\r\n\r\n%b" % (head, reply.body))
             self.transport.close()
         self.on_response_complete()
-
-    def _reply_bytes(self, lane: _LaneCall, reply: Reply) -> bytes:
-        routes = lane.head.found.routes
-        start = self._application.reply_heads.start(reply, routes, self.server_state.default_headers)
-        length = b"" if reply.status == 204 else b"content-length: %d\r\n" % len(reply.body)
-        close = b"" if lane.keep_alive else b"connection: close\r\n"
-        return b"%b%b%b\r\n%b" % (start, length, close, reply.body)

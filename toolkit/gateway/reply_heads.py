@@ -10,6 +10,9 @@ from toolkit.gateway.exchange import Header, Reply, Routes
 
 _NOSNIFF: Header = (b"x-content-type-options", b"nosniff")
 
+# More than all lengths of a dweet's receipt.
+_HEADS = 4096
+
 
 def head_of(
     status: int, content_type: bytes, reply_headers: tuple[Header, ...], routes_headers: tuple[Header, ...]
@@ -20,14 +23,14 @@ def head_of(
 
 
 class ReplyHeads:
-    """What replies begin with, up to their length."""
+    """The heads of a gateway's replies."""
 
     def __init__(self) -> None:
-        self._starts: dict[tuple[int, bytes, tuple[Header, ...], Routes], bytes] = {}
+        self._heads: dict[tuple[int, bytes, tuple[Header, ...], Routes, int], bytes] = {}
         self._defaults: Sequence[Header] = []
 
-    def start(self, reply: Reply, routes: Routes, defaults: Sequence[Header]) -> bytes:
-        """Return the status line and the headers of a reply.
+    def head(self, reply: Reply, routes: Routes, defaults: Sequence[Header]) -> bytes:
+        """Return the status line and the headers of a reply, without the empty line that ends them.
 
         Parameters
         ----------
@@ -36,13 +39,15 @@ class ReplyHeads:
         defaults
             What the server sends with every reply: another list each second, as the date is among it.
         """
-        if defaults is not self._defaults:
+        if defaults is not self._defaults or len(self._heads) > _HEADS:
             self._defaults = defaults
-            self._starts.clear()
-        key = (reply.status, reply.content_type, reply.headers, routes)
-        start = self._starts.get(key)
-        if start is None:
-            headers = [*defaults, *head_of(reply.status, reply.content_type, reply.headers, routes.headers)]
-            start = STATUS_LINE[reply.status] + b"".join([b"%b: %b\r\n" % header for header in headers])
-            self._starts[key] = start
-        return start
+            self._heads.clear()
+        status, body, content_type, headers = reply
+        key = (status, content_type, headers, routes, len(body))
+        head = self._heads.get(key)
+        if head is None:
+            lines = [*defaults, *head_of(status, content_type, headers, routes.headers)]
+            if status != 204:
+                lines.append((b"content-length", b"%d" % len(body)))
+            head = self._heads[key] = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % line for line in lines])
+        return head
