@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -76,15 +77,19 @@ def test_a_widget_answers_the_keyboard(run_cells: RunCells) -> None:
     set_theme(page, dark=False)
 
 
-def test_no_question_about_news_is_asked(lab: RunningLab, page: Page) -> None:
+def defaults_of(page: Page, plugin: str) -> dict[str, Any]:
+    settings = page.evaluate("async name => (await fetch(`/lab/api/settings/${name}`)).json()", plugin)
+    return {name: field.get("default") for name, field in settings["schema"]["properties"].items()}
+
+
+def test_no_question_about_news_is_asked_and_the_end_of_a_notebook_is_its_last_cell(
+    lab: RunningLab, page: Page
+) -> None:
     page.goto(lab.page_of(""))
-    settings = page.evaluate(
-        "async name => (await fetch(`/lab/api/settings/${name}`)).json()",
-        "@jupyterlab/apputils-extension:notification",
-    )
-    defaults = {name: field["default"] for name, field in settings["schema"]["properties"].items()}
-    assert defaults["fetchNews"] == "false"
-    assert defaults["checkForUpdates"] is False
+    news = defaults_of(page, "@jupyterlab/apputils-extension:notification")
+    assert (news["fetchNews"], news["checkForUpdates"]) == ("false", False)
+    # Else whoever presses End looks at an empty page.
+    assert defaults_of(page, "@jupyterlab/notebook-extension:tracker")["scrollPastEnd"] is False
 
 
 def test_a_thread_that_a_second_run_leaves_is_seen(run_cells: RunCells) -> None:
