@@ -127,7 +127,7 @@ def _are_records(found: Any) -> bool:  # noqa: ANN401
     if type(found) is not list or not set(map(type, found)) <= {dict}:
         return False
     try:
-        fields = list(map(itemgetter("thing", "created", "content"), found))
+        things, times, _ = (list(map(itemgetter(name), found)) for name in ("thing", "created", "content"))
     except KeyError:
         return False
-    return {kind for thing, created, _ in fields for kind in (type(thing), type(created))} <= {str}
+    return {*map(type, things), *map(type, times)} <= {str}
