@@ -1,0 +1,105 @@
+"""Several flights of calls are on their way to Redis at a time: each is answered, in order, whatever comes between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.gateway.opened_stores import line, numbers, opened, persist, run
+from tests.redis_servers import RedisServer
+from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.gateway.stores.redis.calls import Call, FutureCall
+from toolkit.gateway.stores.redis.store import RedisStore
+
+FLIGHTS = 8
+
+
+@pytest.fixture
+def server() -> Iterator[RedisServer]:
+    with RedisServer() as running:
+        yield running
+
+
+def submit(store: RedisStore, *calls: Call) -> None:
+    for call in calls:
+        store._servers.writing(store._servers.place("")).submit(call)
+
+
+async def fly(store: RedisStore, *flights: list[FutureCall]) -> list[FutureCall]:
+    """Send each of these in a flight of its own."""
+    for flight in flights:
+        submit(store, *flight)
+        await asyncio.sleep(0)
+    return [call for flight in flights for call in flight]
+
+
+def ping() -> FutureCall:
+    return FutureCall(b"PING")
+
+
+def test_appends_keep_their_order_where_the_server_forgets_its_scripts_between_flights(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=30") as (store,):
+            await store.journals.append("a", [line("first")])
+            server.pause()
+            try:
+                others = [FutureCall(b"SCRIPT", b"FLUSH")]
+                submit(store, *others)
+                appends = [store.journals.append("a", [line("0")])]
+                await asyncio.sleep(0)
+                others += await fly(store, [ping()])
+                appends.append(store.journals.append("a", [line("1")]))
+                others += await fly(store, *[[ping()] for _ in range(FLIGHTS)])
+                appends.append(store.journals.append("a", [line("2")]))
+                await asyncio.sleep(0)
+            finally:
+                server.resume()
+            entries = [entry for (entry,) in await asyncio.gather(*appends)]
+            assert numbers(entries) == [2, 3, 4]
+            assert await store.journals.after("a", 1) == entries
+            await asyncio.gather(*(call.future for call in others))
+
+    run(work())
+
+
+def test_what_the_server_did_not_know_runs_on_the_next_connection_where_this_one_is_left(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=30") as (store,):
+            await store.journals.append("a", [line("first")])
+            server.pause()
+            try:
+                await fly(store, [FutureCall(b"SCRIPT", b"FLUSH")])
+                append = store.journals.append("a", [line("0")])
+                await asyncio.sleep(0)
+                store._servers.writing(store._servers.place("")).doubt()
+                (last,) = await fly(store, [ping()])
+            finally:
+                server.resume()
+            await last.future
+            (entry,) = await append
+            assert await store.journals.after("a", 1) == [entry], "it ran once"
+
+    run(work())
+
+
+def test_a_server_that_dies_with_flights_in_the_air_costs_each_call_its_answer_and_no_more(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=30") as (store,):
+            await store.journals.append("a", [line("first")])
+            server.pause()
+            sent = [store.journals.append("a", [line("0")])]
+            for number in range(1, FLIGHTS):
+                await asyncio.sleep(0)
+                sent.append(store.journals.append("a", [line(str(number))]))
+            await asyncio.sleep(0)
+            waiting = [store.journals.append("a", [line("waits")]), store.records.put("s", "k", b"waits")]
+            await asyncio.sleep(0)
+            server.kill()
+            found = await asyncio.gather(*sent, *waiting, return_exceptions=True)
+            assert [type(outcome) for outcome in found] == [OutcomeUnknown] * FLIGHTS + [StoreUnavailable] * 2
+            await asyncio.to_thread(server.start)
+            assert (await persist(lambda: store.journals.append("a", [line("back")])))[0].data == b"back"
+
+    run(work())
