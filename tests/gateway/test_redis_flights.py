@@ -103,3 +103,28 @@ def test_a_server_that_dies_with_flights_in_the_air_costs_each_call_its_answer_a
             assert (await persist(lambda: store.journals.append("a", [line("back")])))[0].data == b"back"
 
     run(work())
+
+
+def test_nothing_is_sent_behind_what_replicas_must_confirm(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=60&replicas=1") as (store,):
+            (connected,) = await fly(store, [ping()])
+            await connected.future
+            appends = []
+            for number in range(FLIGHTS):
+                appends.append(store.journals.append("a", [line(str(number))]))
+                await asyncio.sleep(0)
+            with server.client() as client:
+                # Flights behind it would wait for it, and for each other, until their own time is over.
+                assert store._servers.writing(store._servers.place(""))._flights == 1
+                while not all(append.done() for append in appends):
+                    for other in client.client_list():
+                        if "b" in other["flags"]:
+                            client.client_unblock(other["id"])
+                    await asyncio.sleep(0)
+            for append in appends:
+                with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
+                    await append
+            assert len(await store.journals.after("a", 0)) == FLIGHTS
+
+    run(work())

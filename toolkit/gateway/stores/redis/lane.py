@@ -68,6 +68,7 @@ class Lane:
         self._waiting: list[Call] = []
         self._unknown: list[Call] = []  # the server did not know their scripts, and has run nothing of them
         self._flights = 0
+        self._is_confirming = False
         self._link: Link | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._is_to_send = self._is_doubtful = self._closing = False
@@ -106,7 +107,8 @@ class Lane:
             if self._link is None or self._is_doubtful or not self._link.is_open:
                 self._connecting = asyncio.ensure_future(self._connect_anew())
                 return
-            while self._waiting and self._flights < _FLIGHTS:
+            # What is sent behind calls that replicas must confirm would wait for them longer than its own time.
+            while self._waiting and self._flights < _FLIGHTS and not self._is_confirming:
                 batch, self._waiting = self._waiting[:_CALLS_A_FLIGHT], self._waiting[_CALLS_A_FLIGHT:]
                 self._launch(self._link, batch)
         if self._closing and not self._waiting and not self._flights:
@@ -147,12 +149,14 @@ class Lane:
         waits = bool(self._replicas) and any(call.writes for call in batch)
         if waits:
             commands.append(packed((b"WAIT", self._replicas, int(self._timeout * 500))))
+        self._is_confirming = waits
         watch = self._loop.call_later(self._timeout, lambda: link.hang_up(TimeoutError()))
         self._flights += 1
 
         def land(answered: asyncio.Future[list[Any]]) -> None:
             watch.cancel()
             self._flights -= 1
+            self._is_confirming = self._is_confirming and not waits
             error = answered.exception()
             if error is None:
                 answers = answered.result()
