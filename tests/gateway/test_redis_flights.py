@@ -128,3 +128,23 @@ def test_nothing_is_sent_behind_what_replicas_must_confirm(server: RedisServer) 
             assert len(await store.journals.after("a", 0)) == FLIGHTS
 
     run(work())
+
+
+def test_bytes_that_are_on_their_way_count_as_waiting(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=30") as (store,):
+            await store.journals.append("a", [line("first")])
+            server.pause()
+            big = bytes(4 * 1024 * 1024)
+            calls = []
+            for _ in range(2 * FLIGHTS):
+                calls += [store.journals.append("a", [line("x")._replace(data=big)]) for _ in range(3)]
+                await asyncio.sleep(0)
+            accepted = [call for call in calls if not call.done()]
+            server.resume()
+            await asyncio.gather(*accepted)
+            assert len(accepted) <= 17, "64 MiB and one more"
+            await store.journals.append("a", [line("on")])
+            assert not [call for call in calls if call not in accepted and call.exception() is None]
+
+    run(work())
