@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+import uvloop
+from redis.exceptions import ConnectionError as RedisConnectionError
 
-from tests.gateway.opened_stores import line, numbers, opened, persist, run
+from tests.gateway.opened_stores import line, numbers, opened, persist, run, until
 from tests.redis_servers import RedisServer
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.gateway.stores.redis.calls import Call, FutureCall
@@ -148,3 +150,22 @@ def test_bytes_that_are_on_their_way_count_as_waiting(server: RedisServer) -> No
             assert not [call for call in calls if call not in accepted and call.exception() is None]
 
     run(work())
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_link_that_has_ended_takes_what_is_sent_and_says_so_to_who_asks(
+    server: RedisServer, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=30") as (store,):
+            link = await store._servers.connect(store._servers.place(""))
+            server.kill()
+            await until(lambda: not link.is_open)
+            for _ in range(3):
+                await asyncio.sleep(0)  # uvloop's transport refuses, once it has told the end
+            with pytest.raises(RedisConnectionError, match="hung up"):
+                await link.ask(b"PING")
+            link.hang_up()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(work())
