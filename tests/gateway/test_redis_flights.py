@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import uvloop
+from redis.asyncio.connection import Connection
+from redis.exceptions import BusyLoadingError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from tests.gateway.opened_stores import line, numbers, opened, persist, run, until
 from tests.redis_servers import RedisServer
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.gateway.stores.redis.calls import Call, FutureCall
+from toolkit.gateway.stores.redis.link import Link, packed
 from toolkit.gateway.stores.redis.store import RedisStore
 
 FLIGHTS = 8
@@ -169,3 +172,26 @@ def test_a_link_that_has_ended_takes_what_is_sent_and_says_so_to_who_asks(
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(work())
+
+
+def test_what_was_answered_before_a_server_refuses_all_is_an_answer() -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"GET")
+        writer.write(b"+one\r\n+two\r\n-LOADING Redis is loading the dataset in memory\r\n")
+        await reader.read()
+        writer.close()
+
+    async def work() -> None:
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            host, port = server.sockets[0].getsockname()
+            connection = Connection(host=host, port=port, driver_info=None, protocol=2)
+            await connection.connect()
+            link = Link(connection)
+            link.send([packed((b"GET", b"k"))])
+            answers = [link.answers(1), link.answers(1), link.answers(1)]
+            found = await asyncio.gather(*answers, return_exceptions=True)
+            assert found[:2] == [[b"one"], [b"two"]]
+            assert isinstance(found[2], BusyLoadingError)
+            assert not link.is_open
+
+    run(work())

@@ -105,8 +105,10 @@ class Link(asyncio.Protocol):
                     raise answer
                 self._answers.append(answer)
         except RedisError as error:
+            self._deal()  # what came before it is an answer
             self.hang_up(error)
-        self._deal()
+        else:
+            self._deal()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take note of the end."""
