@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -175,13 +176,19 @@ def test_a_link_that_has_ended_takes_what_is_sent_and_says_so_to_who_asks(
 
 
 def test_what_was_answered_before_a_server_refuses_all_is_an_answer() -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"GET")
-        writer.write(b"+one\r\n+two\r\n-LOADING Redis is loading the dataset in memory\r\n")
-        await reader.read()
-        writer.close()
-
     async def work() -> None:
+        served = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"GET")
+            writer.write(b"+one\r\n+two\r\n-LOADING Redis is loading the dataset in memory\r\n")
+            with contextlib.suppress(ConnectionError):
+                await reader.read()
+            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await writer.wait_closed()
+            served.set()
+
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()
             connection = Connection(host=host, port=port, driver_info=None, protocol=2)
@@ -193,5 +200,6 @@ def test_what_was_answered_before_a_server_refuses_all_is_an_answer() -> None:
             assert found[:2] == [[b"one"], [b"two"]]
             assert isinstance(found[2], BusyLoadingError)
             assert not link.is_open
+            await served.wait()
 
     run(work())
