@@ -178,6 +178,8 @@ class HttpSession:
         outcome = self._exchange(endpoint.method, path, query, body, headers)
         if isinstance(outcome, requests.Response):
             return outcome
+        if outcome == "interrupted":
+            raise KeyboardInterrupt from None
         request = f"{endpoint.method} {path}"
         if outcome == "unwritable":
             raise InvalidArgument(f"a value of {request} cannot be written in a request: it is not UTF-8") from None
@@ -223,6 +225,8 @@ class HttpSession:
             return "broken"
         except (requests.RequestException, HTTPError, OSError):
             return "it refused or closed the connection"
+        except KeyboardInterrupt:
+            return "interrupted"
         finally:
             _MY_OWN_CALL.reset(mine)
 

@@ -65,6 +65,10 @@ class Appender(Protocol):
         """Take note that nothing more can be added."""
         ...
 
+    def over(self, call: AppendCall) -> None:
+        """Take note that it has its answer, or will have none."""
+        ...
+
     def appended(self, name: str, appends: Sequence[Append], before: int, last: int) -> None:
         """Take note of the numbers of a journal's last line, and of the line before these."""
         ...
@@ -106,7 +110,7 @@ class AppendCall(Call):
         return size
 
     def leave(self) -> int:
-        """Return how many bytes have waited, once."""
+        """Return how many bytes it has held, once."""
         size, self._bytes = self._bytes, 0
         return size
 
@@ -126,12 +130,14 @@ class AppendCall(Call):
 
     def on_answer(self, answer: list[int]) -> None:
         """Give the lines of every journal their numbers."""
+        self._journals.over(self)
         for (name, appends), before, last in zip(self._by_name.items(), answer[::2], answer[1::2], strict=True):
             self._journals.appended(name, appends, before, last)
 
     def on_failure(self, error: Exception) -> None:
         """Tell every caller."""
         self._journals.sent(self)
+        self._journals.over(self)
         for appends in self._by_name.values():
             for append in appends:
                 if not append.future.done():

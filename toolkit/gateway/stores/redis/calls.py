@@ -14,14 +14,16 @@ from toolkit.gateway.stores.redis.scripts import Script
 class Call:
     """One command and what its answer means.
 
-    ``writes`` says whether it changes anything, and so has to reach the replicas that are asked for.
+    ``writes`` says whether it changes anything, and so has to reach the replicas that are asked for; ``with_text``
+    whether its script must be sent whole, as its server did not know it.
     """
 
-    __slots__ = ("redirections", "writes")
+    __slots__ = ("redirections", "with_text", "writes")
 
     def __init__(self, *, writes: bool) -> None:
         self.writes = writes
         self.redirections = 0
+        self.with_text = False
 
     def command(self) -> tuple[Argument, ...]:
         """Return what is sent; from here on nothing is added to the call."""

@@ -67,9 +67,12 @@ class RedisJournals:
 
     def sent(self, call: AppendCall) -> None:
         """Add nothing more to this call: it is on its way, or has failed."""
-        self._bytes_waiting -= call.leave()
         if self._gathering.get(call.slot) is call:
             del self._gathering[call.slot]
+
+    def over(self, call: AppendCall) -> None:
+        """Forget its bytes: until it has its answer they are held here, or on their way."""
+        self._bytes_waiting -= call.leave()
 
     def used(self, name: str) -> int:
         """Return the highest number of a journal that may be used: heard of here, or by whomever in an earlier era."""

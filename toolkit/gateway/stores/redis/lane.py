@@ -66,7 +66,9 @@ class Lane:
         self._look_again = look_again
         self._loop = asyncio.get_running_loop()
         self._waiting: list[Call] = []
+        self._unknown: list[Call] = []  # the server did not know their scripts, and has run nothing of them
         self._flights = 0
+        self._is_confirming = False
         self._link: Link | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._is_to_send = self._is_doubtful = self._closing = False
@@ -98,18 +100,26 @@ class Lane:
 
     def _send(self) -> None:
         self._is_to_send = False
-        if self._connecting is not None:
+        if self._connecting is not None or not self._is_in_order():
             return
         if self._waiting:
             # A server that was restarted is noticed before it is used, and costs no call its answer.
             if self._link is None or self._is_doubtful or not self._link.is_open:
                 self._connecting = asyncio.ensure_future(self._connect_anew())
                 return
-            while self._waiting and self._flights < _FLIGHTS:
+            # What is sent behind calls that replicas must confirm would wait for them longer than its own time.
+            while self._waiting and self._flights < _FLIGHTS and not self._is_confirming:
                 batch, self._waiting = self._waiting[:_CALLS_A_FLIGHT], self._waiting[_CALLS_A_FLIGHT:]
-                self._launch(self._link, batch, _command)
+                self._launch(self._link, batch)
         if self._closing and not self._waiting and not self._flights:
             self._at_rest.set()
+
+    def _is_in_order(self) -> bool:
+        """Whether what waits may be sent: what is unknown goes first, once all that was sent behind it has landed."""
+        if self._unknown and not self._flights:
+            self._waiting[:0] = self._unknown
+            self._unknown = []
+        return not self._unknown
 
     async def _connect_anew(self) -> None:
         self._let_go()
@@ -132,19 +142,21 @@ class Lane:
         self._connecting = None
         self._send()
 
-    def _launch(self, link: Link, batch: list[Call], command_of: Callable[[Call], tuple[Argument, ...]]) -> None:
-        batch, commands = _packable(batch, command_of)
+    def _launch(self, link: Link, batch: list[Call]) -> None:
+        batch, commands = _packable(batch)
         if not batch:
             return
         waits = bool(self._replicas) and any(call.writes for call in batch)
         if waits:
             commands.append(packed((b"WAIT", self._replicas, int(self._timeout * 500))))
+        self._is_confirming = waits
         watch = self._loop.call_later(self._timeout, lambda: link.hang_up(TimeoutError()))
         self._flights += 1
 
         def land(answered: asyncio.Future[list[Any]]) -> None:
             watch.cancel()
             self._flights -= 1
+            self._is_confirming = self._is_confirming and not waits
             error = answered.exception()
             if error is None:
                 answers = answered.result()
@@ -161,14 +173,12 @@ class Lane:
             if link is self._link:
                 self._let_go()
             self._look_again()
-        unknown: list[Call] = []
         for call, answer in zip(batch, answers, strict=True):
-            if isinstance(answer, NoScriptError):
-                unknown.append(call)
+            if isinstance(answer, NoScriptError):  # the server was told to forget it
+                call.with_text = True
+                self._unknown.append(call)
             else:
                 self._settle(call, answer)
-        if unknown:  # the server is new or was promoted and lacks the script: nothing of these calls has run
-            self._launch(link, unknown, _with_text)
 
     def _confirmed(self, batch: list[Call], answers: list[Any]) -> list[Any]:
         """Return the answers without the replicas', which decides about those to what was written."""
@@ -192,7 +202,7 @@ class Lane:
 
     def _refuse_waiting(self, error: BaseException) -> None:
         # Whoever waits is told now, instead of finding out one after the other.
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._unknown = self._unknown + self._waiting, [], []
         for call in waiting:
             call.on_failure(StoreUnavailable(f"{self._shown} cannot be used now: {reason_of(error)}"))
 
@@ -216,12 +226,12 @@ class Lane:
             link.leave()
 
 
-def _packable(batch: list[Call], command_of: Callable[[Call], tuple[Argument, ...]]) -> tuple[list[Call], list[bytes]]:
+def _packable(batch: list[Call]) -> tuple[list[Call], list[bytes]]:
     """Return the calls that can be sent, and what is sent for each; the others are told."""
     calls, commands = [], []
     for call in batch:
         try:
-            commands.append(packed(command_of(call)))
+            commands.append(packed(_command(call)))
             calls.append(call)
         except Exception as error:  # half of a surrogate pair, say: one bad call costs no other its answer
             call.on_failure(error)
@@ -229,11 +239,10 @@ def _packable(batch: list[Call], command_of: Callable[[Call], tuple[Argument, ..
 
 
 def _command(call: Call) -> tuple[Argument, ...]:
-    return call.command()
-
-
-def _with_text(call: Call) -> tuple[Argument, ...]:
-    _, digest, *rest = call.command()
+    command = call.command()
+    if not call.with_text:
+        return command
+    _, digest, *rest = command
     assert isinstance(digest, bytes)
     return b"EVAL", text_of(digest), *rest
 

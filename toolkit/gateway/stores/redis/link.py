@@ -52,8 +52,9 @@ class Link(asyncio.Protocol):
         return bool(self._expected) or not self._answers
 
     def send(self, commands: Sequence[bytes]) -> None:
-        """Send commands."""
-        self._transport.write(b"".join(commands))
+        """Send commands; of a connection that has ended, whoever asks for the answers is told."""
+        if self._end is None:  # uvloop's transport raises an error that is none of a connection
+            self._transport.write(b"".join(commands))
 
     def answers(self, count: int) -> asyncio.Future[list[Any]]:
         """Return the answers to the next commands that have none yet; those that are errors are among them.
@@ -104,8 +105,10 @@ class Link(asyncio.Protocol):
                     raise answer
                 self._answers.append(answer)
         except RedisError as error:
+            self._deal()  # what came before it is an answer
             self.hang_up(error)
-        self._deal()
+        else:
+            self._deal()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Take note of the end."""
