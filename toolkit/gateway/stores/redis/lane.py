@@ -100,8 +100,10 @@ class Lane:
 
     def _send(self) -> None:
         self._is_to_send = False
-        if self._connecting is not None or not self._is_in_order():
+        if self._connecting is not None or (self._unknown and self._flights):
             return
+        # What the server did not know goes first, once all that was sent behind it has landed.
+        self._waiting[:0], self._unknown = self._unknown, []
         if self._waiting:
             # A server that was restarted is noticed before it is used, and costs no call its answer.
             if self._link is None or self._is_doubtful or not self._link.is_open:
@@ -113,13 +115,6 @@ class Lane:
                 self._launch(self._link, batch)
         if self._closing and not self._waiting and not self._flights:
             self._at_rest.set()
-
-    def _is_in_order(self) -> bool:
-        """Whether what waits may be sent: what is unknown goes first, once all that was sent behind it has landed."""
-        if self._unknown and not self._flights:
-            self._waiting[:0] = self._unknown
-            self._unknown = []
-        return not self._unknown
 
     async def _connect_anew(self) -> None:
         self._let_go()
