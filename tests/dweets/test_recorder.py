@@ -368,6 +368,20 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
     assert numbers(folder, "blocked")[:3_001] == [0, *range(3_000)]
 
 
+def test_a_thing_that_cannot_be_archived_keeps_no_other_from_it(tmp_path: Path) -> None:
+    """Neither one that another gateway on the store has taken: nobody but its own gateway is told when it posts."""
+    (tmp_path / "thing=blocked").write_text("in the way", "utf-8")
+    store, settings = fresh_url(), DweetSettings(keep=500, archive_seconds=0.02)
+    with Gateway(store=store, archive=tmp_path, settings=settings) as archiving, Gateway(store=store) as other:
+        with toolkit.connect(archiving) as here, toolkit.connect(other) as there:
+            here.dweets.post("blocked", {"n": 0})
+            for n in range(3):
+                there.dweets.post("free", {"n": n})
+                until(lambda: archived_so_far(tmp_path, "free") == n + 1)  # noqa: B023
+            (tmp_path / "thing=blocked").unlink()
+            until(lambda: archived_so_far(tmp_path, "blocked") == 1)
+
+
 def test_an_archive_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", "utf-8")
     with pytest.raises(ArchiveUnusable, match="cannot be written"):

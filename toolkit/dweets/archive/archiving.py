@@ -81,6 +81,7 @@ class Archiving:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="archive")
         self._tasks: list[asyncio.Task[None]] = []
         self._passes = 0
+        self._failure: ArchiveUnusable | None = None
         self._complaint = ""
         self._unwatch: Callable[[], None] = lambda: None
 
@@ -199,29 +200,38 @@ class Archiving:
     async def _pass(self) -> None:
         """Archive what was posted here, and now and then what other gateways have taken."""
         fresh, self._fresh = self._fresh, set()
-        failure: ArchiveUnusable | None = None
+        self._failure = None
         try:
             for thing in list(fresh):
-                try:
-                    await self._archive(thing)
-                    fresh.discard(thing)
-                except ArchiveUnusable as error:  # of one thing perhaps: the others are archived all the same
-                    failure = error
+                await self._attempt(thing)
+                fresh.discard(thing)
         finally:
-            self._fresh |= fresh  # what a failure left
-        if failure is not None:
-            raise failure
+            self._fresh |= fresh  # what a store that is away has left
         if self._passes % _PASSES_A_LOOK == 0:
             await self._archive_others(all_of_them=self._passes == 0)
         self._passes += 1
+        if self._failure is not None:
+            raise self._failure
 
     async def _archive_others(self, *, all_of_them: bool) -> None:
         without_news = 0
         for name in await self._store.journals.names(_PREFIX, _MOST_THINGS):
-            has_news = await self._archive(name.removeprefix(_PREFIX))
+            has_news = await self._attempt(name.removeprefix(_PREFIX))
             without_news = 0 if has_news else without_news + 1
             if without_news >= _NAMES_WITHOUT_NEWS and not all_of_them:
                 return
+
+    async def _attempt(self, thing: str) -> bool:
+        """Archive what is new of a thing; tells whether anything was.
+
+        Where that fails, it is perhaps for this one only: it is tried again in the next pass, the others now.
+        """
+        try:
+            return await self._archive(thing)
+        except ArchiveUnusable as error:
+            self._failure = error
+            self._fresh.add(thing)
+            return False
 
     async def _archive(self, thing: str) -> bool:
         """Archive what is new of a thing; tells whether anything was."""
