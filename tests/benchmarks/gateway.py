@@ -6,7 +6,6 @@ the gateway and webdis+Redis acknowledge a POST once it is on disk; nchan keeps 
 
 from __future__ import annotations
 
-import argparse
 import re
 import selectors
 import socket
@@ -18,7 +17,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from tests.benchmarks.peers import CONTENT, Missing, Peer, all_peers, program
+from tests.benchmarks.peers import CONTENT, Missing, Peer, all_peers, program, seconds_and_rounds
 
 LISTENERS = 100
 _PUBLISHERS = 64
@@ -137,10 +136,7 @@ def measure(peers: list[Peer], seconds: int, rounds: int) -> dict[str, dict[str,
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    given = seconds_and_rounds(__doc__)
     try:
         program("wrk", "wrk")
         with all_peers() as peers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import socket
@@ -192,3 +193,11 @@ def all_peers() -> Iterator[list[Peer]]:
             except Missing as missing:
                 print(f"without {start.__name__}: {missing}")
         yield peers
+
+
+def seconds_and_rounds(description: str | None) -> argparse.Namespace:
+    """Read what was typed: how long each measurement takes, and how often all are made."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
+    parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    return parser.parse_args()

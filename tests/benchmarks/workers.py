@@ -6,7 +6,6 @@ The load comes from wrk, one after the other in each round. What is printed firs
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import statistics
@@ -18,7 +17,16 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tests.benchmarks.gateway import wrk
-from tests.benchmarks.peers import CONTENT, Missing, Peer, durable_redis, gateway_with, program, webdis_on
+from tests.benchmarks.peers import (
+    CONTENT,
+    Missing,
+    Peer,
+    durable_redis,
+    gateway_with,
+    program,
+    seconds_and_rounds,
+    webdis_on,
+)
 
 ONE, TWO, WEBDIS = "one gateway", "two workers", "webdis+redis"
 
@@ -67,10 +75,7 @@ def setting() -> str:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seconds", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
+    given = seconds_and_rounds(__doc__)
     try:
         program("wrk", "wrk")
         before = setting()

@@ -380,6 +380,7 @@ def test_a_thing_that_cannot_be_archived_keeps_no_other_from_it(tmp_path: Path) 
                 until(lambda: archived_so_far(tmp_path, "free") == n + 1)  # noqa: B023
             (tmp_path / "thing=blocked").unlink()
             until(lambda: archived_so_far(tmp_path, "blocked") == 1)
+    assert (numbers(tmp_path, "free"), numbers(tmp_path, "blocked")) == ([0, 1, 2], [0])
 
 
 def test_an_archive_that_cannot_be_written_stops_the_start(tmp_path: Path) -> None:

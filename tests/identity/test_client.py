@@ -399,13 +399,13 @@ def spoiled(name: str, value: object) -> Callable[[str, bytes], Reply]:
     return answer
 
 
-def walk(identity: IdentityClient) -> None:
+def walk(identity: IdentityClient) -> pd.DataFrame:
     user = identity.finish_authentication(
         identity.authenticate_device(identity.start_authentication(device_ip="203.0.113.7"))
     )
     identity.eligibility(user)
     identity.payment_list(user)
-    identity.payment_details(user, [GUID])
+    return identity.payment_details(user, [GUID])
 
 
 def on_its_own_origin(answer: Callable[[str, bytes], Reply], base: list[str]) -> Callable[[str, bytes], Reply]:
@@ -420,7 +420,7 @@ def test_n16_a_right_server_of_anybody_is_taken(hostile: Callable) -> None:
     base: list[str] = []
     server, identity = hostile(on_its_own_origin(spoiled("", None), base))
     base.append(server.base_url)
-    walk(identity)
+    assert walk(identity)["payment_id"].tolist() == [GUID]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from functools import cache
 
 from toolkit.gateway.stores import Draft, Entry, Follower
 from toolkit.gateway.stores.group_commit import GroupCommit, transaction
+from toolkit.gateway.stores.waiting_append import WaitingAppend
 
 JOURNAL_TABLE = """
 CREATE TABLE IF NOT EXISTS journal (
@@ -38,25 +39,12 @@ _FIELDS_A_ROW = 5
 _FIELDS_A_STATEMENT = 128 * _FIELDS_A_ROW
 
 
-class _Append:
-    """One caller's drafts and where its numbered lines go."""
+class _Append(WaitingAppend):
+    """An append on its way to the store's thread, and its lines once they have numbers."""
 
-    __slots__ = ("drafts", "entries", "floor", "future", "keep", "name")
+    __slots__ = ("entries",)
 
-    def __init__(
-        self,
-        name: str,
-        drafts: Sequence[Draft],
-        keep: int | None,
-        floor: int | None,
-        future: asyncio.Future[list[Entry]],
-    ) -> None:
-        self.name = name
-        self.drafts = drafts
-        self.keep = keep
-        self.floor = floor
-        self.future = future
-        self.entries: list[Entry] = []
+    entries: list[Entry]
 
 
 class EmbeddedJournals:
@@ -107,7 +95,7 @@ class EmbeddedJournals:
         for append in taken:
             last = self._last_number(connection, append.name)
             # Anew: a transaction that failed is tried again.
-            append.entries = [Entry(number, *draft) for number, draft in enumerate(append.drafts, last + 1)]
+            append.entries = append.numbered(last)
             for entry in append.entries:
                 rows += (append.name, *entry)
             self._numbers[append.name] = last + len(append.drafts)
@@ -143,8 +131,7 @@ class EmbeddedJournals:
             for follower in tuple(self._followers.get(name, ())):  # one may end itself or another
                 self._tell(follower, entries)
         for append in appends:
-            if not append.future.done():
-                append.future.set_result(append.entries)
+            append.settle(append.entries)
 
     def _tell(self, follower: Follower, entries: Sequence[Entry]) -> None:
         try:
@@ -157,8 +144,7 @@ class EmbeddedJournals:
             self._scheduled = False
             self._take(taken)
         for append in taken:
-            if not append.future.done():
-                append.future.set_exception(error)
+            append.fail(error)
 
     # -- reading ------------------------------------------------------------------------------------------
 

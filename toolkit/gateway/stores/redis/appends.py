@@ -2,48 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
-from toolkit.gateway.stores import Draft, Entry
 from toolkit.gateway.stores.redis.calls import Call
 from toolkit.gateway.stores.redis.link import Argument
 from toolkit.gateway.stores.redis.scripts import APPEND
+from toolkit.gateway.stores.waiting_append import WaitingAppend
 
 # What one call of the script takes at most, so that the others on its server do not wait long for it.
 _LINES_A_CALL, _BYTES_A_CALL = 1_000, 1024 * 1024
 
 
-class Append:
-    """One caller's drafts, and where its numbered lines go."""
+class Append(WaitingAppend):
+    """An append on its way to Redis."""
 
-    __slots__ = ("drafts", "floor", "future", "keep", "name")
-
-    def __init__(
-        self,
-        name: str,
-        drafts: Sequence[Draft],
-        keep: int | None,
-        floor: int | None,
-        future: asyncio.Future[list[Entry]],
-    ) -> None:
-        self.name = name
-        self.drafts = drafts
-        self.keep = keep
-        self.floor = floor
-        self.future = future
+    __slots__ = ()
 
     def check(self) -> None:
         """Raise UnicodeEncodeError where a text cannot be sent: it must not cost the others of its call theirs."""
         self.name.encode("utf-8")
         for draft in self.drafts:
             draft.id.encode("utf-8")
-
-    def settle(self, entries: list[Entry]) -> None:
-        """Answer the caller."""
-        if not self.future.done():
-            self.future.set_result(entries)
 
 
 class Appender(Protocol):
@@ -140,8 +120,7 @@ class AppendCall(Call):
         self._journals.over(self)
         for appends in self._by_name.values():
             for append in appends:
-                if not append.future.done():
-                    append.future.set_exception(error)
+                append.fail(error)
 
 
 def _keep_of(appends: Sequence[Append]) -> Argument:

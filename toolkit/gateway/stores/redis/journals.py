@@ -89,7 +89,7 @@ class RedisJournals:
         number = last - sum(len(append.drafts) for append in appends)
         numbered: list[tuple[Append, list[Entry]]] = []
         for append in appends:
-            entries = [Entry(sequence, *draft) for sequence, draft in enumerate(append.drafts, number + 1)]
+            entries = append.numbered(number)
             number += len(entries)
             numbered.append((append, entries))
         feed = self._feeds.get(name)

@@ -1,0 +1,42 @@
+"""An append that waits for its commit: the same in every store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from toolkit.gateway.stores import Draft, Entry
+
+
+class WaitingAppend:
+    """One caller's drafts, and where its numbered lines go."""
+
+    __slots__ = ("drafts", "floor", "future", "keep", "name")
+
+    def __init__(
+        self,
+        name: str,
+        drafts: Sequence[Draft],
+        keep: int | None,
+        floor: int | None,
+        future: asyncio.Future[list[Entry]],
+    ) -> None:
+        self.name = name
+        self.drafts = drafts
+        self.keep = keep
+        self.floor = floor
+        self.future = future
+
+    def numbered(self, before: int) -> list[Entry]:
+        """Return its lines, numbered from the one behind `before`."""
+        return [Entry(number, *draft) for number, draft in enumerate(self.drafts, before + 1)]
+
+    def settle(self, entries: list[Entry]) -> None:
+        """Answer the caller, unless nobody waits any more."""
+        if not self.future.done():
+            self.future.set_result(entries)
+
+    def fail(self, error: Exception) -> None:
+        """Tell the caller why there is no answer."""
+        if not self.future.done():
+            self.future.set_exception(error)
