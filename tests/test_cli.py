@@ -173,7 +173,7 @@ def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
         with posting_until_it_ends(url_of(process)) as acknowledged:
             end(process)
     with sqlite3.connect(tmp_path / "gateway.sqlite") as store:
-        rows = store.execute("SELECT data FROM journal ORDER BY sequence").fetchall()
+        rows = store.execute("SELECT data FROM lines ORDER BY key").fetchall()
     store.close()
     kept = [json.loads(data)["content"]["n"] for (data,) in rows]
     assert kept[: len(acknowledged)] == acknowledged
@@ -282,7 +282,7 @@ def test_as_many_dweets_are_kept_as_asked_for(tmp_path: Path) -> None:
             assert outcome(url, "POST", "/dweets/for/kitchen", batch) == "succeeded"
         end(process)
     with sqlite3.connect(tmp_path / "gateway.sqlite") as store:
-        (kept,) = store.execute("SELECT count(*) FROM journal").fetchone()
+        (kept,) = store.execute("SELECT count(*) FROM lines").fetchone()
     store.close()
     assert 500 <= kept < 1000
 

@@ -170,7 +170,7 @@ def test_a_gateway_that_stops_answers_what_it_has_taken(tmp_path: Path) -> None:
         for one in posting:
             one.result()
     with closing(sqlite3.connect(tmp_path / "gateway.sqlite")) as store:
-        kept = b"".join(data for (data,) in store.execute("SELECT data FROM journal"))
+        kept = b"".join(data for (data,) in store.execute("SELECT data FROM lines"))
     assert all(body in kept for body in acknowledged)
 
 

@@ -47,8 +47,8 @@ def test_both_ways_answer_the_same_bytes(
     method: str, target: str, body: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = []
-    replied = lane.LaneProtocol.reply
-    monkeypatch.setattr(lane.LaneProtocol, "reply", lambda *given: (taken.append(given), replied(*given)))
+    sent = lane.LaneProtocol.send
+    monkeypatch.setattr(lane.LaneProtocol, "send", lambda *given: (taken.append(given), sent(*given)))
     in_the_lane = exchanged(method, target, body, chunked=False)
     assert len(taken) == 2, "the request did not take the lane"
     taken.clear()

@@ -59,6 +59,34 @@ def test_an_append_of_nothing_is_nothing(on_store: StoreBench) -> None:
     on_store(work)
 
 
+def test_what_is_prepared_meanwhile_sees_the_drafts_before_the_answer(on_store: StoreBench) -> None:
+    async def work(store: Store) -> None:
+        seen: list[list[str]] = []
+
+        def prepare(given: Sequence[Draft]) -> None:
+            assert not future.done()
+            seen.append([draft.data.decode() for draft in given])
+
+        future = store.journals.append("a", drafts(*map(str, range(100))), None, None, prepare)
+        assert texts(await future) == [str(number) for number in range(100)]
+        assert seen == [[str(number) for number in range(100)]]
+
+    on_store(work)
+
+
+def test_a_mistake_of_what_is_prepared_meanwhile_is_told_to_its_caller_only(on_store: StoreBench) -> None:
+    async def work(store: Store) -> None:
+        many = drafts(*map(str, range(100)))
+        good = store.journals.append("a", many)
+        bad = store.journals.append("a", many, None, None, lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
+        after = store.journals.append("a", many)
+        outcomes = await asyncio.gather(good, bad, after, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [list, ZeroDivisionError, list]
+        assert [entry.sequence for entry in outcomes[2]] == list(range(201, 301))
+
+    on_store(work)
+
+
 def test_last_after_and_between_are_oldest_first(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         for number in range(10):

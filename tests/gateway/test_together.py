@@ -11,9 +11,11 @@ import pytest
 
 from tests.gateway.test_known_heads import POST, Caller
 from tests.redis_servers import RedisServer
+from toolkit.dweets import wire
 from toolkit.dweets.service import DweetService
 from toolkit.gateway import Gateway
 from toolkit.gateway.exchange import Call, Together
+from toolkit.gateway.lane import _LaneCall
 
 GOOD, BAD = b'{"celsius": 21.5}', b'{"celsius": 21.5,'
 
@@ -62,11 +64,39 @@ def test_a_mistake_at_one_thing_is_no_answer_about_another(stack: ExitStack, mon
     callers = Callers(stack.enter_context(Gateway()), stack, [b"hall", b"attic", b"hall"])
     post_all = DweetService.post_all
 
-    def mistaken(self: DweetService, thing: str, contents: list[bytes], key: str | None) -> Any:
-        return post_all(self, thing, contents, key) if thing == "hall" else 1 / 0
+    def mistaken(self: DweetService, thing: str, *given: Any) -> Any:
+        return post_all(self, thing, *given) if thing == "hall" else 1 / 0
 
     monkeypatch.setattr(DweetService, "post_all", mistaken)
     assert told(callers.post(GOOD, GOOD, GOOD)) == ["succeeded", 500, "succeeded"]
+
+
+def test_a_turn_so_large_that_its_answers_are_prepared_while_the_store_writes(stack: ExitStack) -> None:
+    held: list[Call] = []
+    hold = _LaneCall.hold
+    patch = stack.enter_context(pytest.MonkeyPatch.context())
+    patch.setattr(_LaneCall, "hold", lambda call, reply: (held.append(call), hold(call, reply)))
+    callers = Callers(stack.enter_context(Gateway()), stack, [b"hall", b"attic"] * 20)
+    numbers = range(10**9, 10**9 + 40)
+    bodies = [b'{"n": %d}' % number for number in numbers]
+    assert {len(body) for body in bodies} == {len(GOOD)}, "their heads are known"
+    held.clear()
+    answers = callers.post(*bodies)
+    assert [answer["with"]["content"]["n"] for answer in answers] == list(numbers)
+    assert [answer["with"]["thing"] for answer in answers] == ["hall", "attic"] * 20
+    assert len({answer["with"]["transaction"] for answer in answers}) == 40
+    assert len(held) == len(set(held)) == 40, "each answer was made once"
+
+
+@pytest.mark.parametrize("on_redis", [False, True])
+def test_a_mistake_at_preparing_answers_is_told_to_those_only(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch, on_redis: bool
+) -> None:
+    store = stack.enter_context(RedisServer()).url if on_redis else None
+    callers = Callers(stack.enter_context(Gateway(store=store)), stack, [b"hall"] * 25 + [b"attic"] * 25)
+    posted = wire.posted
+    monkeypatch.setattr(wire, "posted", lambda record, *given: 1 / 0 if b"attic" in record else posted(record, *given))
+    assert told(callers.post(*[GOOD] * 50)) == ["succeeded"] * 25 + [500] * 25
 
 
 def test_a_store_that_fails_for_a_whole_turn_is_told_to_each_once(stack: ExitStack) -> None:

@@ -147,8 +147,12 @@ class Call(Protocol):
         """Its body."""
         ...
 
-    def reply(self, reply: Reply) -> None:
-        """Answer it."""
+    def hold(self, reply: Reply) -> None:
+        """Make its answer ready to be sent."""
+        ...
+
+    def send(self) -> None:
+        """Answer it with what is ready."""
         ...
 
     def refuse(self, error: Exception) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from toolkit.gateway.exchange import Found, Header, Request
+from toolkit.gateway.exchange import Found, Header, Request, Together
 
 _END_OF_HEAD = b"\r\n\r\n"
 # Heads that are remembered: so many, none larger than that.
@@ -25,8 +25,9 @@ class Head(NamedTuple):
     query_string: bytes
     headers: list[Header]
     keep_alive: bool
-    #: Where it is known: how long the body is that it announces, and what its route made of it.
+    #: Where it is known: how long the body is that it announces, who answers it with others, and what he made of it.
     body_bytes: int = 0
+    together: Together | None = None
     prepared: Any = None
 
     def request(self, body: bytes, client: str) -> Request:
@@ -42,18 +43,19 @@ class KnownHeads:
 
     def find(self, data: bytes) -> tuple[Head, bytes] | None:
         """Return what is known of a request and its body, where `data` is exactly one that is known."""
-        end = data.find(_END_OF_HEAD) + len(_END_OF_HEAD)
-        known = self._heads.get(data[:end])
-        return (known, data[end:]) if known is not None and len(data) - end == known.body_bytes else None
+        start, end_of_head, body = data.partition(_END_OF_HEAD)
+        known = self._heads.get(start)
+        return (known, body) if known is not None and len(body) == known.body_bytes and end_of_head else None
 
     def remember(self, data: bytes, head: Head, request: Request) -> None:
         """Keep the head of a request that `data` held, nothing before and nothing after it."""
-        end = len(data) - len(request.body)
+        start, _, body = data.partition(_END_OF_HEAD)
         # A query may hold a key: what is secret is not kept.
-        if head.query_string or end > _KNOWN_HEAD_BYTES or data.find(_END_OF_HEAD) + len(_END_OF_HEAD) != end:
+        if head.query_string or len(start) > _KNOWN_HEAD_BYTES or body != request.body:
             return
         if len(self._heads) >= _KNOWN_HEADS:
             self._heads.clear()
         together = head.found.route.together if head.found.route is not None else None
         prepared = together.prepare(request) if together is not None else None
-        self._heads[data[:end]] = head._replace(body_bytes=len(request.body), prepared=prepared)
+        known = head._replace(body_bytes=len(body), together=together, prepared=prepared)
+        self._heads[start] = known

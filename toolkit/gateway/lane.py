@@ -35,6 +35,7 @@ class _LaneCall:
     """A request in the lane, in the place where the protocol keeps the one being answered."""
 
     __slots__ = (
+        "_answer",
         "_request",
         "body",
         "disconnected",
@@ -99,7 +100,16 @@ class _LaneCall:
 
     def reply(self, reply: Reply) -> None:
         """Answer."""
-        self.protocol.reply(self, reply)
+        self.hold(reply)
+        self.send()
+
+    def hold(self, reply: Reply) -> None:
+        """Make the answer ready to be sent."""
+        self._answer = b"%b\r\n%b" % (self.protocol.reply_head(self, reply), reply.body)
+
+    def send(self) -> None:
+        """Answer with what is ready."""
+        self.protocol.send(self, self._answer)
 
 
 class LaneProtocol(BoundedProtocol):
@@ -169,11 +179,10 @@ class LaneProtocol(BoundedProtocol):
     def _take(self, head: Head, body: bytes) -> None:
         """Take a request whose head is known."""
         lane = self._lane = self.cycle = _LaneCall(self, head, body)  # type: ignore[assignment]
-        together = head.found.route.together  # type: ignore[union-attr]  # what took the lane has a route
-        if together is None:
+        if head.together is None:
             lane.answer()
         else:
-            together.add(lane)
+            head.together.add(lane)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection."""
@@ -214,18 +223,21 @@ class LaneProtocol(BoundedProtocol):
                 return False
         return length.isdigit() and int(length) <= _LANE_BODY_BYTES
 
-    def reply(self, lane: _LaneCall, reply: Reply) -> None:
-        """Send the reply of a request in the lane, and go on as after any other."""
+    def reply_head(self, lane: _LaneCall, reply: Reply) -> bytes:
+        """Return the head of the reply to a request in the lane."""
+        routes = lane.head.found.routes
+        return self._application.reply_heads.head(reply, routes, self.server_state.default_headers)
+
+    def send(self, lane: _LaneCall, answer: bytes) -> None:
+        """Send the answer to a request in the lane, and go on as after any other."""
         lane.response_complete = True
         if lane.started:
-            log_answer(lane.request, reply.status, lane.started)
+            log_answer(lane.request, int(answer[9:12]), lane.started)
         if self.transport.is_closing():
             return
-        routes = lane.head.found.routes
-        head = self._application.reply_heads.head(reply, routes, self.server_state.default_headers)
         if lane.keep_alive:
-            self.transport.write(b"%b\r\n%b" % (head, reply.body))
+            self.transport.write(answer)
         else:
-            self.transport.write(b"%bconnection: close\r\n\r\n%b" % (head, reply.body))
+            self.transport.write(answer.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n", 1))
             self.transport.close()
         self.on_response_complete()

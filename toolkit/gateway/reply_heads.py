@@ -39,13 +39,15 @@ class ReplyHeads:
         defaults
             What the server sends with every reply: another list each second, as the date is among it.
         """
-        if defaults is not self._defaults or len(self._heads) > _HEADS:
+        if defaults is not self._defaults:
             self._defaults = defaults
             self._heads.clear()
         status, body, content_type, headers = reply
         key = (status, content_type, headers, routes, len(body))
         head = self._heads.get(key)
         if head is None:
+            if len(self._heads) >= _HEADS:
+                self._heads.clear()
             lines = [*defaults, *head_of(status, content_type, headers, routes.headers)]
             if status != 204:
                 lines.append((b"content-length", b"%d" % len(body)))

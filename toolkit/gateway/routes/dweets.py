@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 
 import orjson
 
@@ -28,7 +27,7 @@ from toolkit.gateway.exchange import (
     Stream,
     Together,
 )
-from toolkit.gateway.stores import Entry
+from toolkit.gateway.stores import Draft, Entry
 
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
 _EVENTS = b"text/event-stream"
@@ -112,11 +111,13 @@ class DweetRoutes:
                 posts[thing] = ([content], [call])
         for thing, (contents, callers) in posts.items():
             try:
-                done = self._service.post_all(thing, contents, None)  # a head that came before has no key
+                receipts = _Receipts(callers)
+                # A head that came before has no key.
+                done = self._service.post_all(thing, contents, None, receipts.prepare)
             except Exception as error:  # also a mistake of ours: what other things were sent is on its way
                 _refuse(callers, error)
             else:
-                done.add_done_callback(partial(_answer_posts, callers))
+                done.add_done_callback(receipts.send)
 
     async def _post_batch(self, request: Request) -> Reply:
         contents = checked_batch(request.body)
@@ -215,14 +216,30 @@ def _prepared_post(request: Request) -> tuple[str, Callable[[bytes], bytes]]:
     return request.values["thing"], _content_of_body(request)
 
 
-def _answer_posts(callers: Sequence[Call], done: asyncio.Future[list[Entry]]) -> None:
-    try:
-        entries = done.result()
-    except Exception as error:  # each caller is told, and what is no answer of ours is logged
-        _refuse(callers, error)
-    else:
-        for call, entry in zip(callers, entries, strict=True):
-            call.reply(_receipt_of(entry))
+class _Receipts:
+    """The answers to posts to one thing, ready before they may be sent if the store has time for that."""
+
+    def __init__(self, callers: Sequence[Call]) -> None:
+        self._callers = callers
+        self._are_ready = False
+
+    def prepare(self, drafts: Sequence[Draft]) -> None:
+        """Make them ready."""
+        for call, draft in zip(self._callers, drafts, strict=True):
+            call.hold(_receipt_of(draft))
+        self._are_ready = True
+
+    def send(self, done: asyncio.Future[list[Entry]]) -> None:
+        """Answer all callers, each as soon as its answer is ready."""
+        try:
+            entries = done.result()
+        except Exception as error:  # each caller is told, and what is no answer of ours is logged
+            _refuse(self._callers, error)
+        else:
+            for call, entry in zip(self._callers, entries, strict=True):
+                if not self._are_ready:
+                    call.hold(_receipt_of(entry))
+                call.send()
 
 
 def _refuse(callers: Sequence[Call], error: Exception) -> None:
@@ -235,8 +252,8 @@ def _receipt(entries: list[Entry]) -> Reply:
     return _receipt_of(entry)
 
 
-def _receipt_of(entry: Entry) -> Reply:
-    return Reply(200, wire.posted(entry.data, entry.id))
+def _receipt_of(dweet: Draft | Entry) -> Reply:
+    return Reply(200, wire.posted(dweet.data, dweet.id))
 
 
 def _latest_of(thing: HotThing) -> Reply:

@@ -41,6 +41,7 @@ class Draft(NamedTuple):
 
 
 Follower = Callable[[Sequence[Entry]], None]
+Meanwhile = Callable[[Sequence[Draft]], None]
 
 
 class StoreUnavailable(Exception):
@@ -55,12 +56,18 @@ class Journals(Protocol):
     """Named append-only sequences."""
 
     def append(
-        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+        self,
+        name: str,
+        drafts: Sequence[Draft],
+        keep: int | None = None,
+        floor: int | None = None,
+        meanwhile: Meanwhile | None = None,
     ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order or none; done when they are committed.
 
         With `keep`, older lines than about the last `keep` are dropped now and then; never one of the last `keep`,
-        and with `floor` never one numbered above it.
+        and with `floor` never one numbered above it. `meanwhile` is called with the drafts while the store is at
+        work, where that spares time: what it prepares then delays nobody.
         """
         ...
 

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from toolkit.gateway.stores import Journals, Records, StoreUnavailable
-from toolkit.gateway.stores.embedded_journals import JOURNAL_TABLE, EmbeddedJournals
+from toolkit.gateway.stores.embedded_journals import EmbeddedJournals
 from toolkit.gateway.stores.embedded_records import EmbeddedRecords, records_table
 from toolkit.gateway.stores.group_commit import GroupCommit
+from toolkit.gateway.stores.journal_tables import make_tables
 
 
 class EmbeddedStore:
@@ -83,7 +84,7 @@ def _own(connection: sqlite3.Connection) -> None:
 
 def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.execute("ATTACH ':memory:' AS fleeting")
-    connection.execute(JOURNAL_TABLE)
+    make_tables(connection)
     connection.execute(records_table("main"))
     connection.execute(records_table("fleeting"))
     return connection

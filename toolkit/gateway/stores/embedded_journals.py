@@ -7,44 +7,32 @@ import contextlib
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import cache
+from typing import Any
 
-from toolkit.gateway.stores import Draft, Entry, Follower
+from toolkit.gateway.stores import Draft, Entry, Follower, Meanwhile
 from toolkit.gateway.stores.group_commit import GroupCommit, transaction
+from toolkit.gateway.stores.journal_tables import JournalTables, are_one_statement, insert, names
 from toolkit.gateway.stores.waiting_append import WaitingAppend
 
-JOURNAL_TABLE = """
-CREATE TABLE IF NOT EXISTS journal (
-    name TEXT NOT NULL, sequence INTEGER NOT NULL, at INTEGER NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL,
-    PRIMARY KEY (name, sequence)
-) WITHOUT ROWID
-"""
-
-# Names and the time of their last line, without reading every line: one index step a name.
-_NAMES = """
-WITH RECURSIVE known(name) AS (
-    SELECT (SELECT name FROM journal WHERE name >= :start ORDER BY name LIMIT 1)
-    UNION ALL
-    SELECT (SELECT journal.name FROM journal WHERE journal.name > known.name ORDER BY journal.name LIMIT 1)
-    FROM known WHERE known.name >= :start AND known.name < :end
-)
-SELECT name, (SELECT at FROM journal WHERE journal.name = known.name ORDER BY sequence DESC LIMIT 1) AS last_at
-FROM known WHERE name >= :start AND name < :end ORDER BY last_at DESC, name LIMIT :count
-"""
-
-_COLUMNS = "sequence, at, id, data"
-_ROW = "(?,?,?,?,?)"
-_FIELDS_A_ROW = 5
-# A batch of up to 128 rows is one statement; the compiled ones are kept, one for each number of rows.
-_FIELDS_A_STATEMENT = 128 * _FIELDS_A_ROW
+# To wake the loop while the store's thread writes costs as much as preparing the answers to about so many lines.
+_LINES_WORTH_A_CALL = 24
 
 
 class _Append(WaitingAppend):
-    """An append on its way to the store's thread, and its lines once they have numbers."""
+    """An append on its way to the store's thread, which knows the number ``before`` its lines."""
 
-    __slots__ = ("entries",)
+    __slots__ = ("_entries", "before")
 
-    entries: list[Entry]
+    def __init__(self, *given: Any) -> None:  # noqa: ANN401
+        super().__init__(*given)
+        self.before = 0
+        self._entries: list[Entry] = []
+
+    def entries(self) -> list[Entry]:
+        """Return its lines; a transaction that was tried again may have given them other numbers."""
+        if not self._entries or self._entries[0].sequence != self.before + 1:
+            self._entries = self.numbered(self.before)
+        return self._entries
 
 
 class EmbeddedJournals:
@@ -56,15 +44,23 @@ class EmbeddedJournals:
         self._waiting: deque[_Append] = deque()
         self._scheduled = False
         self._followers: dict[str, list[Follower]] = {}
-        self._numbers: dict[str, int] = {}  # last number of each journal, used by the store's thread only
+        self._tables = JournalTables()  # used by the store's thread only
 
     # -- writing ------------------------------------------------------------------------------------------
 
     def append(
-        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+        self,
+        name: str,
+        drafts: Sequence[Draft],
+        keep: int | None = None,
+        floor: int | None = None,
+        meanwhile: Meanwhile | None = None,
     ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order, or none."""
-        append = _Append(name, drafts, keep, floor, self._loop.create_future())
+        append = _Append(name, drafts, keep, floor, meanwhile, self._loop.create_future())
+        if not drafts:
+            append.settle([])
+            return append.future
         self._waiting.append(append)
         if not self._scheduled:
             self._scheduled = True
@@ -85,28 +81,29 @@ class EmbeddedJournals:
 
     def forget_numbers(self) -> None:
         """Read the last numbers anew: a transaction was undone."""
-        self._numbers.clear()
+        self._tables.forget()
 
     def _write_all(self, connection: sqlite3.Connection, taken: list[_Append]) -> list[_Append]:
         # Cleared before the queue is emptied: an append that comes now is either taken here or asks for a new turn.
         self._scheduled = False
         self._take(taken)
-        rows: list[object] = []
-        for append in taken:
-            last = self._last_number(connection, append.name)
-            # Anew: a transaction that failed is tried again.
-            append.entries = append.numbered(last)
-            for entry in append.entries:
-                rows += (append.name, *entry)
-            self._numbers[append.name] = last + len(append.drafts)
-        floors = [floor for append in taken if (floor := _prune_floor(append)) is not None]
-        if len(rows) <= _FIELDS_A_STATEMENT and not floors:
-            _insert(connection, rows)
-        else:
-            with transaction(connection):
-                for start in range(0, len(rows), _FIELDS_A_STATEMENT):
-                    _insert(connection, rows[start : start + _FIELDS_A_STATEMENT])
-                connection.executemany("DELETE FROM journal WHERE name = ? AND sequence <= ?", floors)
+        with contextlib.ExitStack() as whole:
+            unknown = {append.name for append in taken if not self._tables.has(connection, append.name)}
+            if unknown:
+                whole.enter_context(transaction(connection))
+                for name in unknown:
+                    self._tables.add(connection, name)
+            fields: list[object] = []
+            for append in taken:
+                append.before = self._tables.number(append.name, append.drafts, fields)
+            floors = [floor for append in taken if (floor := _prune_floor(append)) is not None]
+            if floors or not are_one_statement(fields):
+                whole.enter_context(transaction(connection))
+            if sum([len(append.drafts) for append in taken]) >= _LINES_WORTH_A_CALL:
+                self._loop.call_soon_threadsafe(_prepare_all, taken)
+            insert(connection, fields)
+            for name, number in floors:
+                self._tables.drop(connection, name, number)
         return taken
 
     def _take(self, taken: list[_Append]) -> None:
@@ -114,24 +111,17 @@ class EmbeddedJournals:
             while True:
                 taken.append(self._waiting.popleft())
 
-    def _last_number(self, connection: sqlite3.Connection, name: str) -> int:
-        number = self._numbers.get(name)
-        if number is None:
-            row = connection.execute("SELECT max(sequence) FROM journal WHERE name = ?", (name,)).fetchone()
-            number = row[0] or 0
-        return number
-
     def _deliver_all(self, appends: list[_Append]) -> None:
         # Each follower hears of its journal once, before anybody is answered.
         written: dict[str, list[Entry]] = {}
         for append in appends:
             if append.name in self._followers:
-                written.setdefault(append.name, []).extend(append.entries)
+                written.setdefault(append.name, []).extend(append.entries())
         for name, entries in written.items():
             for follower in tuple(self._followers.get(name, ())):  # one may end itself or another
                 self._tell(follower, entries)
         for append in appends:
-            append.settle(append.entries)
+            append.settle(append.entries())
 
     def _tell(self, follower: Follower, entries: Sequence[Entry]) -> None:
         try:
@@ -150,29 +140,28 @@ class EmbeddedJournals:
 
     def last(self, name: str, count: int) -> asyncio.Future[list[Entry]]:
         """Return at most the last `count` lines, oldest first."""
-        sql = f"SELECT {_COLUMNS} FROM journal WHERE name = ? ORDER BY sequence DESC LIMIT ?"
-        return self._commits.run(lambda connection: _entries(connection, sql, name, count)[::-1])
+        last = self._read(name, 0, "ORDER BY key DESC LIMIT ?", count)
+        return self._commits.run(lambda connection: last(connection)[::-1])
 
     def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
         """Return the lines numbered above `sequence`, oldest first."""
-        sql = f"SELECT {_COLUMNS} FROM journal WHERE name = ? AND sequence > ? ORDER BY sequence LIMIT ?"
-        limit = -1 if count is None else count
-        return self._commits.run(lambda connection: _entries(connection, sql, name, sequence, limit))
+        return self._commits.run(self._read(name, sequence, "ORDER BY key LIMIT ?", -1 if count is None else count))
 
     def between(self, name: str, start: int, end: int) -> asyncio.Future[list[Entry]]:
         """Return the lines with ``start <= at < end``, oldest first."""
-        sql = f"SELECT {_COLUMNS} FROM journal WHERE name = ? AND at >= ? AND at < ? ORDER BY sequence"
-        return self._commits.run(lambda connection: _entries(connection, sql, name, start, end))
+        return self._commits.run(self._read(name, 0, "AND at >= ? AND at < ? ORDER BY key", start, end))
 
     def find(self, name: str, id: str) -> asyncio.Future[Entry | None]:  # noqa: A002
         """Return the line with this identifier."""
-        sql = f"SELECT {_COLUMNS} FROM journal WHERE name = ? AND id = ? LIMIT 1"
-        return self._commits.run(lambda connection: next(iter(_entries(connection, sql, name, id)), None))
+        found = self._read(name, 0, "AND id = ? LIMIT 1", id)
+        return self._commits.run(lambda connection: next(iter(found(connection)), None))
 
     def names(self, prefix: str, count: int) -> asyncio.Future[list[str]]:
         """Return the names with this prefix, the most recently written first."""
-        given = {"start": prefix, "end": prefix + "\U0010ffff", "count": count}
-        return self._commits.run(lambda connection: [row[0] for row in connection.execute(_NAMES, given)])
+        return self._commits.run(lambda connection: names(connection, prefix, count))
+
+    def _read(self, name: str, after: int, rest: str, *given: object) -> Callable[[sqlite3.Connection], list[Entry]]:
+        return lambda connection: self._tables.read(connection, name, after, rest, *given)
 
     def follow(self, name: str, follower: Follower) -> Callable[[], None]:
         """Call `follower` with every line committed from now on."""
@@ -192,29 +181,20 @@ class EmbeddedJournals:
         return True
 
 
-def _entries(connection: sqlite3.Connection, sql: str, *given: object) -> list[Entry]:
-    return [Entry(*row) for row in connection.execute(sql, given)]
-
-
-def _insert(connection: sqlite3.Connection, rows: list[object]) -> None:
-    """Insert rows given as one flat list of fields."""
-    if rows:
-        connection.execute(_insert_sql(len(rows) // _FIELDS_A_ROW), rows)
-
-
-@cache
-def _insert_sql(rows: int) -> str:
-    return "INSERT INTO journal VALUES " + ",".join([_ROW] * rows)
+def _prepare_all(appends: Sequence[_Append]) -> None:
+    for append in appends:
+        append.entries()
+        append.prepare()
 
 
 def _prune_floor(append: _Append) -> tuple[str, int] | None:
     """Return the name, and the number up to which lines go; None where none are due."""
-    if append.keep is None or not append.entries:
+    if append.keep is None:
         return None
     # Now and then: when the numbers pass a multiple of a quarter of what is kept.
     step = max(append.keep // 4, 64)
-    first, last = append.entries[0].sequence, append.entries[-1].sequence
-    if (first - 1) // step == last // step or last <= append.keep:
+    last = append.before + len(append.drafts)
+    if append.before // step == last // step or last <= append.keep:
         return None
     end = last - append.keep
     return append.name, end if append.floor is None else min(end, append.floor)

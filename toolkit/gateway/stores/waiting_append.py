@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from toolkit.gateway.stores import Draft, Entry
+from toolkit.gateway.stores import Draft, Entry, Meanwhile
 
 
 class WaitingAppend:
     """One caller's drafts, and where its numbered lines go."""
 
-    __slots__ = ("drafts", "floor", "future", "keep", "name")
+    __slots__ = ("_meanwhile", "drafts", "floor", "future", "keep", "name")
 
     def __init__(
         self,
@@ -19,17 +19,27 @@ class WaitingAppend:
         drafts: Sequence[Draft],
         keep: int | None,
         floor: int | None,
+        meanwhile: Meanwhile | None,
         future: asyncio.Future[list[Entry]],
     ) -> None:
         self.name = name
         self.drafts = drafts
         self.keep = keep
         self.floor = floor
+        self._meanwhile = meanwhile
         self.future = future
 
     def numbered(self, before: int) -> list[Entry]:
         """Return its lines, numbered from the one behind `before`."""
         return [Entry(number, *draft) for number, draft in enumerate(self.drafts, before + 1)]
+
+    def prepare(self) -> None:
+        """Let the caller prepare what it does with its answer."""
+        if self._meanwhile is not None and not self.future.done():
+            try:
+                self._meanwhile(self.drafts)
+            except Exception as error:  # a mistake of this caller's costs no other anything
+                self.fail(error)
 
     def settle(self, entries: list[Entry]) -> None:
         """Answer the caller, unless nobody waits any more."""

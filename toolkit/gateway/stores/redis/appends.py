@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -97,6 +98,7 @@ class AppendCall(Call):
     def command(self) -> tuple[Argument, ...]:
         """Return the command."""
         self._journals.sent(self)
+        asyncio.get_running_loop().call_soon(self._prepare)  # as soon as it is on its way
         keys: list[Argument] = [self._journals.key(name) for name in self._by_name]
         arguments: list[Argument] = [len(keys)]
         for name, appends in self._by_name.items():
@@ -107,6 +109,11 @@ class AppendCall(Call):
         if index is not None:
             keys.append(index)
         return b"EVALSHA", APPEND.digest, len(keys), *keys, *arguments
+
+    def _prepare(self) -> None:
+        for appends in self._by_name.values():
+            for append in appends:
+                append.prepare()
 
     def on_answer(self, answer: list[int]) -> None:
         """Give the lines of every journal their numbers."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolkit.gateway.stores import Draft, Entry, Follower, StoreUnavailable
+from toolkit.gateway.stores import Draft, Entry, Follower, Meanwhile, StoreUnavailable
 from toolkit.gateway.stores.redis.appends import Append, AppendCall
 from toolkit.gateway.stores.redis.calls import FutureCall, ScriptCall
 from toolkit.gateway.stores.redis.channels import Channels, Listener
@@ -47,11 +47,16 @@ class RedisJournals:
     # -- writing ------------------------------------------------------------------------------------------
 
     def append(
-        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+        self,
+        name: str,
+        drafts: Sequence[Draft],
+        keep: int | None = None,
+        floor: int | None = None,
+        meanwhile: Meanwhile | None = None,
     ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order, or none."""
         future: asyncio.Future[list[Entry]] = self._loop.create_future()
-        append = Append(name, drafts, keep, floor, future)
+        append = Append(name, drafts, keep, floor, meanwhile, future)
         try:
             append.check()
         except ValueError as error:
