@@ -72,7 +72,7 @@ def test_a_mistake_at_one_thing_is_no_answer_about_another(stack: ExitStack, mon
 
 
 def test_a_turn_so_large_that_its_answers_are_prepared_while_the_store_writes(stack: ExitStack) -> None:
-    held: list[Call] = []
+    held: list[_LaneCall] = []
     hold = _LaneCall.hold
     patch = stack.enter_context(pytest.MonkeyPatch.context())
     patch.setattr(_LaneCall, "hold", lambda call, reply: (held.append(call), hold(call, reply)))
@@ -86,6 +86,7 @@ def test_a_turn_so_large_that_its_answers_are_prepared_while_the_store_writes(st
     assert [answer["with"]["thing"] for answer in answers] == ["hall", "attic"] * 20
     assert len({answer["with"]["transaction"] for answer in answers}) == 40
     assert len(held) == len(set(held)) == 40, "each answer was made once"
+    assert {call._answer for call in held} == {b""}, "a connection at rest holds no answer"
 
 
 @pytest.mark.parametrize("on_redis", [False, True])

@@ -100,16 +100,21 @@ class _LaneCall:
 
     def reply(self, reply: Reply) -> None:
         """Answer."""
-        self.hold(reply)
-        self.send()
+        self.protocol.send(self, self._written(reply))
 
     def hold(self, reply: Reply) -> None:
         """Make the answer ready to be sent."""
-        self._answer = b"%b\r\n%b" % (self.protocol.reply_head(self, reply), reply.body)
+        self._answer = self._written(reply)
 
     def send(self) -> None:
-        """Answer with what is ready."""
-        self.protocol.send(self, self._answer)
+        """Answer with what is ready, and hold it no longer: the call stays until the next of its connection."""
+        answer, self._answer = self._answer, b""
+        self.protocol.send(self, answer)
+
+    def _written(self, reply: Reply) -> bytes:
+        protocol = self.protocol
+        defaults = protocol.server_state.default_headers
+        return b"%b\r\n%b" % (protocol.reply_heads.head(reply, self.head.found.routes, defaults), reply.body)
 
 
 class LaneProtocol(BoundedProtocol):
@@ -189,6 +194,7 @@ class LaneProtocol(BoundedProtocol):
         super().connection_made(transport)
         application: Any = self.config.loaded_app
         self._application: Application = application
+        self.reply_heads = application.reply_heads
 
     @property
     def is_answering(self) -> bool:
@@ -222,11 +228,6 @@ class LaneProtocol(BoundedProtocol):
             elif name == b"transfer-encoding":
                 return False
         return length.isdigit() and int(length) <= _LANE_BODY_BYTES
-
-    def reply_head(self, lane: _LaneCall, reply: Reply) -> bytes:
-        """Return the head of the reply to a request in the lane."""
-        routes = lane.head.found.routes
-        return self._application.reply_heads.head(reply, routes, self.server_state.default_headers)
 
     def send(self, lane: _LaneCall, answer: bytes) -> None:
         """Send the answer to a request in the lane, and go on as after any other."""

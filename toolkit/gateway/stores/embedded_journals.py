@@ -100,7 +100,8 @@ class EmbeddedJournals:
             if floors or not are_one_statement(fields):
                 whole.enter_context(transaction(connection))
             if sum([len(append.drafts) for append in taken]) >= _LINES_WORTH_A_CALL:
-                self._loop.call_soon_threadsafe(_prepare_all, taken)
+                # Behind the callers of the last transaction, who may still have to be answered.
+                self._loop.call_soon_threadsafe(self._loop.call_soon, _prepare_all, taken)
             insert(connection, fields)
             for name, number in floors:
                 self._tables.drop(connection, name, number)
