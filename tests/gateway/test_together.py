@@ -90,14 +90,15 @@ def test_a_turn_so_large_that_its_answers_are_prepared_while_the_store_writes(st
 
 
 @pytest.mark.parametrize("on_redis", [False, True])
-def test_a_mistake_at_preparing_answers_is_told_to_those_only(
-    stack: ExitStack, monkeypatch: pytest.MonkeyPatch, on_redis: bool
+@pytest.mark.parametrize("size", [2, 25])  # so few answers are not made before they can be sent
+def test_a_mistake_at_an_answer_is_told_to_those_only(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch, on_redis: bool, size: int
 ) -> None:
     store = stack.enter_context(RedisServer()).url if on_redis else None
-    callers = Callers(stack.enter_context(Gateway(store=store)), stack, [b"hall"] * 25 + [b"attic"] * 25)
+    callers = Callers(stack.enter_context(Gateway(store=store)), stack, [b"hall"] * size + [b"attic"] * size)
     posted = wire.posted
     monkeypatch.setattr(wire, "posted", lambda record, *given: 1 / 0 if b"attic" in record else posted(record, *given))
-    assert told(callers.post(*[GOOD] * 50)) == ["succeeded"] * 25 + [500] * 25
+    assert told(callers.post(*[GOOD] * 2 * size)) == ["succeeded"] * size + [500] * size
 
 
 def test_a_store_that_fails_for_a_whole_turn_is_told_to_each_once(stack: ExitStack) -> None:

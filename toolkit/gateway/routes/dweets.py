@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 
 import orjson
 
 from toolkit.dweets import wire
-from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
+from toolkit.dweets.content import checked_batch, content_of_pairs
 from toolkit.dweets.service import DweetService
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.dweets.things import HotThing
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
 from toolkit.gateway.exchange import (
     Answer,
-    Call,
     Eventually,
     Handler,
     Header,
@@ -25,9 +23,9 @@ from toolkit.gateway.exchange import (
     Route,
     Sink,
     Stream,
-    Together,
 )
-from toolkit.gateway.stores import Draft, Entry
+from toolkit.gateway.routes.dweet_posts import content_of_body, posts_together, receipt_of
+from toolkit.gateway.stores import Entry
 
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
 _EVENTS = b"text/event-stream"
@@ -47,7 +45,7 @@ class DweetRoutes:
     def __init__(self, service: DweetService) -> None:
         self._service = service
         # Where posts are counted, each is one by itself.
-        together = None if service.counts_posts else Together(_prepared_post, self._post_together)
+        together = None if service.counts_posts else posts_together(service)
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES, hot=True, together=together),
             Route(wire.LATEST, _jsonp(self._latest), hot=True),
@@ -93,31 +91,6 @@ class DweetRoutes:
     def _post_quietly(self, request: Request) -> Eventually[list[Entry]]:
         done = self._service.post(request.values["thing"], _content(request), request.query.get("key"))
         return Eventually(done, lambda _: Reply(204, b""))
-
-    def _post_together(self, calls: Sequence[Call]) -> None:
-        posts: dict[str, tuple[list[bytes], list[Call]]] = {}
-        for call in calls:
-            thing, content_of = call.prepared
-            try:
-                content = content_of(call.body)
-            except Exception as error:  # also a mistake of ours: it is about this one only
-                call.refuse(error)
-                continue
-            if thing in posts:
-                contents, callers = posts[thing]
-                contents.append(content)
-                callers.append(call)
-            else:
-                posts[thing] = ([content], [call])
-        for thing, (contents, callers) in posts.items():
-            try:
-                receipts = _Receipts(callers)
-                # A head that came before has no key.
-                done = self._service.post_all(thing, contents, None, receipts.prepare)
-            except Exception as error:  # also a mistake of ours: what other things were sent is on its way
-                _refuse(callers, error)
-            else:
-                done.add_done_callback(receipts.send)
 
     async def _post_batch(self, request: Request) -> Reply:
         contents = checked_batch(request.body)
@@ -204,56 +177,12 @@ class DweetRoutes:
 
 
 def _content(request: Request) -> bytes:
-    return _content_of_body(request)(request.body) if request.method == "POST" else content_of_pairs(request.pairs)
-
-
-def _content_of_body(request: Request) -> Callable[[bytes], bytes]:
-    is_form = request.header(b"content-type").startswith("application/x-www-form-urlencoded")
-    return content_of_form if is_form else checked_content
-
-
-def _prepared_post(request: Request) -> tuple[str, Callable[[bytes], bytes]]:
-    return request.values["thing"], _content_of_body(request)
-
-
-class _Receipts:
-    """The answers to posts to one thing, ready before they may be sent if the store has time for that."""
-
-    def __init__(self, callers: Sequence[Call]) -> None:
-        self._callers = callers
-        self._are_ready = False
-
-    def prepare(self, drafts: Sequence[Draft]) -> None:
-        """Make them ready."""
-        for call, draft in zip(self._callers, drafts, strict=True):
-            call.hold(_receipt_of(draft))
-        self._are_ready = True
-
-    def send(self, done: asyncio.Future[list[Entry]]) -> None:
-        """Answer all callers, each as soon as its answer is ready."""
-        try:
-            entries = done.result()
-        except Exception as error:  # each caller is told, and what is no answer of ours is logged
-            _refuse(self._callers, error)
-        else:
-            for call, entry in zip(self._callers, entries, strict=True):
-                if not self._are_ready:
-                    call.hold(_receipt_of(entry))
-                call.send()
-
-
-def _refuse(callers: Sequence[Call], error: Exception) -> None:
-    for call in callers:
-        call.refuse(error)
+    return content_of_body(request)(request.body) if request.method == "POST" else content_of_pairs(request.pairs)
 
 
 def _receipt(entries: list[Entry]) -> Reply:
     (entry,) = entries
-    return _receipt_of(entry)
-
-
-def _receipt_of(dweet: Draft | Entry) -> Reply:
-    return Reply(200, wire.posted(dweet.data, dweet.id))
+    return receipt_of(entry)
 
 
 def _latest_of(thing: HotThing) -> Reply:
