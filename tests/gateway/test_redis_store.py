@@ -13,7 +13,8 @@ from tests.conftest import required_program
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
 from tests.gateway.stores_under_test import SetClock
 from tests.redis_servers import RedisServer, free_port, fresh_cluster_url, fresh_url, shared_cluster, shared_server
-from toolkit.gateway.stores import Draft, StoreUnavailable
+from toolkit.gateway.stores import Draft, Entry, StoreUnavailable
+from toolkit.gateway.stores.redis.calls import FutureCall
 from toolkit.gateway.stores.redis.store import RedisStore
 
 ON_BOTH = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
@@ -37,6 +38,27 @@ def test_all_gateways_hear_every_line_once_in_the_order_of_the_journal(fresh: Fr
                 await until(lambda heard=heard: len(heard) == 300, lambda heard=heard: len(heard))
                 assert numbers(heard) == list(range(1, 301))
             assert everyone[0] == everyone[1] == everyone[2] == await stores[0].journals.last("a", 300)
+
+    run(work())
+
+
+@ON_BOTH
+def test_lines_that_an_older_gateway_wrote_are_read_among_the_others(fresh: Fresh) -> None:
+    async def work() -> None:
+        async with opened(fresh()) as (store,):
+            key = store._journals.key("a")
+            lane = store._servers.writing(store._servers.place(key))
+            for number in (1, 2):
+                fields = (b"at", 1_000 + number, b"id", f"old-{number}", b"data", b"\0 ol\xc3\xa4d")
+                call = FutureCall(b"XADD", key, b"0-*", *fields, writes=True)
+                lane.submit(call)
+                await call.future
+            (new,) = await store.journals.append("a", [Draft(1_003, "new", b"\0 new")])
+            lines = [Entry(n, 1_000 + n, f"old-{n}", b"\0 ol\xc3\xa4d") for n in (1, 2)] + [Entry(3, *new[1:])]
+            assert await store.journals.last("a", 9) == lines
+            assert await store.journals.after("a", 1) == lines[1:]
+            assert await store.journals.between("a", 1_002, 1_004) == lines[1:]
+            assert [await store.journals.find("a", text) for text in ("old-2", "new")] == lines[1:]
 
     run(work())
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from toolkit.gateway.stores.redis.calls import Call
+from toolkit.gateway.stores.redis.lines import packed_line
 from toolkit.gateway.stores.redis.link import Argument
 from toolkit.gateway.stores.redis.scripts import APPEND
 from toolkit.gateway.stores.waiting_append import WaitingAppend
@@ -102,9 +103,9 @@ class AppendCall(Call):
         keys: list[Argument] = [self._journals.key(name) for name in self._by_name]
         arguments: list[Argument] = [len(keys)]
         for name, appends in self._by_name.items():
-            lines = [field for append in appends for draft in append.drafts for field in draft]
+            lines = [packed_line(draft) for append in appends for draft in append.drafts]
             bounds = _keep_of(appends), _floor_of(appends)
-            arguments += (name, self._journals.used(name), *bounds, len(lines) // 3, *lines)
+            arguments += (name, self._journals.used(name), *bounds, len(lines), *lines)
         index = self._journals.index_key()
         if index is not None:
             keys.append(index)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from toolkit.gateway.stores import Entry, Follower, StoreUnavailable
 from toolkit.gateway.stores.redis.feed import Feed
+from toolkit.gateway.stores.redis.lines import entries_of_message
 
-# A message: the numbers of the line before it and of its last, how many it has; of each its time and two lengths.
-_HEAD, _LINE = struct.Struct(">ddI"), struct.Struct(">dII")
 _LINES_A_PIECE = 500
 _SECONDS_TO_TRY_AGAIN = 1.0
 
@@ -109,21 +107,3 @@ class JournalFeed(Feed[Sequence[Entry]]):
                 follower(news)
             except Exception as error:  # one follower's mistake must not cost the others their lines
                 self._loop.call_exception_handler({"message": "a journal's follower failed", "exception": error})
-
-
-def entries_of(lines: Sequence[Any]) -> list[Entry]:
-    """Read lines as Redis gives them: an id ``0-number``, and the fields at, id, data."""
-    return [Entry(int(number[2:]), int(fields[1]), fields[3].decode("utf-8"), fields[5]) for number, fields in lines]
-
-
-def entries_of_message(data: bytes) -> tuple[int, int, list[Entry]]:
-    """Read a message of a journal's channel: the number before, the last, and the lines if they were not too much."""
-    before, last, count = _HEAD.unpack_from(data)
-    here, entries = _HEAD.size, []
-    for number in range(int(last) - count + 1, int(last) + 1):
-        at, id_size, data_size = _LINE.unpack_from(data, here)
-        here += _LINE.size
-        end = here + id_size
-        entries.append(Entry(number, int(at), data[here:end].decode("utf-8"), data[end : end + data_size]))
-        here = end + data_size
-    return int(before), int(last), entries

@@ -11,7 +11,8 @@ from toolkit.gateway.stores.redis.appends import Append, AppendCall
 from toolkit.gateway.stores.redis.calls import FutureCall, ScriptCall
 from toolkit.gateway.stores.redis.channels import Channels, Listener
 from toolkit.gateway.stores.redis.index import NameIndex
-from toolkit.gateway.stores.redis.journal_feed import JournalFeed, entries_of
+from toolkit.gateway.stores.redis.journal_feed import JournalFeed
+from toolkit.gateway.stores.redis.lines import entries_of
 from toolkit.gateway.stores.redis.scripts import SEARCH
 from toolkit.gateway.stores.redis.servers import Servers
 

@@ -34,7 +34,7 @@ def all_texts() -> list[bytes]:
 
 # KEYS: the streams of all journals, then the index of names where it is written too.
 # ARGV: how many journals; then for each its name, the highest number that may be used, what to keep ('' for all), up
-# to which number older ones may go ('' for any), how many lines, and each line's at, id and data.
+# to which number older ones may go ('' for any), how many lines, and the lines as `lines` packs them.
 # Answers for each journal the number of the line before the first of these (0 for none), and that of the last of them.
 # Lines are numbered by Redis itself (`0-*`), which remembers the last number also where nothing is left of a stream.
 APPEND = Script("""
@@ -45,31 +45,26 @@ for j = 1, journals do
   local count = tonumber(ARGV[a + 4])
   a = a + 5
   local heard = redis.call('PUBSUB', 'SHARDNUMSUB', key)[2] > 0
-  local message, size, before, last = {'', ''}, 0, 0, 0
-  for i = 1, count do
-    local at, id, data = ARGV[a], ARGV[a + 1], ARGV[a + 2]
-    local number = redis.call('XADD', key, '0-*', 'at', at, 'id', id, 'data', data)
-    last = tonumber(string.sub(number, 3))
-    if i == 1 then
-      before = last - 1
-      if last <= used then
-        -- A master that died took lines with it that were heard of: their numbers are not used again.
-        redis.call('XDEL', key, number)
-        redis.call('XSETID', key, string.format('0-%.0f', used))
-        redis.call('XADD', key, '0-*', 'at', at, 'id', id, 'data', data)
-        last = used + 1
-      end
-    end
-    if heard then
-      size = size + #data
-      if size < 1048576 then
-        message[#message + 1] = struct.pack('>dI4I4', tonumber(at), #id, #data)
-        message[#message + 1] = id
-        message[#message + 1] = data
-      end
-    end
-    a = a + 3
+  local message, size = {''}, 0
+  local number = redis.call('XADD', key, '0-*', 'line', ARGV[a])
+  local last = tonumber(string.sub(number, 3))
+  local before = last - 1
+  if last <= used then
+    -- A master that died took lines with it that were heard of: their numbers are not used again.
+    redis.call('XDEL', key, number)
+    redis.call('XSETID', key, string.format('0-%.0f', used))
+    redis.call('XADD', key, '0-*', 'line', ARGV[a])
+    last = used + 1
   end
+  for i = a + 1, a + count - 1 do redis.call('XADD', key, '0-*', 'line', ARGV[i]) end
+  last = last + count - 1
+  if heard then
+    for i = a, a + count - 1 do
+      size = size + #ARGV[i]
+      if size < 1048576 then message[#message + 1] = ARGV[i] end
+    end
+  end
+  a = a + count
   if keep ~= '' then
     -- Within an era numbers have no holes, so they tell how many lines are above the floor.
     local above = floor ~= '' and last - tonumber(floor) or 0
@@ -82,13 +77,13 @@ for j = 1, journals do
   if heard then
     -- Where it is too much for a message, the message says only up to where there is something to read.
     local told = count
-    if size >= 1048576 then message, told = {'', ''}, 0 end
+    if size >= 1048576 then message, told = {''}, 0 end
     message[1] = struct.pack('>ddI4', before, last, told)
     redis.call('SPUBLISH', key, table.concat(message))
   end
   answer[#answer + 1] = before
   answer[#answer + 1] = last
-  index[#index + 1] = ARGV[a - 3]
+  index[#index + 1] = string.format('%.0f', (struct.unpack('>d', ARGV[a - 1])))
   index[#index + 1] = name
 end
 if KEYS[journals + 1] then
@@ -104,8 +99,13 @@ local start, stop, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 local lines = redis.call('XRANGE', KEYS[1], '(0-' .. ARGV[4], '+', 'COUNT', ARGV[5])
 local found, last = {}, ''
 for _, line in ipairs(lines) do
-  local at = tonumber(line[2][2])
-  if at >= start and at < stop and (id == '' or line[2][4] == id) then found[#found + 1] = line end
+  local packed, at, its_id = line[2][2], tonumber(line[2][2]), line[2][4]
+  if #line[2] == 2 then
+    local size
+    at, size = struct.unpack('>dI4', packed)
+    its_id = string.sub(packed, 17, 16 + size)
+  end
+  if at >= start and at < stop and (id == '' or its_id == id) then found[#found + 1] = line end
 end
 if #lines == tonumber(ARGV[5]) then last = lines[#lines][1] end
 return {last, found}
