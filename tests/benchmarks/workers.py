@@ -50,6 +50,7 @@ def measure(peers: list[Peer], seconds: int, rounds: int) -> dict[str, dict[str,
     tasks: dict[str, Callable[[Peer], float]] = {
         "POST, 16 connections": lambda peer: wrk(peer, peer.post[0], 16, seconds, peer.post[1]),
         "POST, 64 connections": lambda peer: wrk(peer, peer.post[0], 64, seconds, peer.post[1]),
+        "POST, 256 connections": lambda peer: wrk(peer, peer.post[0], 256, seconds, peer.post[1]),
         "latest, 16 connections": lambda peer: wrk(peer, peer.latest, 16, seconds),
         "latest, 64 connections": lambda peer: wrk(peer, peer.latest, 64, seconds),
     }
