@@ -89,15 +89,16 @@ def test_a_turn_so_large_that_its_answers_are_prepared_while_the_store_writes(st
     assert {call._answer for call in held} == {b""}, "a connection at rest holds no answer"
 
 
-@pytest.mark.parametrize("on_redis", [False, True])
+@pytest.mark.parametrize(("on_redis", "each"), [(False, 2), (False, 25), (True, 25)])
 def test_a_mistake_at_preparing_answers_is_told_to_those_only(
-    stack: ExitStack, monkeypatch: pytest.MonkeyPatch, on_redis: bool
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch, on_redis: bool, each: int
 ) -> None:
+    # Of a few, the answers are prepared after the store has written; of many, while it writes.
     store = stack.enter_context(RedisServer()).url if on_redis else None
-    callers = Callers(stack.enter_context(Gateway(store=store)), stack, [b"hall"] * 25 + [b"attic"] * 25)
+    callers = Callers(stack.enter_context(Gateway(store=store)), stack, [b"hall"] * each + [b"attic"] * each)
     posted = wire.posted
     monkeypatch.setattr(wire, "posted", lambda record, *given: 1 / 0 if b"attic" in record else posted(record, *given))
-    assert told(callers.post(*[GOOD] * 50)) == ["succeeded"] * 25 + [500] * 25
+    assert told(callers.post(*[GOOD] * 2 * each)) == ["succeeded"] * each + [500] * each
 
 
 def test_a_store_that_fails_for_a_whole_turn_is_told_to_each_once(stack: ExitStack) -> None:

@@ -232,14 +232,12 @@ class _Receipts:
     def send(self, done: asyncio.Future[list[Entry]]) -> None:
         """Answer all callers, each as soon as its answer is ready."""
         try:
-            entries = done.result()
-        except Exception as error:  # each caller is told, and what is no answer of ours is logged
-            _refuse(self._callers, error)
-        else:
-            for call, entry in zip(self._callers, entries, strict=True):
+            for call, entry in zip(self._callers, done.result(), strict=True):
                 if not self._are_ready:
                     call.hold(_receipt_of(entry))
                 call.send()
+        except Exception as error:  # whoever has no answer yet is told, and what is no answer of ours is logged
+            _refuse(self._callers, error)
 
 
 def _refuse(callers: Sequence[Call], error: Exception) -> None:
