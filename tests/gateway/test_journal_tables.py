@@ -67,6 +67,25 @@ def test_more_journals_than_there_is_room_for_are_refused(monkeypatch: pytest.Mo
     with_store(None, work)
 
 
+def test_the_last_journal_there_is_room_for_is_read_like_any_other(tmp_path: Path) -> None:
+    async def fill(store: EmbeddedStore) -> None:
+        await store.journals.append("first", [line("first")])
+        sql = "INSERT INTO journals VALUES (?, 'last but one')"
+        await store._commits.run(lambda connection: connection.execute(sql, (journal_tables._JOURNALS - 2,)).rowcount)
+        await store.journals.append("last", [line("x")])
+        with pytest.raises(StoreUnavailable, match="no room for another name"):
+            await store.journals.append("one more", [line("x")])
+
+    async def read(store: EmbeddedStore) -> None:
+        assert [entry.id for entry in await store.journals.after("last", 0)] == ["x"]
+        assert await store.journals.after("last", 1 << 62) == []
+        assert [entry.sequence for entry in await store.journals.append("last", [line("y")])] == [2]
+        assert "last" in await store.journals.names("", 9)
+
+    with_store(tmp_path, fill)
+    with_store(tmp_path, read)
+
+
 def test_a_folder_of_an_older_gateway_keeps_its_lines_and_their_numbers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

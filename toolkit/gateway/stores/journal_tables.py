@@ -15,8 +15,9 @@ from functools import cache
 from toolkit.gateway.stores import Draft, Entry, StoreUnavailable
 from toolkit.gateway.stores.group_commit import transaction
 
-# So many journals have so many lines each: 33 million of 275 thousand million.
-_JOURNALS, _LINES = 1 << 25, 1 << 38
+# So many journals have so many lines each: 33 million of 275 thousand million. One fewer than fit into 63 bits, as what
+# ends the last one must be a number too.
+_JOURNALS, _LINES = (1 << 25) - 1, 1 << 38
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS journals (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
