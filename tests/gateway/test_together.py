@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -14,8 +16,9 @@ from tests.redis_servers import RedisServer
 from toolkit.dweets import wire
 from toolkit.dweets.service import DweetService
 from toolkit.gateway import Gateway
-from toolkit.gateway.exchange import Call, Together
+from toolkit.gateway.exchange import Call, Reply, Together
 from toolkit.gateway.lane import _LaneCall
+from toolkit.gateway.stores import embedded_journals
 
 GOOD, BAD = b'{"celsius": 21.5}', b'{"celsius": 21.5,'
 
@@ -87,6 +90,30 @@ def test_a_turn_so_large_that_its_answers_are_prepared_while_the_store_writes(st
     assert len({answer["with"]["transaction"] for answer in answers}) == 40
     assert len(held) == len(set(held)) == 40, "each answer was made once"
     assert {call._answer for call in held} == {b""}, "a connection at rest holds no answer"
+
+
+def test_answers_that_were_prepared_for_nothing_are_held_no_longer(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callers = Callers(stack.enter_context(Gateway()), stack, [b"hall"] * 25)
+    held: list[_LaneCall] = []
+    all_are_held = threading.Event()
+    hold = _LaneCall.hold
+
+    def hold_and_tell(call: _LaneCall, reply: Reply) -> None:
+        hold(call, reply)
+        held.append(call)
+        if len(held) == 25:
+            all_are_held.set()
+
+    def fail(*_: Any) -> None:
+        assert all_are_held.wait(20)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(_LaneCall, "hold", hold_and_tell)
+    monkeypatch.setattr(embedded_journals, "insert", fail)
+    assert told(callers.post(*[GOOD] * 25)) == [503] * 25
+    assert {call._answer for call in held} == {b""}
 
 
 @pytest.mark.parametrize(("on_redis", "each"), [(False, 2), (False, 25), (True, 25)])
