@@ -67,6 +67,25 @@ def test_more_journals_than_there_is_room_for_are_refused(monkeypatch: pytest.Mo
     with_store(None, work)
 
 
+def test_the_last_journal_there_is_room_for_is_read_like_any_other(tmp_path: Path) -> None:
+    async def fill(store: EmbeddedStore) -> None:
+        await store.journals.append("first", [line("first")])
+        sql = "INSERT INTO journals VALUES (?, 'last but one')"
+        await store._commits.run(lambda connection: connection.execute(sql, (journal_tables._JOURNALS - 2,)).rowcount)
+        await store.journals.append("last", [line("x")])
+        with pytest.raises(StoreUnavailable, match="no room for another name"):
+            await store.journals.append("one more", [line("x")])
+
+    async def read(store: EmbeddedStore) -> None:
+        assert [entry.id for entry in await store.journals.after("last", 0)] == ["x"]
+        assert await store.journals.after("last", 1 << 62) == []
+        assert [entry.sequence for entry in await store.journals.append("last", [line("y")])] == [2]
+        assert "last" in await store.journals.names("", 9)
+
+    with_store(tmp_path, fill)
+    with_store(tmp_path, read)
+
+
 def test_a_folder_of_an_older_gateway_keeps_its_lines_and_their_numbers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -88,6 +107,22 @@ def test_a_folder_of_an_older_gateway_keeps_its_lines_and_their_numbers(
     (entry,) = with_store(tmp_path, lambda store: store.journals.append("a", [line("new")]))
     assert entry.sequence == 60
     assert not caplog.text, "moved once"
+
+
+def test_what_an_older_gateway_wrote_to_a_folder_of_now_comes_behind_the_lines_there(tmp_path: Path) -> None:
+    with_store(tmp_path, lambda store: store.journals.append("a", [line("now 1"), line("now 2")]))
+    with closing(sqlite3.connect(tmp_path / "gateway.sqlite")) as old, old:
+        old.execute(OLD_TABLE)  # it saw an empty folder, and began again at one
+        rows = [("a", 1, 5, "old 1", b"x"), ("a", 2, 5, "old 2", b"x"), ("b", 1, 5, "old", b"x")]
+        old.executemany("INSERT INTO journal VALUES (?,?,?,?,?)", rows)
+
+    async def work(store: EmbeddedStore) -> None:
+        found = await store.journals.after("a", 0)
+        assert [entry[::2] for entry in found] == [(1, "now 1"), (2, "now 2"), (3, "old 1"), (4, "old 2")]
+        assert [entry[::2] for entry in await store.journals.after("b", 0)] == [(1, "old")]
+        assert [entry.sequence for entry in await store.journals.append("a", [line("on")])] == [5]
+
+    with_store(tmp_path, work)
 
 
 def test_a_folder_whose_lines_could_not_be_moved_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

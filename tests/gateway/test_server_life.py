@@ -171,6 +171,26 @@ def test_stop_ends_open_streams_properly_and_finishes_running_posts() -> None:
             assert received.endswith(b"0\r\n\r\n"), "the stream ended properly"
 
 
+def test_services_that_take_longer_to_open_than_a_start_may_last_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start_seconds = server._START_SECONDS
+    monkeypatch.setattr(server, "_START_SECONDS", 0.01)
+
+    async def opened() -> Application:
+        await asyncio.sleep(0.1)  # millions of lines are moved to new tables, say
+        monkeypatch.setattr(server, "_START_SECONDS", start_seconds)
+        return Application([HandwritingRoutes(None)])  # type: ignore[arg-type]
+
+    async def closed() -> None:
+        pass
+
+    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving.start()
+    assert serving.is_running
+    serving.stop()
+
+
 def test_a_stop_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "_STOP_SECONDS", 0.05)
     release = threading.Event()

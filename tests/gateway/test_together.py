@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -14,8 +16,9 @@ from tests.redis_servers import RedisServer
 from toolkit.dweets import wire
 from toolkit.dweets.service import DweetService
 from toolkit.gateway import Gateway
-from toolkit.gateway.exchange import Call, Together
+from toolkit.gateway.exchange import Call, Reply, Together
 from toolkit.gateway.lane import _LaneCall
+from toolkit.gateway.stores import embedded_journals
 
 GOOD, BAD = b'{"celsius": 21.5}', b'{"celsius": 21.5,'
 
@@ -89,16 +92,40 @@ def test_a_turn_so_large_that_its_answers_are_prepared_while_the_store_writes(st
     assert {call._answer for call in held} == {b""}, "a connection at rest holds no answer"
 
 
-@pytest.mark.parametrize("on_redis", [False, True])
-@pytest.mark.parametrize("size", [2, 25])  # so few answers are not made before they can be sent
-def test_a_mistake_at_an_answer_is_told_to_those_only(
-    stack: ExitStack, monkeypatch: pytest.MonkeyPatch, on_redis: bool, size: int
+def test_answers_that_were_prepared_for_nothing_are_held_no_longer(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    callers = Callers(stack.enter_context(Gateway()), stack, [b"hall"] * 25)
+    held: list[_LaneCall] = []
+    all_are_held = threading.Event()
+    hold = _LaneCall.hold
+
+    def hold_and_tell(call: _LaneCall, reply: Reply) -> None:
+        hold(call, reply)
+        held.append(call)
+        if len(held) == 25:
+            all_are_held.set()
+
+    def fail(*_: Any) -> None:
+        assert all_are_held.wait(20)
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(_LaneCall, "hold", hold_and_tell)
+    monkeypatch.setattr(embedded_journals, "insert", fail)
+    assert told(callers.post(*[GOOD] * 25)) == [503] * 25
+    assert {call._answer for call in held} == {b""}
+
+
+@pytest.mark.parametrize(("on_redis", "each"), [(False, 2), (False, 25), (True, 25)])
+def test_a_mistake_at_preparing_answers_is_told_to_those_only(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch, on_redis: bool, each: int
+) -> None:
+    # Of a few, the answers are prepared after the store has written; of many, while it writes.
     store = stack.enter_context(RedisServer()).url if on_redis else None
-    callers = Callers(stack.enter_context(Gateway(store=store)), stack, [b"hall"] * size + [b"attic"] * size)
+    callers = Callers(stack.enter_context(Gateway(store=store)), stack, [b"hall"] * each + [b"attic"] * each)
     posted = wire.posted
     monkeypatch.setattr(wire, "posted", lambda record, *given: 1 / 0 if b"attic" in record else posted(record, *given))
-    assert told(callers.post(*[GOOD] * 2 * size)) == ["succeeded"] * size + [500] * size
+    assert told(callers.post(*[GOOD] * 2 * each)) == ["succeeded"] * each + [500] * each
 
 
 def test_a_store_that_fails_for_a_whole_turn_is_told_to_each_once(stack: ExitStack) -> None:

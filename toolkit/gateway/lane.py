@@ -96,6 +96,7 @@ class _LaneCall:
     def refuse(self, error: Exception) -> None:
         """Answer with an error, unless it has its answer; one that is no answer of ours is logged."""
         if not self.response_complete:
+            self._answer = b""  # one that was ready is for nothing
             self.reply(Application.refusal(self.head.found, self.request, error))
 
     def reply(self, reply: Reply) -> None:

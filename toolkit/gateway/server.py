@@ -71,6 +71,7 @@ class ServerThread:
         self._open = open_application
         self._close = close_application
         self._listener = listener
+        self._opened = threading.Event()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -88,6 +89,10 @@ class ServerThread:
         """
         atexit.register(self._end_with_process)
         self._thread.start()
+        # However long it takes: whatever may stay away has times of its own, and a folder of an older gateway, which is
+        # moved to new tables first, would begin anew at each start.
+        while not self._opened.wait(1.0):
+            pass  # in pieces: on Windows a wait without end does not hear Ctrl-C
         if not self._ready.wait(_START_SECONDS):
             raise CannotServe(f"the gateway did not start within {_START_SECONDS:.0f} seconds")
         if self._failure is not None:
@@ -149,12 +154,14 @@ class ServerThread:
             self._failure = error
         finally:
             atexit.unregister(self._end_with_process)
+            self._opened.set()
             self._ready.set()
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop_asked = asyncio.Event()
         application = await self._open()
+        self._opened.set()
         try:
             server = uvicorn.Server(_config(application, self._host, self._requested_port))
             await self._bind(server)

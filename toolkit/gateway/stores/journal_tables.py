@@ -15,19 +15,27 @@ from functools import cache
 from toolkit.gateway.stores import Draft, Entry, StoreUnavailable
 from toolkit.gateway.stores.group_commit import transaction
 
-# So many journals have so many lines each: 33 million of 275 thousand million.
-_JOURNALS, _LINES = 1 << 25, 1 << 38
+# So many journals have so many lines each: 33 million of 275 thousand million. One fewer than fit into 63 bits, as what
+# ends the last one must be a number too.
+_JOURNALS, _LINES = (1 << 25) - 1, 1 << 38
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS journals (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
     "CREATE TABLE IF NOT EXISTS lines"
     " (key INTEGER PRIMARY KEY, at INTEGER NOT NULL, id TEXT NOT NULL, data BLOB NOT NULL)",
 )
-# Before November 2026 there was one table, with the name of its journal in every line.
+# Before November 2026 there was one table, with the name of its journal in every line. Where such a gateway was used in
+# between, it has numbered from one again: its lines come behind those that are here.
 _CONVERSION = (
-    "INSERT INTO journals (name) SELECT DISTINCT name FROM journal ORDER BY name",
-    f"INSERT INTO lines SELECT number * {_LINES} + sequence, at, id, data"
-    " FROM journals CROSS JOIN journal USING (name) ORDER BY number, sequence",
+    "INSERT OR IGNORE INTO journals (name) SELECT DISTINCT name FROM journal ORDER BY name",
+    f"""
+    CREATE TABLE fleeting.ends AS SELECT name, ifnull((
+        SELECT max(key) FROM lines WHERE key > number * {_LINES} AND key < (number + 1) * {_LINES}
+    ), number * {_LINES}) AS last FROM journals ORDER BY number
+    """,
+    "INSERT INTO lines SELECT last + sequence, at, id, data"
+    " FROM fleeting.ends CROSS JOIN journal USING (name) ORDER BY ends.rowid, sequence",
+    "DROP TABLE fleeting.ends",
     "DROP TABLE journal",
 )
 
