@@ -74,7 +74,7 @@ def test_a_mistake_at_one_thing_is_no_answer_about_another(stack: ExitStack, mon
     assert told(callers.post(GOOD, GOOD, GOOD)) == ["succeeded", 500, "succeeded"]
 
 
-def test_a_turn_so_large_that_its_answers_are_prepared_while_the_store_writes(stack: ExitStack) -> None:
+def test_in_a_large_turn_each_gets_the_answer_to_what_it_posted(stack: ExitStack) -> None:
     held: list[_LaneCall] = []
     hold = _LaneCall.hold
     patch = stack.enter_context(pytest.MonkeyPatch.context())

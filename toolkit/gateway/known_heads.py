@@ -25,7 +25,7 @@ class Head(NamedTuple):
     query_string: bytes
     headers: list[Header]
     keep_alive: bool
-    #: Where it is known: how long the body is that it announces, who answers it with others, and what he made of it.
+    #: Where it is known: how long the body is that it announces, what answers it with others, and what that made of it.
     body_bytes: int = 0
     together: Together | None = None
     prepared: Any = None

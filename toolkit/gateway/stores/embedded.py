@@ -44,7 +44,7 @@ class EmbeddedStore:
         StoreUnavailable
             The folder cannot be written, or another gateway has it open.
         """
-        self._commits = GroupCommit(self._connect, lambda: journals.forget_numbers())
+        self._commits = GroupCommit(self._connect, lambda: journals.forget())
         journals = self._journals = EmbeddedJournals(self._commits)
         self.journals: Journals = journals
         self.records: Records = EmbeddedRecords(self._commits, "main", self._now)

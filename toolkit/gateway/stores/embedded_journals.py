@@ -79,8 +79,8 @@ class EmbeddedJournals:
             atomic=True,
         )
 
-    def forget_numbers(self) -> None:
-        """Read the last numbers anew: a transaction was undone."""
+    def forget(self) -> None:
+        """Look anew for what is there: a transaction was undone."""
         self._tables.forget()
 
     def _write_all(self, connection: sqlite3.Connection, taken: list[_Append]) -> list[_Append]:
@@ -95,7 +95,7 @@ class EmbeddedJournals:
                     self._tables.add(connection, name)
             fields: list[object] = []
             for append in taken:
-                append.before = self._tables.number(append.name, append.drafts, fields)
+                append.before = self._tables.take_numbers(append.name, append.drafts, fields)
             floors = [floor for append in taken if (floor := _prune_floor(append)) is not None]
             if floors or not are_one_statement(fields):
                 whole.enter_context(transaction(connection))

@@ -94,7 +94,7 @@ class JournalTables:
             raise StoreUnavailable("the store has no room for another name")
         self._places[name] = _Place(number * _LINES, number * _LINES)
 
-    def number(self, name: str, drafts: Sequence[Draft], fields: list[object]) -> int:
+    def take_numbers(self, name: str, drafts: Sequence[Draft], fields: list[object]) -> int:
         """Add the drafts, under the next keys of their journal, to the `fields` to insert; return the number before."""
         place = self._places[name]
         before = place.last - place.first
@@ -129,6 +129,7 @@ def make_tables(connection: sqlite3.Connection) -> None:
         with transaction(connection):
             for statement in _CONVERSION:
                 connection.execute(statement)
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()  # it holds every line once more
 
 
 def insert(connection: sqlite3.Connection, fields: list[object]) -> None:
