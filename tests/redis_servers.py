@@ -14,6 +14,8 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -139,19 +141,45 @@ def shared_server() -> RedisServer:
 @cache
 def shared_cluster() -> list[RedisServer]:
     """Return the three nodes of the cluster that all tests of this process share."""
-    buses = [free_port() for _ in range(3)]
-    nodes = [RedisServer(cluster_enabled="yes", cluster_node_timeout=5000, cluster_port=bus) for bus in buses]
-    for node in nodes:
-        atexit.register(node.stop)
-    bounds = [0, 5461, 10923, 16384]
-    for number, node in enumerate(nodes):
-        with node.client() as client:
-            client.execute_command("CLUSTER ADDSLOTSRANGE", bounds[number], bounds[number + 1] - 1)
-            client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
-            client.execute_command("CLUSTER MEET", "127.0.0.1", nodes[0].port, buses[0])
-    for node in nodes:
-        wait_until(lambda node=node: _knows_all(node), "the cluster did not come together")
-    return nodes
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(cluster_of(3, cluster_node_timeout=5000))
+
+
+@contextmanager
+def cluster_of(servers: int, **settings: object) -> Iterator[list[RedisServer]]:
+    """Run a cluster: three masters, and replicas of one after the other of them."""
+    with ExitStack() as stack:
+        buses = [free_port() for _ in range(servers)]
+        nodes = [stack.enter_context(RedisServer(cluster_enabled="yes", cluster_port=bus, **settings)) for bus in buses]
+        bounds = [0, 5461, 10923, 16384]
+        for number, node in enumerate(nodes):
+            with node.client() as client:
+                if number < 3:
+                    client.execute_command("CLUSTER ADDSLOTSRANGE", bounds[number], bounds[number + 1] - 1)
+                client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
+                client.execute_command("CLUSTER MEET", "127.0.0.1", nodes[0].port, buses[0])
+        for node in nodes:
+            wait_until(lambda node=node: _knows(node, servers), "the cluster did not come together")
+        for number, node in enumerate(nodes[3:]):
+            with node.client() as client, nodes[number % 3].client() as master:
+                client.execute_command("CLUSTER REPLICATE", master.cluster("MYID"))
+            wait_until(lambda node=node: is_linked(node), "the replica did not find its master")
+        for node in nodes:
+            wait_until(lambda node=node: _knows(node, servers, servers - 3), "a node does not know all replicas")
+        yield nodes
+
+
+def is_linked(replica: RedisServer) -> bool:
+    """Whether a replica has all that its master has."""
+    with replica.client() as client:
+        return bool(client.info("replication").get("master_link_status") == "up")
+
+
+def is_master(server: RedisServer) -> bool:
+    """Whether a server is no replica."""
+    with server.client() as client:
+        return bool(client.info("replication")["role"] == "master")
 
 
 def fresh_url() -> str:
@@ -165,12 +193,11 @@ def fresh_cluster_url() -> str:
     return f"redis+cluster://{hosts}?prefix=world-{next(_worlds)}:&timeout=30"
 
 
-def _knows_all(node: RedisServer) -> bool:
+def _knows(node: RedisServer, servers: int, replicas: int = 0) -> bool:
     with node.client() as client:
-        info = client.cluster("INFO")
-        return (
-            info["cluster_state"] == "ok" and info["cluster_known_nodes"] == "3" and len(client.cluster("SLOTS")) == 3
-        )
+        info, slots = client.cluster("INFO"), client.execute_command("CLUSTER SLOTS")
+        is_whole = info["cluster_state"] == "ok" and info["cluster_known_nodes"] == str(servers) and len(slots) == 3
+        return is_whole and sum(len(of_slots) - 3 for of_slots in slots) == replicas
 
 
 class Sentinel(RedisServer):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
-from tests.redis_servers import RedisServer, Sentinel, wait_until
+from tests.redis_servers import RedisServer, Sentinel, is_linked, is_master, wait_until
 from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.redis.store import RedisStore
 
@@ -27,16 +27,6 @@ def servers() -> Iterator[list[RedisServer]]:
         replicas = [stack.enter_context(RedisServer(**of_master)) for _ in range(2)]
         wait_until(lambda: all(map(is_linked, replicas)), "the replicas did not find their master")
         yield [master, *replicas]
-
-
-def is_linked(replica: RedisServer) -> bool:
-    with replica.client() as client:
-        return client.info("replication")["master_link_status"] == "up"
-
-
-def is_master(server: RedisServer) -> bool:
-    with server.client() as client:
-        return client.info("replication")["role"] == "master"
 
 
 class Poster:

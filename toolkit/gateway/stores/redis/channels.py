@@ -147,6 +147,9 @@ class _Ear:
                 self._say(b"PING")
             else:
                 await self._beat(name)
+                # It reaches who listens at a replica, too, but news is told only where the master knows of listeners.
+                await self._servers.have_looked()
+                self._channels.place_again(self.names)
             await asyncio.sleep(self._seconds)
             if not self._heard:
                 raise RedisConnectionError("no answer in time")

@@ -167,6 +167,11 @@ class Servers:
         if self.is_cluster and (self._refreshing is None or self._refreshing.done()):
             self._refreshing = asyncio.ensure_future(self._refresh())
 
+    async def have_looked(self) -> None:
+        """Wait until it is known who is who, where that is being found out."""
+        if self._refreshing is not None:
+            await asyncio.wait([self._refreshing])
+
     def _redirect(self, lanes: dict[Place, Lane], call: Call, error: AskError) -> bool:
         call.redirections += 1
         if not self.is_cluster or call.redirections > _REDIRECTIONS:
