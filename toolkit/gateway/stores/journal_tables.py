@@ -100,8 +100,8 @@ class JournalTables:
         before = place.last - place.first
         if before + len(drafts) >= _LINES:
             raise StoreUnavailable("the store has no room for another line of this name")
-        for key, draft in enumerate(drafts, place.last + 1):
-            fields += (key, *draft)
+        for key, (at, text, data) in enumerate(drafts, place.last + 1):
+            fields += (key, at, text, data)
         place.last += len(drafts)
         return before
 
