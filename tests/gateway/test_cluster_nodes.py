@@ -4,51 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
-from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
+from tests.gateway.opened_stores import follow_as_a_thing_does, opened, persist, run, until
+from tests.gateway.posters import Poster, check
 from tests.redis_servers import RedisServer, cluster_of, is_master, wait_until
-from toolkit.gateway.stores import Entry, StoreUnavailable
-from toolkit.gateway.stores.redis.store import RedisStore
+from toolkit.gateway.stores import Entry
 
 # Of the three masters, each has some of these.
 NAMES = ("a", "b", "c", "d", "e", "g")
 LINES = 5
-
-
-class Poster:
-    """Posts to one journal until it is told to stop, and remembers what was acknowledged."""
-
-    def __init__(self, store: RedisStore, name: str) -> None:
-        self.store, self.name = store, name
-        self.acknowledged: list[str] = []
-        self.failed = 0
-        self.going = True
-
-    async def run(self) -> None:
-        batch = 0
-        while self.going:
-            texts = [f"{self.name} {batch} {part}" for part in range(LINES)]
-            batch += 1
-            try:
-                await self.store.journals.append(self.name, [line(text) for text in texts], 1_000_000)
-            except StoreUnavailable:
-                self.failed += 1
-                await asyncio.sleep(0.01)
-            else:
-                self.acknowledged += texts
-
-    def check(self, kept: list[Entry], heard: list[Entry]) -> None:
-        texts = [entry.data.decode() for entry in kept]
-        assert set(self.acknowledged) <= set(texts), "every acknowledged line is there"
-        assert len(set(texts)) == len(texts), "none is there twice"
-        own = [tuple(map(int, text.split()[1:])) for text in texts]
-        assert own == sorted(own), "in the order of its poster"
-        # A master that dies may take with it what was heard, and was acknowledged to nobody.
-        assert set(kept) <= set(heard), "whoever listens hears all that is kept"
-        assert numbers(heard) == sorted(set(numbers(heard))), "once and in order"
 
 
 async def more(posters: list[Poster], lines: int) -> None:
@@ -61,31 +27,33 @@ async def more(posters: list[Poster], lines: int) -> None:
     await until(lambda: min(counts()) >= lines, counts)
 
 
-async def lose_a_master(url: str, lose: Callable[[], None], come_back: Callable[[], None] | None = None) -> None:
-    """Post to all journals through two gateways meanwhile, and look at what is kept and what was heard."""
+async def lose_a_master(
+    url: str, lose: Callable[[], None], come_back: Callable[[], None] | None = None
+) -> list[tuple[list[Entry], list[Entry]]]:
+    """Post to all journals through two gateways meanwhile; check and return what each has kept and what was heard."""
+    outcomes = []
     async with opened(url, url, url) as (one, other, listening):
         heard = {name: await follow_as_a_thing_does(listening, name) for name in NAMES}
         places = {one._servers.place(one._journals.key(name)) for name in NAMES}
         assert len(places) == 3, "the journals lie on all masters"
-        posters = [Poster(store, name) for store, name in zip([one, other] * 3, NAMES, strict=True)]
-        tasks = [asyncio.ensure_future(poster.run()) for poster in posters]
+        posters = [Poster(store, name, name, LINES) for store, name in zip([one, other] * 3, NAMES, strict=True)]
+        is_over = asyncio.Event()
+        tasks = [asyncio.ensure_future(poster.run(is_over.is_set)) for poster in posters]
         await more(posters, 100)
         await asyncio.to_thread(lose)
         if come_back is not None:
             await until(lambda: any(poster.failed for poster in posters))
             await asyncio.to_thread(come_back)
         await more(posters, 100)
-        for poster in posters:
-            poster.going = False
+        is_over.set()
         await asyncio.gather(*tasks)
         for poster in posters:
-            await check(poster, one, heard[poster.name])
-
-
-async def check(poster: Poster, store: RedisStore, heard: list[Entry]) -> None:
-    kept: list[Any] = await persist(lambda: store.journals.after(poster.name, 0))
-    await until(lambda: heard[-1:] == kept[-1:], lambda: (poster.name, len(heard), len(kept)))
-    poster.check(kept, heard)
+            kept = await persist(lambda name=poster.journal: one.journals.after(name, 0))
+            of_this = heard[poster.journal]
+            await until(lambda of_this=of_this, kept=kept: of_this[-1:] == kept[-1:])
+            check([poster], kept, of_this)
+            outcomes.append((kept, of_this))
+    return outcomes
 
 
 def url_of(nodes: list[RedisServer], query: str) -> str:
@@ -95,7 +63,8 @@ def url_of(nodes: list[RedisServer], query: str) -> str:
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_node_that_is_killed_and_started_again_has_all_that_was_acknowledged(victim: int) -> None:
     with cluster_of(3, cluster_node_timeout=1500, appendonly="yes", appendfsync="always") as nodes:
-        run(lose_a_master(url_of(nodes, "timeout=5"), nodes[victim].kill, nodes[victim].start))
+        outcomes = run(lose_a_master(url_of(nodes, "timeout=5"), nodes[victim].kill, nodes[victim].start))
+    assert all(kept == heard for kept, heard in outcomes), "nothing was heard that the disk did not have"
 
 
 @pytest.fixture

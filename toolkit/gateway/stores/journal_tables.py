@@ -51,7 +51,7 @@ _FIELDS_A_LINE = 4
 # Up to so many lines are one statement; the compiled ones are kept, one for each number of lines.
 _LINES_A_STATEMENT = 128
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("toolkit.gateway")
 
 
 class _Place:
