@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import secrets
 import threading
 import traceback
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
+from tests.conftest import ROOT
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
-from tests.redis_servers import RedisServer, fresh_url, shared_cluster, shared_server
+from tests.redis_servers import RedisServer, cluster_of, fresh_url, shared_cluster, shared_server, wait_until
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.gateway.stores.redis.store import RedisStore
 
@@ -87,7 +91,22 @@ def test_a_redis_that_is_gone_is_told_at_once_and_found_again(server: RedisServe
     run(work())
 
 
-REFUSALS = {
+def save(client: redis.Redis, *, succeeds: bool) -> None:
+    """Let Redis write its snapshot, or fail at it as on a full disk: then it takes no writes until one succeeds."""
+    snapshot = Path(client.config_get("dir")["dir"]) / "dump.rdb"
+    if succeeds:
+        snapshot.rmdir()
+    else:
+        snapshot.mkdir()
+        client.config_set("save", "3600 1")
+    client.bgsave()
+    outcome = "ok" if succeeds else "err"
+    wait_until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == outcome)
+    if succeeds:
+        client.config_set("save", "")
+
+
+REFUSALS: dict[str, tuple[Callable[[redis.Redis], object], Callable[[redis.Redis], object], list[Any]]] = {
     "a replica": (
         lambda client: client.replicaof("127.0.0.1", 1),
         lambda client: client.replicaof("NO", "ONE"),
@@ -101,6 +120,11 @@ REFUSALS = {
     "without enough replicas": (
         lambda client: client.config_set("min-replicas-to-write", 1),
         lambda client: client.config_set("min-replicas-to-write", 0),
+        WRITES,
+    ),
+    "unable to save": (
+        lambda client: save(client, succeeds=False),
+        lambda client: save(client, succeeds=True),
         WRITES,
     ),
 }
@@ -123,6 +147,34 @@ def test_a_redis_that_refuses_to_write_changes_nothing_and_is_told(refusal: str)
             assert await store.records.scan("s") == {"k": b"kept"}
             (entry,) = await store.journals.append("a", [line("1")])
             assert entry.sequence == 1
+
+    run(work())
+
+
+def test_a_redis_that_still_reads_its_files_is_told_at_once_and_used_once_it_has() -> None:
+    async def work() -> None:
+        # It looks at its connections at every 1024th of the commands that it reads again: every half second here.
+        with RedisServer(appendonly="yes", key_load_delay=500) as server:
+            async with opened(f"{server.url}?timeout=10") as (store,):
+                await store.records.put("s", "k", b"kept")
+                with server.client() as client, client.pipeline(transaction=False) as commands:
+                    for number in range(4000):
+                        commands.set(f"another's-{number}", "")
+                    commands.execute()
+                server.kill()
+                starting = asyncio.ensure_future(asyncio.to_thread(server.start))
+                refusals: set[str] = set()
+
+                async def again() -> Any:
+                    try:
+                        return await store.records.get("s", "k")
+                    except StoreUnavailable as error:
+                        refusals.add(str(error))
+                        raise
+
+                assert await persist(again) == b"kept"
+                await starting
+        assert any("is loading the dataset" in refusal for refusal in refusals), refusals
 
     run(work())
 
@@ -223,6 +275,32 @@ class TestTheStart:
             told = f"{errors} {caplog.text} {RedisStore(urls[0], lambda: 0)!r}"
             assert right not in told
             assert wrong not in told
+
+    def test_of_a_user_who_may_do_what_the_readme_asks_for_and_of_one_who_may_not_write(self) -> None:
+        (rights,) = re.findall(r"`(~lab:\* .*?)`", (ROOT / "README.md").read_text())
+        password = secrets.token_hex(8)
+
+        async def use(url: str) -> None:
+            async with opened(f"{url}?prefix=lab:") as (one,):
+                assert set(await outcomes(one, CALLS)).isdisjoint({"StoreUnavailable"})
+                heard = await follow_as_a_thing_does(one, "b")
+                await one.journals.append("b", [line("1")])
+                await until(lambda: len(heard) == 1)
+
+        with RedisServer() as server, cluster_of(3, cluster_node_timeout=5000) as nodes:
+            hosts = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
+            urls = [f"redis://me:{password}@127.0.0.1:{server.port}", f"redis+cluster://me:{password}@{hosts}"]
+            for node in [server, *nodes]:
+                with node.client() as client:
+                    client.execute_command("ACL SETUSER", "me", "on", f">{password}", *rights.split())
+            for url in urls:
+                run(use(url))
+            for node in [server, *nodes]:
+                with node.client() as client:
+                    client.execute_command("ACL SETUSER", "me", "-@write", "-@scripting")
+            for url in urls:
+                with pytest.raises(StoreUnavailable, match="NOPERM .* no permissions"):
+                    run(_open(url))
 
     def test_warns_where_less_is_promised_than_one_may_think(self, caplog: pytest.LogCaptureFixture) -> None:
         with RedisServer(maxmemory="100mb", maxmemory_policy="allkeys-lru", appendonly="yes") as server:

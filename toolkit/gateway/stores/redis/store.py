@@ -12,6 +12,7 @@ from toolkit.gateway.stores.redis.address import redis_address
 from toolkit.gateway.stores.redis.calls import FutureCall
 from toolkit.gateway.stores.redis.channels import Channels
 from toolkit.gateway.stores.redis.journals import RedisJournals
+from toolkit.gateway.stores.redis.lane import Lane
 from toolkit.gateway.stores.redis.promise import check, info_of, shortcomings
 from toolkit.gateway.stores.redis.records import RedisRecords
 from toolkit.gateway.stores.redis.servers import Place, Servers
@@ -74,16 +75,20 @@ class RedisStore:
         await self._channels.close()
 
     async def _examine(self, place: Place) -> None:
-        info = info_of(await self._ask(place, b"INFO"))
+        reading, writing = self._servers.reading(place), self._servers.writing(place)
+        info = info_of(await _answer(reading, b"INFO"))
         check(info, self.address)
         fsync = None
         with contextlib.suppress(StoreUnavailable):  # who may not ask for this is not told of it
-            settings = await self._ask(place, b"CONFIG", b"GET", b"appendfsync")
+            settings = await _answer(reading, b"CONFIG", b"GET", b"appendfsync")
             fsync = settings[1].decode("ascii") if settings else None
         for shortcoming in shortcomings(info, fsync, self.address):
             log.warning("the Redis at %s: %s", self.address.shown, shortcoming)
+        # This connection registers with the server: who may not write is told here, before anybody is answered.
+        await _answer(writing, b"PING")
 
-    async def _ask(self, place: Place, *command: bytes) -> Any:  # noqa: ANN401
-        call = FutureCall(*command)
-        self._servers.reading(place).submit(call)
-        return await call.future
+
+async def _answer(lane: Lane, *command: bytes) -> Any:  # noqa: ANN401
+    call = FutureCall(*command)
+    lane.submit(call)
+    return await call.future
