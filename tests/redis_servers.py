@@ -1,7 +1,7 @@
 """Redis servers for tests: one that all share, a cluster of three nodes, and such as are killed.
 
-They run on loopback in temporary folders and end with the test process, also where that is killed: each hears on
-its standard input that nobody is there any more.
+They run on loopback in temporary folders and end with the test process, also where that is killed: a shell beside each
+hears on its standard input that nobody is there any more.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class RedisServer:
         self.port = free_port()
         self._settings = {"bind": "127.0.0.1", "save": "", "dir": self.folder, "daemonize": "no", **settings}
         self._process: subprocess.Popen[bytes] | None = None
+        self._heir: subprocess.Popen[bytes] | None = None
         self.start()
 
     @property
@@ -67,6 +68,8 @@ class RedisServer:
         program = required_program("redis-server", "valkey-server")
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(self._command(program), stdout=log, stderr=log)
+        last_will = ["sh", "-c", "cat > /dev/null; kill -9 $0", str(self._process.pid)]
+        self._heir = subprocess.Popen(last_will, stdin=subprocess.PIPE)
         wait_until(self._is_ready, f"Redis did not start: {self.folder / 'log'}")
 
     def kill(self) -> None:
@@ -97,10 +100,12 @@ class RedisServer:
         self.stop()
 
     def _end(self, number: int) -> None:
-        if self._process is not None:
+        if self._process is not None and self._heir is not None:
+            with self._heir as heir:
+                heir.kill()
             self._process.send_signal(number)
             self._process.wait(_SECONDS)
-            self._process = None
+            self._process = self._heir = None
 
     def _command(self, program: str) -> list[str]:
         settings = {**self._settings, "port": self.port}
