@@ -88,7 +88,7 @@ def test_posting_and_reading(tk: Connection) -> None:
     assert tk.dweets.latest(unnamed)["n"].tolist() == [1]
     assert set(tk.dweets.things()["thing"]) == {"kitchen", "attic", unnamed}
     day = str(receipt.index[0].date())
-    assert len(tk.dweets.stored("kitchen", day)) == 2
+    assert len(tk.dweets.stored("kitchen", day)) in (1, 2)  # 1 where midnight passed between the two
     assert len(tk.dweets.stored("kitchen", day, hour=receipt.index[0].hour)) >= 1
 
 
@@ -211,6 +211,7 @@ def test_replay(tk: Connection) -> None:
             assert playing.wait(60) == 3
     assert 0.28 < took < 60, "three minutes at 600 times their speed"
     slow = tk.dweets.replay(frame, "roof", speed=1)
+    eventually(lambda: slow.sent == 1)
     with pytest.raises(TimeoutError, match="of 3 rows sent"):
         slow.wait(0.05)
     assert "playing" in repr(slow)
@@ -358,7 +359,7 @@ def test_a_listener_resumes_across_a_restart_without_loss_or_duplicate(tmp_path:
 
 
 def test_a_listener_gives_up_when_nobody_comes_back() -> None:
-    gateway = Gateway()
+    gateway = Gateway(port=free_port())  # which nobody else takes meanwhile
     with toolkit.connect(gateway.base_url) as tk, tk.dweets.listen("door", patience=0.2) as listener:
         told: list[bool] = []
         listener.on_connection = told.append
