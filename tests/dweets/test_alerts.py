@@ -6,6 +6,8 @@ import email
 import email.policy
 import json
 import time
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,9 +17,17 @@ import pytest
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
 from toolkit.dweets import alerts, outbox
-from toolkit.gateway import Gateway
+from toolkit.gateway import DEMO_START, Gateway
+from toolkit.gateway.outside_world import OutsideWorld, SteppedClock
 
 HOT = "if(dweet.celsius > 30) return 'too hot'; if(dweet.celsius > 20) return 'warm';"
+
+
+@pytest.fixture
+def gateway() -> Iterator[Gateway]:
+    """A gateway in memory, on a clock of its own: no midnight comes between what is counted by the day."""
+    with Gateway(world=OutsideWorld(SteppedClock(DEMO_START, timedelta(milliseconds=1)))) as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

@@ -61,7 +61,7 @@ async def services(*stores: Store, smtp: str | None = None) -> AsyncIterator[lis
 
 
 async def until(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not await check():
             await asyncio.sleep(0.01)
 

@@ -252,7 +252,7 @@ def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives(monkeypatc
         once = call(device, "lost")._replace(idempotency_key="once")
         with pytest.raises(StoreUnavailable):
             await dying.answer(once)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(await living.decisions()) < 2:
                 await asyncio.sleep(0.01)
         with pytest.raises(Conflict):  # perhaps the other one still answers it
