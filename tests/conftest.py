@@ -12,9 +12,11 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import pytest
+from jupyter_client.connect import LocalPortCache
 from xdist.scheduler import LoadFileScheduling
 
 import toolkit
+from tests.mail_server import free_port
 from toolkit.gateway import Gateway
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,6 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="ipython-")
     os.environ["IPYTHONDIR"] = folder.name
     config.add_cleanup(folder.cleanup)
+    # A kernel binds its ports a second after they were chosen: those of the system would be anybody's meanwhile.
+    LocalPortCache.find_available_port = lambda cache, ip: free_port()  # type: ignore[method-assign]
 
 
 def required_program(*names: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -75,3 +78,26 @@ class GatewayProcess:
     ) -> None:
         if self._process.poll() is None:
             self.kill()
+
+
+class Killer:
+    """Kills a gateway with so many answers, in the thread of whoever got the last of them: no thread may be late.
+
+    Parameters
+    ----------
+    kill
+        Ends the gateway.
+    answers
+        How many are given before.
+    """
+
+    def __init__(self, kill: Callable[[], None], answers: int) -> None:
+        self._kill = kill
+        self._countdown = itertools.count(answers, -1)
+        self.is_done = threading.Event()
+
+    def answered(self) -> None:
+        """Count an answer."""
+        if next(self._countdown) == 1:
+            self._kill()
+            self.is_done.set()

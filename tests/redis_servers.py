@@ -10,7 +10,6 @@ import atexit
 import itertools
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -20,22 +19,16 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
+import psutil
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.conftest import required_program
+from tests.mail_server import free_port
 
-_SECONDS = 30.0
+_SECONDS = 60.0
 _worlds = itertools.count()
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 class RedisServer:
@@ -77,9 +70,11 @@ class RedisServer:
         self._end(signal.SIGKILL)
 
     def pause(self) -> None:
-        """Let it hang: connections stay, nothing is answered."""
+        """Let it hang: connections stay, nothing is answered. Returns once it does nothing any more."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        process = psutil.Process(self._process.pid)
+        wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
 
     def resume(self) -> None:
         """Let it go on."""

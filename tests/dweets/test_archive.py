@@ -358,6 +358,8 @@ def test_ended_at_any_step_nothing_is_there_twice(tmp_path: Path) -> None:
 
 def test_readers_see_a_whole_beginning_while_a_writer_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolkit.dweets.archive.writer._SECONDS_TO_REMOVE", 0.0)  # as soon as a reader may meet it
+    # A reader that is slower than all this joining would meet it at each of its attempts.
+    monkeypatch.setattr("toolkit.dweets.archive.archive._ATTEMPTS", 10_000)
     failures: list[object] = []
     done = threading.Event()
 

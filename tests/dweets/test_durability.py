@@ -13,7 +13,8 @@ import pytest
 
 from tests.conftest import raw_call
 from tests.dweets.conftest import Caller, RawStream
-from tests.gateway_process import GatewayProcess
+from tests.gateway_process import GatewayProcess, Killer
+from tests.mail_server import eventually
 from toolkit.dweets import things
 from toolkit.gateway import Gateway
 
@@ -42,9 +43,10 @@ class Poster(threading.Thread):
             self.connection.close()
 
 
-def listen(base_url: str, seen: list[list[int]]) -> threading.Thread:
+def listen(base_url: str, seen: list[list[int]], listening: list[RawStream]) -> threading.Thread:
     def read() -> None:
         with RawStream(base_url, f"/listen/for/dweets/from/all?since={len(seen)}") as stream:
+            listening.append(stream)
             for chunk in stream.chunks_until_cut_off():
                 seen.append(json.loads(json.loads(chunk.split(b"\r\n")[1]))["content"])
 
@@ -56,19 +58,14 @@ def listen(base_url: str, seen: list[list[int]]) -> threading.Thread:
 def test_killed_in_the_middle_of_twenty_thousand_posts(tmp_path: Path) -> None:
     with GatewayProcess(tmp_path, keep=POSTS) as process:
         seen: list[list[int]] = []
-        listener = listen(process.base_url, seen)
-        answered, halfway = [0], threading.Event()
-
-        def enough() -> None:
-            answered[0] += 1
-            if answered[0] > POSTS // 3:
-                halfway.set()
-
-        posters = [Poster(process.port, n, POSTS // CONNECTIONS, enough) for n in range(CONNECTIONS)]
+        listening: list[RawStream] = []
+        listener = listen(process.base_url, seen, listening)
+        killer = Killer(process.kill, POSTS // 3)
+        posters = [Poster(process.port, n, POSTS // CONNECTIONS, killer.answered) for n in range(CONNECTIONS)]
+        eventually(lambda: bool(listening))
         for poster in posters:
             poster.start()
-        assert halfway.wait(60)
-        process.kill()
+        assert killer.is_done.wait(60)
         for poster in [*posters, listener]:
             poster.join(60)
     acknowledged = {(poster.worker, number) for poster in posters for number in poster.acknowledged}
@@ -78,7 +75,7 @@ def test_killed_in_the_middle_of_twenty_thousand_posts(tmp_path: Path) -> None:
         raw_call(process.base_url, "POST", "/dweet/for/all", b'["the", "end"]')
         resumed: list[list[int]] = list(seen)
         with RawStream(process.base_url, f"/listen/for/dweets/from/all?since={heard_before}") as stream:
-            while resumed[-1] != ["the", "end"]:
+            while resumed[-1:] != [["the", "end"]]:
                 resumed.append(json.loads(json.loads(stream.chunk().split(b"\r\n")[1]))["content"])
         kept: list[list[int]] = []
         with RawStream(process.base_url, "/listen/for/dweets/from/all?since=0") as stream:

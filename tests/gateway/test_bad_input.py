@@ -36,7 +36,7 @@ def still_answering(
     assert capfd.readouterr() == ("", "")
 
 
-def connect(gateway: Gateway, timeout: float = 10.0) -> socket.socket:
+def connect(gateway: Gateway, timeout: float = 60.0) -> socket.socket:
     return socket.create_connection(("127.0.0.1", int(gateway.base_url.rpartition(":")[2])), timeout=timeout)
 
 
@@ -372,10 +372,10 @@ def test_the_connection_is_kept_or_closed_as_asked(running: Gateway, version: by
         connection.sendall(b"GET /get/stats HTTP/%b\r\nHost: x\r\n\r\n" % version)
         head, _ = read_reply(connection)
         assert (b"connection: close" in head) == (version == b"1.0")
-        connection.settimeout(0.2)
         if version == b"1.0":
             assert connection.recv(1) == b""
         else:
+            connection.settimeout(0.2)
             with pytest.raises(TimeoutError):
                 connection.recv(1)
 

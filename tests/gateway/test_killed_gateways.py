@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.dweets.conftest import Caller, RawStream
-from tests.gateway_process import GatewayProcess
+from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
 from toolkit.dweets import lease
@@ -82,29 +82,22 @@ def test_a_gateway_killed_among_three_loses_nothing_that_was_acknowledged() -> N
         GatewayProcess(None, **options) as second,
         GatewayProcess(None, **options) as third,
     ):
-        count, halfway, guard = [0], threading.Event(), threading.Lock()
-
-        def answered() -> None:
-            with guard:
-                count[0] += 1
-                if count[0] > POSTERS * POSTS // 3:
-                    halfway.set()
-
+        # By then not all who began at the victim can be done with their posts.
+        killer = Killer(victim.kill, POSTERS * POSTS // 3)
         heard: list[Any] = []
         listener = threading.Thread(
             target=lambda: heard.extend(read_all(second.base_url, "/listen/for/dweets/from/all?since=0", "end"))
         )
         listener.start()
-        posters = [Poster(n, [victim.port, second.port, third.port], answered) for n in range(POSTERS)]
+        posters = [Poster(n, [victim.port, second.port, third.port], killer.answered) for n in range(POSTERS)]
         for poster in posters:
             poster.start()
-        assert halfway.wait(60)
-        victim.kill()
+        assert killer.is_done.wait(60)
         for poster in posters:
             poster.join(90)
         Caller(third).post("all", "end")
         kept = read_all(third.base_url, "/listen/for/dweets/from/all?since=0", "end")
-        listener.join(30)
+        listener.join(60)
     assert [poster.failure for poster in posters if poster.failure] == []
     acknowledged = {(poster.number, number) for poster in posters for number in poster.acknowledged}
     maybe = {(poster.number, number) for poster in posters for number in poster.maybe}
@@ -157,15 +150,15 @@ def test_a_gateway_killed_while_it_holds_the_lease_of_a_mail(
     says_nothing_to: bytes, outcome: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the text went out another one sends the mail, once; after that nobody knows, and better none than two."""
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 2.0)
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 3.0)
     store, stuck = fresh_url(), StuckMailServer(says_nothing_to)
     options: dict[str, Any] = {"store": store, "locks": {LOCK: KEY}}
-    with GatewayProcess(None, smtp=stuck.url, lease=2.0, **options) as victim, MailServer() as server:
+    with GatewayProcess(None, smtp=stuck.url, lease=3.0, **options) as victim, MailServer() as server:
         call = Caller(victim)
         call.get(f"/lock/garage?lock={LOCK}&key={KEY}")
         call.get(f"/alert/a@b.example/when/garage/return%20dweet?key={KEY}")
         call.post("garage", "fire", f"?key={KEY}")
-        assert stuck.is_stuck.wait(30)
+        assert stuck.is_stuck.wait(60)
         with Gateway(smtp=server.url, **options) as other:
             before = "waiting" if outcome == "sent" else "handing"
             assert other.outbox["state"].tolist() == [before]

@@ -12,7 +12,8 @@ import pytest
 from tests.conftest import required_program
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
 from tests.gateway.stores_under_test import SetClock
-from tests.redis_servers import RedisServer, free_port, fresh_cluster_url, fresh_url, shared_cluster, shared_server
+from tests.mail_server import free_port
+from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
 from toolkit.gateway.stores import Draft, Entry, StoreUnavailable
 from toolkit.gateway.stores.redis.calls import FutureCall
 from toolkit.gateway.stores.redis.store import RedisStore

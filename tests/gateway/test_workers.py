@@ -65,7 +65,7 @@ def without_promise(log: str) -> list[str]:
 
 
 def are_gone(processes: list[psutil.Process]) -> bool:
-    return not psutil.wait_procs(processes, timeout=20)[1]
+    return not psutil.wait_procs(processes, timeout=60)[1]
 
 
 def test_several_workers_need_a_store_that_they_share() -> None:
@@ -81,7 +81,7 @@ def test_a_signal_ends_all_workers_and_what_was_acknowledged_is_kept() -> None:
         assert len(everybody) == 2
         # A listener does not keep them from ending.
         with (
-            urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=20),
+            urllib.request.urlopen(f"{url}/listen/for/dweets/from/kitchen", timeout=60),
             posting_until_it_ends(url) as acknowledged,
         ):
             said, log = end(process)
@@ -91,8 +91,11 @@ def test_a_signal_ends_all_workers_and_what_was_acknowledged_is_kept() -> None:
     with Gateway(store=store) as gateway:
         history = json.loads(raw_call(gateway.base_url, "GET", "/get/dweets/for/kitchen").body)["with"]
     kept = [dweet["content"]["n"] for dweet in reversed(history)]
-    assert kept[: len(acknowledged)] == acknowledged[-500:]
-    assert len(kept) <= len(acknowledged) + 1
+    # The last 500, of which the very last one may have been taken without its answer coming through.
+    answered = [number for number in kept if number <= acknowledged[-1]]
+    assert answered == acknowledged[-len(answered) :]
+    assert len(answered) >= min(len(acknowledged), 499)
+    assert len(kept) <= len(answered) + 1
 
 
 def test_connections_are_spread_and_a_worker_that_is_killed_is_started_again() -> None:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -77,7 +78,7 @@ def test_the_life_of_a_rendering_process() -> None:
     with Gateway(handwriting=HandwritingSettings(renderers=2)) as gateway:
         service = Service(gateway.base_url)
         service.get("/handwritings")
-        assert children() == before, "no process before the first text"
+        assert not children() - before, "no process before the first text"
         assert [service.render().status for _ in range(3)] == [200] * 3
         (worker,) = children() - before
         os.kill(worker, signal.SIGINT)  # "interrupt kernel" goes to the whole group
@@ -109,7 +110,7 @@ def test_renderers_end_with_a_gateway_that_is_killed() -> None:
         process.kill()
     gone = [os.pidfd_open(pid) for pid in workers if Path(f"/proc/{pid}").exists()]
     for descriptor in gone:
-        signalled = select.select([descriptor], [], [], 10)[0]
+        signalled = select.select([descriptor], [], [], 60)[0]
         os.close(descriptor)
         assert signalled, "the renderer outlived its gateway"
 
@@ -129,5 +130,6 @@ def test_a_gateway_that_stops_gives_up_what_is_being_rendered() -> None:
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         gateway.stop()
-        connection.recv(65536)  # an answer or the end, but no silence
+        with suppress(ConnectionResetError):
+            connection.recv(65536)  # an answer or the end, but no silence
     assert ended(children() - before)

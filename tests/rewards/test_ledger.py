@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.gateway_process import Killer
 from tests.rewards.conftest import COMMON, SESSION, Caller, settings
 from toolkit.errors import Conflict
 from toolkit.gateway import Gateway
@@ -59,31 +60,30 @@ def submit(port: int, devices: list[str], moments: int, found: list[bool]) -> No
 
 
 class Found(list[bool]):
-    """Answers; `enough` is set with the 60th."""
+    """Answers, of which a killer is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, killer: Killer | None) -> None:
         super().__init__()
-        self.enough = threading.Event()
+        self._killer = killer
 
     def append(self, rewarded: bool) -> None:
         super().append(rewarded)
-        if len(self) >= 60:
-            self.enough.set()
+        if self._killer is not None:
+            self._killer.answered()
 
 
 def submit_at_once(port: int, threads: int, moments: int, victim: subprocess.Popen[str] | None = None) -> list[bool]:
     """Send moments from many threads; kill the victim in the middle of it."""
-    found = Found()
+    killer = Killer(lambda: kill(victim), 60) if victim is not None else None
+    found = Found(killer)
     workers = [
         threading.Thread(target=submit, args=(port, [str(uuid.uuid4())], moments, found)) for _ in range(threads)
     ]
     for worker in workers:
         worker.start()
-    if victim is not None:
-        assert found.enough.wait(60)
-        kill(victim)
     for worker in workers:
         worker.join()
+    assert killer is None or killer.is_done.is_set()
     return found
 
 
@@ -252,7 +252,7 @@ def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives(monkeypatc
         once = call(device, "lost")._replace(idempotency_key="once")
         with pytest.raises(StoreUnavailable):
             await dying.answer(once)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while len(await living.decisions()) < 2:
                 await asyncio.sleep(0.01)
         with pytest.raises(Conflict):  # perhaps the other one still answers it
