@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 from collections.abc import Callable
@@ -10,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.dweets.conftest import Caller, RawStream
+import toolkit
+from tests.dweets.conftest import Caller
 from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
@@ -66,12 +66,12 @@ class Poster(threading.Thread):
         return number
 
 
-def read_all(base_url: str, target: str, last: Any) -> list[Any]:
-    """Read a stream from there up to this content."""
+def read_all(base_url: str, last: Any) -> list[Any]:
+    """Listen to all from the first up to this content; whoever is too slow, and cut off, resumes."""
     found: list[Any] = []
-    with RawStream(base_url, target) as stream:
+    with toolkit.connect(base_url) as tk, tk.dweets.listen("all", since=0) as dweets:
         while not found or found[-1] != last:
-            found.append(json.loads(json.loads(stream.chunk().split(b"\r\n")[1]))["content"])
+            found.append(next(dweets).content)
     return found
 
 
@@ -85,9 +85,7 @@ def test_a_gateway_killed_among_three_loses_nothing_that_was_acknowledged() -> N
         # By then not all who began at the victim can be done with their posts.
         killer = Killer(victim.kill, POSTERS * POSTS // 3)
         heard: list[Any] = []
-        listener = threading.Thread(
-            target=lambda: heard.extend(read_all(second.base_url, "/listen/for/dweets/from/all?since=0", "end"))
-        )
+        listener = threading.Thread(target=lambda: heard.extend(read_all(second.base_url, "end")))
         listener.start()
         posters = [Poster(n, [victim.port, second.port, third.port], killer.answered) for n in range(POSTERS)]
         for poster in posters:
@@ -96,7 +94,7 @@ def test_a_gateway_killed_among_three_loses_nothing_that_was_acknowledged() -> N
         for poster in posters:
             poster.join(90)
         Caller(third).post("all", "end")
-        kept = read_all(third.base_url, "/listen/for/dweets/from/all?since=0", "end")
+        kept = read_all(third.base_url, "end")
         listener.join(60)
     assert [poster.failure for poster in posters if poster.failure] == []
     acknowledged = {(poster.number, number) for poster in posters for number in poster.acknowledged}

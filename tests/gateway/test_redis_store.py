@@ -96,6 +96,7 @@ def test_a_connection_that_breaks_costs_listeners_and_watchers_nothing(fresh: Fr
             seen: dict[str, bytes | None] = {}
             await listening.records.watch("s", lambda key, value: seen.update({key: value}))
             await writing.records.put("s", "gone", b"1")
+            await until(lambda: seen == {"gone": b"1"})  # of what came and went in between nobody is told
             for number in range(60):
                 if number % 10 == 5:
                     _cut_listeners(url)
