@@ -16,7 +16,7 @@ from jupyter_client.connect import LocalPortCache
 from xdist.scheduler import LoadFileScheduling
 
 import toolkit
-from tests.mail_server import free_port
+from tests.ports import free_port
 from toolkit.gateway import Gateway
 
 ROOT = Path(__file__).resolve().parents[1]

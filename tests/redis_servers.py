@@ -25,7 +25,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from tests.conftest import required_program
-from tests.mail_server import free_port
+from tests.ports import free_port
 
 _SECONDS = 60.0
 _worlds = itertools.count()

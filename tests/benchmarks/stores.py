@@ -20,7 +20,7 @@ import redis
 import uvloop
 
 from tests.benchmarks.peers import program, running
-from tests.mail_server import free_port
+from tests.ports import free_port
 from toolkit.gateway.stores import Draft, Store
 from toolkit.gateway.stores.embedded import EmbeddedStore
 from toolkit.gateway.stores.redis.store import RedisStore

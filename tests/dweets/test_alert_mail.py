@@ -13,7 +13,8 @@ import pytest
 
 import toolkit
 from tests.gateway_process import GatewayProcess
-from tests.mail_server import MailServer, eventually, free_port
+from tests.mail_server import MailServer, eventually
+from tests.ports import free_port
 from toolkit.dweets import outbox
 from toolkit.gateway import Gateway
 

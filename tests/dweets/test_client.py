@@ -16,7 +16,8 @@ import pytest
 
 import toolkit
 from tests.conftest import raw_call
-from tests.mail_server import eventually, free_port
+from tests.mail_server import eventually
+from tests.ports import free_port
 from toolkit.connection import Connection
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, ThingNotLocked, Unreachable
 from toolkit.gateway import Gateway, sink

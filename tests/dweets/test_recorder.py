@@ -29,7 +29,7 @@ import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.gateway.stores_under_test import SetClock
 from tests.gateway_process import GatewayProcess
-from tests.mail_server import free_port
+from tests.ports import free_port
 from tests.redis_servers import fresh_url
 from toolkit.dweets import lease
 from toolkit.dweets.archive import archiving

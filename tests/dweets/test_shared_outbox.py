@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.gateway.stores_under_test import SetClock
-from tests.mail_server import MailServer, free_port
+from tests.mail_server import MailServer
+from tests.ports import free_port
 from toolkit.dweets import lease, outbox
 from toolkit.dweets.locks import SPACE
 from toolkit.dweets.mail import Mail

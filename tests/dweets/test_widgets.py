@@ -20,7 +20,8 @@ from traitlets import TraitError
 
 import toolkit
 from tests.conftest import ROOT
-from tests.mail_server import eventually, free_port
+from tests.mail_server import eventually
+from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets, widget_family
 from toolkit.dweets import exploration, live_widget, svg_chart, widget
 from toolkit.dweets.history_source import HistorySource

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import required_program
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
 from tests.gateway.stores_under_test import SetClock
-from tests.mail_server import free_port
+from tests.ports import free_port
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
 from toolkit.gateway.stores import Draft, Entry, StoreUnavailable
 from toolkit.gateway.stores.redis.calls import FutureCall
