@@ -88,9 +88,10 @@ def test_posting_and_reading(tk: Connection) -> None:
     unnamed = tk.dweets.post(None, {"n": 1})["thing"].iloc[0]
     assert tk.dweets.latest(unnamed)["n"].tolist() == [1]
     assert set(tk.dweets.things()["thing"]) == {"kitchen", "attic", unnamed}
-    day = str(receipt.index[0].date())
-    assert len(tk.dweets.stored("kitchen", day)) in (1, 2)  # 1 where midnight passed between the two
-    assert len(tk.dweets.stored("kitchen", day, hour=receipt.index[0].hour)) >= 1
+    days = {str(at.date()) for at in history.index}  # two where midnight passed between its dweets
+    assert sum(len(tk.dweets.stored("kitchen", day)) for day in days) == 2
+    hours = {(str(at.date()), at.hour) for at in history.index}
+    assert sum(len(tk.dweets.stored("kitchen", day, hour=hour)) for day, hour in hours) == 2
 
 
 UNSENDABLE: list[Any] = [
