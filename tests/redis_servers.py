@@ -45,7 +45,7 @@ class RedisServer:
         self.port = free_port()
         self._settings = {"bind": "127.0.0.1", "save": "", "dir": self.folder, "daemonize": "no", **settings}
         self._process: subprocess.Popen[bytes] | None = None
-        self._heir: subprocess.Popen[bytes] | None = None
+        self._watchdog: subprocess.Popen[bytes] | None = None
         self.start()
 
     @property
@@ -61,8 +61,8 @@ class RedisServer:
         program = required_program("redis-server", "valkey-server")
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(self._command(program), stdout=log, stderr=log)
-        last_will = ["sh", "-c", "cat > /dev/null; kill -9 $0", str(self._process.pid)]
-        self._heir = subprocess.Popen(last_will, stdin=subprocess.PIPE)
+        when_we_are_gone = ["sh", "-c", "cat > /dev/null; kill -9 $0", str(self._process.pid)]
+        self._watchdog = subprocess.Popen(when_we_are_gone, stdin=subprocess.PIPE)
         wait_until(self._is_ready, f"Redis did not start: {self.folder / 'log'}")
 
     def kill(self) -> None:
@@ -95,12 +95,12 @@ class RedisServer:
         self.stop()
 
     def _end(self, number: int) -> None:
-        if self._process is not None and self._heir is not None:
-            with self._heir as heir:
-                heir.kill()
+        if self._process is not None and self._watchdog is not None:
+            with self._watchdog as watchdog:
+                watchdog.kill()
             self._process.send_signal(number)
             self._process.wait(_SECONDS)
-            self._process = self._heir = None
+            self._process = self._watchdog = None
 
     def _command(self, program: str) -> list[str]:
         settings = {**self._settings, "port": self.port}

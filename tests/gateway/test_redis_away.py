@@ -91,19 +91,26 @@ def test_a_redis_that_is_gone_is_told_at_once_and_found_again(server: RedisServe
     run(work())
 
 
-def save(client: redis.Redis, *, succeeds: bool) -> None:
-    """Let Redis write its snapshot, or fail at it as on a full disk: then it takes no writes until one succeeds."""
-    snapshot = Path(client.config_get("dir")["dir"]) / "dump.rdb"
-    if succeeds:
-        snapshot.rmdir()
-    else:
-        snapshot.mkdir()
-        client.config_set("save", "3600 1")
+def break_saving(client: redis.Redis) -> None:
+    """Let Redis fail at its snapshot, as on a full disk: then it takes no writes until one succeeds."""
+    snapshot_of(client).mkdir()
+    client.config_set("save", "3600 1")
+    save(client, "err")
+
+
+def mend_saving(client: redis.Redis) -> None:
+    snapshot_of(client).rmdir()
+    save(client, "ok")
+    client.config_set("save", "")
+
+
+def save(client: redis.Redis, outcome: str) -> None:
     client.bgsave()
-    outcome = "ok" if succeeds else "err"
     wait_until(lambda: client.info("persistence")["rdb_last_bgsave_status"] == outcome)
-    if succeeds:
-        client.config_set("save", "")
+
+
+def snapshot_of(client: redis.Redis) -> Path:
+    return Path(client.config_get("dir")["dir"]) / "dump.rdb"
 
 
 REFUSALS: dict[str, tuple[Callable[[redis.Redis], object], Callable[[redis.Redis], object], list[Any]]] = {
@@ -122,11 +129,7 @@ REFUSALS: dict[str, tuple[Callable[[redis.Redis], object], Callable[[redis.Redis
         lambda client: client.config_set("min-replicas-to-write", 0),
         WRITES,
     ),
-    "unable to save": (
-        lambda client: save(client, succeeds=False),
-        lambda client: save(client, succeeds=True),
-        WRITES,
-    ),
+    "unable to save": (break_saving, mend_saving, WRITES),
 }
 
 
