@@ -7,16 +7,22 @@ line is read aloud.
 
 All are laid out alike: what one turns, then the status line right under it, then what comes of it. How they look is
 in ``widget_family.css``.
+
+A kernel with subshells (ipykernel 7) calls them from two threads: the first that is done with a control in the main
+one, whatever follows in a subshell. So all of them take turns, as they did where a kernel had one thread: `working`
+waits for its turn, and `in_turn` makes any other method wait.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakSet
 
 import ipywidgets
@@ -26,6 +32,24 @@ from toolkit.errors import ToolkitError
 from toolkit.notebook_cell import cell_that_runs
 
 _SHEET = f"<style>{Path(__file__).with_suffix('.css').read_text('utf-8')}</style>"
+
+
+_Given = ParamSpec("_Given")
+_Told = TypeVar("_Told")
+
+# One for all widgets: where an observer turns one by another, two locks could wait for each other.
+_turn = threading.RLock()
+
+
+def in_turn(method: Callable[_Given, _Told]) -> Callable[_Given, _Told]:
+    """Make a method wait until what another thread does with any widget is done."""
+
+    @wraps(method)
+    def wait(*given: _Given.args, **named: _Given.kwargs) -> _Told:
+        with _turn:
+            return method(*given, **named)
+
+    return wait
 
 
 class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
@@ -98,14 +122,15 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
         """Be busy while the block runs, and complain where it fails. The block itself says what it did."""
-        self.busy = True
-        self.error = None
-        self.status.value = _line("status", f"{text} ...", _PROGRESS)
-        try:
-            with self.complaining():
-                yield
-        finally:
-            self.busy = False
+        with _turn:
+            self.busy = True
+            self.error = None
+            self.status.value = _line("status", f"{text} ...", _PROGRESS)
+            try:
+                with self.complaining():
+                    yield
+            finally:
+                self.busy = False
 
     def picture(self) -> bytes:
         """Return what is shown now as PNG."""
@@ -194,10 +219,12 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         self.value = tuple(kept)
 
     @traitlets.observe("value")
+    @in_turn
     def _tick(self, _change: object) -> None:
         for box in self.boxes:
             box.value = box.description in self.value
 
+    @in_turn
     def _take(self, change: Any) -> None:  # noqa: ANN401
         name = change["owner"].description
         if change["new"] != (name in self.value):

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.browser.lab_page import RunningLab, keep_picture, run_all, shut_down_kernels
-from tests.browser.widget_page import drag
+from tests.browser.widget_page import ask_kernel, drag
 
 _SETUP = """
 import pandas as pd
@@ -163,6 +163,24 @@ def test_every_control_by_keyboard(explorer: Page) -> None:
     page.get_by_role("button", name="Reload").focus()
     page.keyboard.press("Space")
     expect_status(page, "rows from")
+
+
+def test_what_is_turned_while_the_kernel_works_comes_next(explorer: Page) -> None:
+    page = explorer
+
+    def turned(label: str, text: str) -> None:
+        field = page.get_by_label(label, exact=True)
+        field.fill(text)
+        field.press("Enter")
+
+    turned("From", "2013-04")
+    expect_status(page, "rows from 2013-04-01 00:00")
+    # A control that was used before is heard in another thread of the kernel than one that was not.
+    ask_kernel(page, "explorer.observe(lambda change: __import__('time').sleep(0.5), 'frame')")
+    page.get_by_label("Show the", exact=True).select_option("last")
+    turned("From", "last summer")
+    expect_status(page, "Cannot read these times")
+    assert "Cannot read these times" in ask_kernel(page, "explorer.status.value"), "and nothing came after it"
 
 
 def test_the_plot_fits_a_narrow_page_and_keeps_the_size_of_its_letters(explorer: Page) -> None:

@@ -20,7 +20,7 @@ from toolkit.dweets.series_figure import series_png
 from toolkit.dweets.svg_chart import svg_chart
 from toolkit.dweets.time_axis import number_columns, on_time_axis
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import ServiceWidget, button, counted, html_pane, row, sized
+from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, row, sized
 
 #: Seconds between two drawings. The eye calls ten a second smooth, and each takes the kernel some 5 ms.
 _PAUSE = 1 / 12
@@ -177,6 +177,7 @@ class LiveDweets(ServiceWidget):
             self.say(f"Stopped after {counted(self.seen, 'dweet')}.")
 
     @traitlets.observe("_view_count")
+    @in_turn
     def _count_views(self, change: traitlets.Bunch) -> None:
         if self._unseen is not None:
             self._unseen.cancel()

@@ -16,7 +16,7 @@ from toolkit.dweets.history_source import Connected, HistorySource
 from toolkit.dweets.series_analysis import Aggregation
 from toolkit.dweets.time_axis import chosen_fields, number_columns, on_time_axis, time_columns
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import counted, scrolled
+from toolkit.widget_family import counted, in_turn, scrolled
 
 if TYPE_CHECKING:
     from toolkit.dweets.archive.archive import Archive
@@ -149,6 +149,7 @@ reload_button, export_button
             with self._setting():
                 self.range.value = tuple(round(end * STEPS) for end in ends)
 
+    @in_turn
     def _take_range(self, change: Any) -> None:  # noqa: ANN401
         """Type the range that the slider was put on."""
         if self._quiet or self._history.empty:
@@ -201,6 +202,7 @@ reload_button, export_button
 
     # -- what clicks do -----------------------------------------------------------------------------------
 
+    @in_turn
     def _reload(self, _change: object = None) -> None:
         if not self._quiet:
             with self.working("Loading"):
@@ -211,6 +213,7 @@ reload_button, export_button
             self._offer_things()
             self._load(self.fields.value, self.time.value)
 
+    @in_turn
     def _explore(self, _change: object = None) -> None:
         if not self._quiet:
             with self.working("Looking"):

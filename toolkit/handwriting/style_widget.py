@@ -10,7 +10,7 @@ from typing import Any
 import ipywidgets
 
 from toolkit.handwriting.style import Style
-from toolkit.widget_family import button, check_box, row, sized, text_field
+from toolkit.widget_family import button, check_box, in_turn, row, sized, text_field
 
 _LABEL, _WIDTH = "7.5em", "22em"
 
@@ -91,6 +91,7 @@ seed_locked, reroll_button
             control.observe(self._on_change, "value")
         self.reroll_button.on_click(lambda _: self._reroll())
 
+    @in_turn
     def _on_change(self, change: dict[str, Any]) -> None:
         if self._quiet:
             return
@@ -100,6 +101,7 @@ seed_locked, reroll_button
                 self.seed.value = _fresh_seed()
         self._changed()
 
+    @in_turn
     def _reroll(self) -> None:
         with self._quietly():
             self.seed.value = _fresh_seed()

@@ -18,7 +18,7 @@ from toolkit.handwriting.picture_sheet import picture_sheet
 from toolkit.handwriting.style import Style
 from toolkit.handwriting.style_widget import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES
-from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, row
+from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, in_turn, row
 
 _TEXT = "The quick brown fox\njumps over the lazy dog."
 
@@ -143,6 +143,7 @@ class HandwritingExplorer(ServiceWidget):
             work()
             self.say(_figures(self.result) if self.result is not None else "")
 
+    @in_turn
     def _draw_text(self) -> None:
         self._draw()
         if self.error is None:
@@ -179,10 +180,12 @@ class HandwritingExplorer(ServiceWidget):
             self.code_line.value = _copyable(self.code)
             self.link.value = _download(self.file)
 
+    @in_turn
     def _keep(self) -> None:
         self.kept, self._kept_code = self.result, self.code
         self._show_comparison()
 
+    @in_turn
     def _drop(self) -> None:
         self.kept = None
         self._show_comparison()

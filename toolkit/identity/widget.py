@@ -20,7 +20,7 @@ from toolkit.identity.handset import Handset
 from toolkit.identity.held_secrets import AuthenticatedUser
 from toolkit.identity.walkthrough_panes import exchange_html, life_html, outcome_html
 from toolkit.secret import Secret
-from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, row, scrolled, sized
+from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, in_turn, row, scrolled, sized
 
 #: The steps in their order: what the button says, and the call behind it.
 STEPS: dict[str, str] = {
@@ -111,6 +111,7 @@ class IdentityWalkthrough(ServiceWidget):
         """The calls of the present flow; see `IdentityClient.trace`."""
         return self._client.trace()
 
+    @in_turn
     def take(self, step: str) -> None:
         """Take a step as a click on its button would: one of `STEPS`."""
         calls: dict[str, Callable[[], object]] = {
@@ -128,6 +129,7 @@ class IdentityWalkthrough(ServiceWidget):
             self.say(f"{label}: {self._told}")
         self._refresh()
 
+    @in_turn
     def run_all(self) -> None:
         """Begin again and take every step, until one is refused."""
         self._begin()
@@ -136,6 +138,7 @@ class IdentityWalkthrough(ServiceWidget):
             if self.error is not None:
                 return
 
+    @in_turn
     def try_attack(self, name: str) -> Outcome | None:
         """Try one of the attacks and return what came of it; None where it could not be tried."""
         self.outcome = None
@@ -201,6 +204,7 @@ class IdentityWalkthrough(ServiceWidget):
     def _clicked(self, step: str, _button: object) -> None:
         self.take(step)
 
+    @in_turn
     def _begin(self) -> None:
         """Forget the flow and begin with the chosen phone."""
         self._session.close()

@@ -20,7 +20,7 @@ from toolkit.rewards.decision_frame import decision_frame
 from toolkit.rewards.engine import REASONS
 from toolkit.rewards.explanation import explain
 from toolkit.rewards.simulation import made_up_moments, simulate
-from toolkit.widget_family import ServiceWidget, button, column, counted, html_pane, row, scrolled, sized
+from toolkit.widget_family import ServiceWidget, button, column, counted, html_pane, in_turn, row, scrolled, sized
 
 _LABEL = "11em"
 # Shares of made-up readers who look at a reward, and who of these claim it.
@@ -164,6 +164,7 @@ class RewardsExplorer(ServiceWidget):
         self.why.options, self.why.value = options, kept
         self._explain(None)
 
+    @in_turn
     def _explain(self, _change: object) -> None:
         if self.why.value is None:
             return
