@@ -8,9 +8,9 @@ line is read aloud.
 All are laid out alike: what one turns, then the status line right under it, then what comes of it. How they look is
 in ``widget_family.css``.
 
-A kernel with subshells (ipykernel 7) calls them from two threads: the first that is done with a control in the main
-one, whatever follows in a subshell. So all of them take turns, as they did where a kernel had one thread: `working`
-waits for its turn, and `in_turn` makes any other method wait.
+Outside of `toolkit lab`, JupyterLab and ipykernel 7 call them from two threads: the first use of a control in the
+main one, all others in a subshell. So they take turns: `working` waits for its turn, and `in_turn` makes any other
+method wait.
 """
 
 from __future__ import annotations

@@ -92,6 +92,13 @@ def test_no_question_about_news_is_asked_and_the_end_of_a_notebook_is_its_last_c
     assert defaults_of(page, "@jupyterlab/notebook-extension:tracker")["scrollPastEnd"] is False
 
 
+def test_the_kernel_hears_widgets_and_cells_one_after_the_other(lab: RunningLab, page: Page) -> None:
+    # Else it hears a click in one thread and the choice that was made before it in another, in any order.
+    page.goto(lab.page_of(""))
+    assert defaults_of(page, "@jupyterlab/apputils-extension:kernels-settings")["commsOverSubshells"] == "disabled"
+    page.wait_for_function("window.jupyterapp?.serviceManager.kernels.commsOverSubshells === 'disabled'")
+
+
 def test_a_thread_that_a_second_run_leaves_is_seen(run_cells: RunCells) -> None:
     page = run_cells(
         "import threading; threading.Thread(target=threading.Event().wait, name='left', daemon=True).start()"
