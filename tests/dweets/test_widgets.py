@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import doctest
+import re
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ from tests.conftest import ROOT
 from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets, widget_family
-from toolkit.dweets import exploration, live_widget, svg_chart, widget
+from toolkit.dweets import exploration, live_widget, series_figure, svg_chart, widget
 from toolkit.dweets.history_source import HistorySource
 from toolkit.dweets.series_figure import PALETTE
 from toolkit.dweets.svg_chart import Line, thinned, time_ticks
@@ -55,7 +56,7 @@ def no_thread_left() -> Iterator[None]:
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("live-dweets")]
 
 
-@pytest.mark.parametrize("module", [exploration, live_widget, svg_chart, widget, widget_family])
+@pytest.mark.parametrize("module", [exploration, live_widget, series_figure, svg_chart, widget, widget_family])
 def test_the_examples_run(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert results.attempted > 0
@@ -360,11 +361,23 @@ def test_a_long_line_is_thinned_and_keeps_its_spikes() -> None:
     assert np.all(np.diff(short_seconds) >= 0)
 
 
-def test_a_gap_interrupts_the_line_and_a_lonely_point_is_seen() -> None:
-    line = Line("a", np.array([0.0, 1, 2, 3, 4]), np.array([1.0, 2, np.nan, 3, np.nan]))
-    drawn = svg_chart.svg_chart([line], title="t").split('<path d="')[1].split('"')[0]
-    assert [piece.count("L") for piece in drawn.split("M")[1:]] == [1, 0]
-    assert drawn.endswith("h0")
+def test_a_gap_interrupts_the_line_and_a_lonely_point_is_a_dot() -> None:
+    values = np.array([1.0, 2, np.nan, 1.5, np.nan, 1, 2])
+    drawn = svg_chart.svg_chart([Line("a", np.arange(7.0), values)], title="t")
+    line, dots = (path.split('"')[0] for path in drawn.split('<path d="')[1:])
+    assert [piece.count("L") for piece in line.split("M")[1:]] == [1, 0, 1]
+    assert (dots.count("M"), dots[-2:]) == (1, "h0")
+    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=7))
+    with_a_dot = series_figure.series_png(frame, ["a"], regular=True)
+    frame.iloc[3] = np.nan
+    assert with_a_dot != series_figure.series_png(frame, ["a"], regular=True)
+
+
+def test_the_last_label_of_the_time_axis_is_not_cut_off() -> None:
+    line = Line("a", np.array([0.0, 3600.0]), np.array([1.0, 2.0]))
+    anchors = re.findall(r'y="273" text-anchor="(\w+)"', svg_chart.svg_chart([line], title="t"))
+    assert anchors == ["middle"] * (len(anchors) - 1) + ["end"]
+    assert len(anchors) > 2
 
 
 @pytest.mark.parametrize("seconds", [1e-3, 0.5, 5, 90, 3_600, 1e5, 1e6, 7e6, 3.1e7, 9e7, 2e9])

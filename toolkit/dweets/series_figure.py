@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 #: After Okabe and Ito: told apart by colour-blind eyes; each has a contrast above 3 on white and on black alike.
 PALETTE = ("#0080C8", "#C77700", "#009E73", "#C2629A", "#7A6FD0", "#D55E00", "#8C8C00", "#808080")
@@ -85,12 +88,28 @@ def series_png(frame: pd.DataFrame, fields: Sequence[str], marks: Marks = NO_MAR
     return png.getvalue()
 
 
+def lonely(there: Flags) -> Flags:
+    """Return which of the values that are there have none beside them: no line shows these.
+
+    Examples
+    --------
+    >>> lonely(np.array([True, True, False, True])).tolist()
+    [False, False, False, True]
+    """
+    beside = np.append(there[1:], False) | np.append(False, there[:-1])
+    alone: Flags = there & ~beside
+    return alone
+
+
 def _draw(axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, regular: bool) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     lines = list(series_of(frame, fields, None if regular else marks.gaps, regular=regular))
     for place, (name, values) in enumerate(lines):
-        axes.plot(values.index, values, label=name, color=PALETTE[place % len(PALETTE)], linewidth=1)
+        colour = PALETTE[place % len(PALETTE)]
+        axes.plot(values.index, values, label=name, color=colour, linewidth=1)
+        if (alone := lonely(values.notna().to_numpy())).any():
+            axes.plot(values.index[alone], values[alone], "o", color=colour, markersize=3)
     ringed = marks.outliers is not None and len(marks.outliers) > 0
     if marks.gaps is not None:
         for start, end in zip(marks.gaps["start"], marks.gaps["end"], strict=True):

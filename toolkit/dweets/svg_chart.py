@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from toolkit.dweets.series_figure import PALETTE
+from toolkit.dweets.series_figure import PALETTE, Flags, lonely
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 _LEFT, _WIDTH = 7.0, 92.0  # per cent
+_NEAR_THE_EDGE = 95.0  # per cent; a label in the middle of such a place would be cut off
 _TOP, _BOTTOM = 8, 24  # pixels: room for a ring, and for the labels of the time axis
 _TEXT = 'fill="currentColor" font-size="12" font-family="system-ui,sans-serif"'
 #: More points than this are drawn as the least and the greatest of each piece, so that no spike is lost.
@@ -116,23 +117,31 @@ def _lines(lines: Sequence[Line], scale: Scale) -> Iterator[str]:
         'preserveAspectRatio="none" overflow="visible">'
     )
     for place, line in enumerate(lines):
-        path = _path(*thinned(line.seconds, line.values), scale)
-        yield (
-            f'<path d="{path}" fill="none" stroke="{_colour(place)}" stroke-width="1.5" '
-            'stroke-linejoin="round" stroke-linecap="round" vector-effect="non-scaling-stroke"/>'
-        )
+        seconds, values = thinned(line.seconds, line.values)
+        across = (seconds - scale.start) * (1000 / (scale.end - scale.start))
+        down = (scale.high - values) * (inner / (scale.high - scale.low))
+        there = np.isfinite(values)
+        yield _stroke(_path(across, down, there), place, 1.5)
+        if (alone := lonely(there)).any():
+            # Strokes without length: dots.
+            dots = "".join(f"M{x:.1f} {y:.1f}h0" for x, y in zip(across[alone], down[alone], strict=True))
+            yield _stroke(dots, place, 5)
     yield "</svg>"
 
 
-def _path(seconds: Numbers, values: Numbers, scale: Scale) -> str:
-    across = (seconds - scale.start) * (1000 / (scale.end - scale.start))
-    down = (scale.high - values) * ((scale.height - _TOP - _BOTTOM) / (scale.high - scale.low))
+def _stroke(path: str, place: int, width: float) -> str:
+    return (
+        f'<path d="{path}" fill="none" stroke="{_colour(place)}" stroke-width="{width}" '
+        'stroke-linejoin="round" stroke-linecap="round" vector-effect="non-scaling-stroke"/>'
+    )
+
+
+def _path(across: Numbers, down: Numbers, there: Flags) -> str:
     pieces, interrupted = [], True
-    for x, y, there in zip(across.tolist(), down.tolist(), np.isfinite(values).tolist(), strict=True):
-        if there:
-            # h0 is a stroke without length: it makes a point visible that has no neighbours.
-            pieces.append(f"M{x:.1f} {y:.1f}h0" if interrupted else f"L{x:.1f} {y:.1f}")
-        interrupted = not there
+    for x, y, is_there in zip(across.tolist(), down.tolist(), there.tolist(), strict=True):
+        if is_there:
+            pieces.append(f"{'M' if interrupted else 'L'}{x:.1f} {y:.1f}")
+        interrupted = not is_there
     return "".join(pieces)
 
 
@@ -168,10 +177,11 @@ def _value_axis(scale: Scale) -> Iterator[str]:
 
 def _time_axis(ticks: Sequence[tuple[float, str]], scale: Scale) -> Iterator[str]:
     for seconds, label in ticks:
-        x = f"{scale.across(seconds):.2f}%"
+        at = scale.across(seconds)
+        x, anchor = f"{at:.2f}%", "end" if at > _NEAR_THE_EDGE else "middle"
         yield (
             f'<line x1="{x}" x2="{x}" y1="{_TOP}" y2="{scale.height - _BOTTOM}" stroke="currentColor" opacity="0.08"/>'
-            f'<text x="{x}" y="{scale.height - 7}" text-anchor="middle" {_TEXT}>{escape(label)}</text>'
+            f'<text x="{x}" y="{scale.height - 7}" text-anchor="{anchor}" {_TEXT}>{escape(label)}</text>'
         )
 
 
