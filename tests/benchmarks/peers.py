@@ -1,8 +1,10 @@
-"""The gateway and its peers as processes on loopback: nchan (nginx, memory only), webdis over Redis (durable)."""
+"""The gateway and its peers as processes on 127.0.0.1: nchan (nginx, memory only), webdis over Redis (durable)."""
 
 from __future__ import annotations
 
 import argparse
+import functools
+import http.client
 import json
 import shutil
 import socket
@@ -10,25 +12,42 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-CONTENT = json.dumps({"celsius": 21.5, "humidity": 40, "room": "kitchen", "ok": True}, separators=(",", ":"))
-THING = "bench"
+import redis
 
 
 class Peer(NamedTuple):
-    """One server: where it is, and how its operations are written."""
+    """A running server, and how its operations are written as HTTP requests.
+
+    ``post`` takes a thing and a content (JSON text); ``latest``, ``history`` and ``listen`` take a thing. ``fill``
+    stores contents of a thing without being measured. None: the server has no such operation.
+    """
 
     name: str
     port: int
-    post: tuple[str, str]  # path, body
-    latest: str
-    history: str
-    listen: tuple[str, dict[str, str]]  # path, headers
+    post: Callable[[str, str], bytes]
+    listen: Callable[[str], bytes]
+    latest: Callable[[str], bytes] | None = None
+    history: Callable[[str], bytes] | None = None
+    fill: Callable[[str, Sequence[str]], None] | None = None
+
+
+def get(path: str, **headers: str) -> bytes:
+    """Return a GET request with these headers."""
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{lines}\r\n".encode()
+
+
+def post(path: str, body: str, content_type: str) -> bytes:
+    """Return a POST request with this body."""
+    data = body.encode()
+    lines = f"Host: 127.0.0.1\r\nContent-Type: {content_type}\r\nContent-Length: {len(data)}"
+    return f"POST {path} HTTP/1.1\r\n{lines}\r\n\r\n".encode() + data
 
 
 class Missing(Exception):
@@ -90,10 +109,11 @@ def gateway_with(name: str, *options: str) -> Iterator[Peer]:
         yield Peer(
             name,
             port,
-            (f"/dweet/for/{THING}", CONTENT),
-            f"/get/latest/dweet/for/{THING}",
-            f"/get/dweets/for/{THING}",
-            (f"/listen/for/dweets/from/{THING}", {}),
+            post=lambda thing, content: post(f"/dweet/for/{thing}", content, "application/json"),
+            listen=lambda thing: get(f"/listen/for/dweets/from/{thing}"),
+            latest=lambda thing: get(f"/get/latest/dweet/for/{thing}"),
+            history=lambda thing: get(f"/get/dweets/for/{thing}"),
+            fill=functools.partial(_fill_gateway, port),
         )
     finally:
         process.terminate()
@@ -109,13 +129,6 @@ def durable_redis(folder: Path) -> Iterator[int]:
     redis += ["--appendonly", "yes", "--appendfsync", "always", "--save", "", "--dir", str(folder)]
     with running(redis, port):
         yield port
-
-
-@contextmanager
-def webdis(folder: Path) -> Iterator[Peer]:
-    """Webdis over a Redis that syncs every write (``appendfsync always``)."""
-    with durable_redis(folder) as port, webdis_on(port, folder) as peer:
-        yield peer
 
 
 @contextmanager
@@ -138,16 +151,32 @@ def webdis_on(redis_port: int, folder: Path) -> Iterator[Peer]:
     config = folder / "webdis.json"
     config.write_text(json.dumps(settings))
     with running([program("webdis", "webdis"), str(config)], port):
-        # A list, not a stream: webdis cannot write a stream's nested answer as JSON. Untrimmed, so one command a POST.
-        append = f"LPUSH/{THING}/{quote(CONTENT, safe='')}"
+        # A list, not a stream: webdis cannot write a stream's nested reply as JSON. Not trimmed: one command a POST.
+        form = "application/x-www-form-urlencoded"
         yield Peer(
             "webdis+redis",
             port,
-            ("/", append),
-            f"/LINDEX/{THING}/0",
-            f"/LRANGE/{THING}/0/499",
-            (f"/SUBSCRIBE/{THING}", {}),
+            post=lambda thing, content: post("/", f"LPUSH/{thing}/{quote(content, safe='')}", form),
+            listen=lambda thing: get(f"/SUBSCRIBE/{thing}"),
+            latest=lambda thing: get(f"/LINDEX/{thing}/0"),
+            history=lambda thing: get(f"/LRANGE/{thing}/0/499"),
+            fill=functools.partial(_fill_redis, redis_port),
         )
+
+
+def _fill_gateway(port: int, thing: str, contents: Sequence[str]) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    body = "\n".join(contents)
+    connection.request("POST", f"/dweets/for/{thing}", body, {"Content-Type": "application/x-ndjson"})
+    reply = connection.getresponse().read()
+    connection.close()
+    if b'"succeeded"' not in reply:
+        raise RuntimeError(reply[:200])
+
+
+def _fill_redis(port: int, thing: str, contents: Sequence[str]) -> None:
+    with redis.Redis("127.0.0.1", port) as client:
+        client.lpush(thing, *contents)
 
 
 @contextmanager
@@ -176,27 +205,51 @@ http {{
 """
     )
     with running([program("nginx", "nginx"), "-p", str(folder), "-c", str(folder / "nginx.conf")], port):
-        listen = (f"/sub/{THING}", {"Accept": "text/event-stream"})
-        yield Peer("nchan", port, (f"/pub/{THING}", CONTENT), "", "", listen)
+        yield Peer(
+            "nchan",
+            port,
+            post=lambda thing, content: post(f"/pub/{thing}", content, "application/json"),
+            listen=lambda thing: get(f"/sub/{thing}", Accept="text/event-stream"),
+        )
 
 
 @contextmanager
 def all_peers() -> Iterator[list[Peer]]:
-    """The gateway first, then every peer that is installed; says which one is not."""
+    """The gateway first, then each peer that is installed: webdis and a gateway on one Redis, and nchan."""
     with ExitStack() as stack:
         peers = []
-        for start in (gateway, webdis, nchan):
+        for start in (_embedded, _on_one_redis, _memory_only):
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
             folder.chmod(0o777)
             try:
-                peers.append(stack.enter_context(start(folder)))
+                peers += stack.enter_context(start(folder))
             except Missing as missing:
-                print(f"without {start.__name__}: {missing}")
+                print(f"left out: {missing}")
         yield peers
 
 
+@contextmanager
+def _embedded(folder: Path) -> Iterator[list[Peer]]:
+    with gateway(folder) as peer:
+        yield [peer]
+
+
+@contextmanager
+def _on_one_redis(folder: Path) -> Iterator[list[Peer]]:
+    with durable_redis(folder) as port, webdis_on(port, folder) as peer:
+        store = f"redis://127.0.0.1:{port}?timeout=30&prefix=bench:"
+        with gateway_with("gateway on redis", "--store", store) as on_redis:
+            yield [peer, on_redis]
+
+
+@contextmanager
+def _memory_only(folder: Path) -> Iterator[list[Peer]]:
+    with nchan(folder) as peer:
+        yield [peer]
+
+
 def seconds_and_rounds(description: str | None) -> argparse.Namespace:
-    """Read what was typed: how long each measurement takes, and how often all are made."""
+    """Read the options: how long each measurement takes, and how many rounds are made."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0] if description else None)
     parser.add_argument("--seconds", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
