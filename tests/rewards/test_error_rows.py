@@ -165,11 +165,11 @@ def test_too_many_calls_of_a_device(started: Callable[..., Caller]) -> None:
     caller = started(calls_a_minute=2)
     assert [caller.post(MOMENT).status for _ in range(2)] == [200, 200]
     reply = caller.post(MOMENT)
-    # The clock stands at 18:05:24: two calls took a second each.
-    assert (reply.status, reply.headers["retry-after"]) == (429, "36")
-    assert reply.body == error("too_many_requests", None, "Too many calls for this device. Try again in 36 seconds.")
+    # One call comes back every 30 seconds, and each of the two calls took a second.
+    assert (reply.status, reply.headers["retry-after"]) == (429, "28")
+    assert reply.body == error("too_many_requests", None, "Too many calls for this device. Try again in 28 seconds.")
     assert caller.post(MOMENT, device_id=f"acme-{DEVICE}").status == 200
-    caller.gateway.clock.advance(seconds=36)
+    caller.gateway.clock.advance(seconds=28)
     assert caller.post(MOMENT).status == 200
 
 

@@ -19,6 +19,7 @@ from toolkit.dweets.things import HotThing, Things, journal_of
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Draft, Entry, Meanwhile, Store
+from toolkit.rate_limit import LimitReached, RateLimit
 
 if TYPE_CHECKING:
     from toolkit.dweets.archive.archiving import Archiving
@@ -75,8 +76,8 @@ class DweetService:
         self._world = world
         self._settings = settings
         self._things = Things(store.journals)
-        self._posts_this_second: dict[str, int] = {}
-        self._second = 0
+        rate = settings.rate
+        self._limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(store.journals, self._things, self.locks)
         self._active = ActiveThings(store.journals, self.locks, world.clock.now)
@@ -123,8 +124,8 @@ class DweetService:
         """
         wire.checked_thing(thing)
         self.locks.check_master(thing, key)
-        if self._settings.rate is not None:
-            self._count_post(thing, len(contents), self._settings.rate)
+        if self._limit:
+            self._count_posts(self._limit, thing, len(contents))
         self._active.posted(thing)
         tick, fresh_id, drafts = self._world.clock.tick, self._world.fresh_id, []
         for content in contents:
@@ -137,16 +138,12 @@ class DweetService:
         """Return a readable name for a thing that has none yet."""
         return readable_name(self._world.random)
 
-    def _count_post(self, thing: str, posts: int, rate: int) -> None:
-        second = self._world.clock.now() // 1000
-        if second != self._second:
-            self._second = second
-            self._posts_this_second.clear()
-        count = self._posts_this_second.get(thing, 0) + posts
-        # A batch larger than the rate passes once in an idle second: it could never pass otherwise.
-        if count > rate and count != posts:
-            raise RateLimited(wire.RATE_EXCEEDED)
-        self._posts_this_second[thing] = count
+    @staticmethod
+    def _count_posts(limit: RateLimit, thing: str, posts: int) -> None:
+        try:
+            limit.take(thing, posts)
+        except LimitReached:
+            raise RateLimited(wire.RATE_EXCEEDED) from None
 
     # -- reading ------------------------------------------------------------------------------------------
 

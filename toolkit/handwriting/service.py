@@ -10,16 +10,16 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from toolkit.errors import NotFound
+from toolkit.errors import NotFound, RateLimited
 from toolkit.handwriting import wire
 from toolkit.handwriting.authentication import Authentication, Caller
 from toolkit.handwriting.catalogue import Catalogue, Handwriting, catalogue
 from toolkit.handwriting.parameters import Format, Parameters
 from toolkit.handwriting.query import Asked, Dialect, Listing, asked_of
-from toolkit.handwriting.rate_limit import Allowance, RateLimit
 from toolkit.handwriting.render_jobs import Job, Rendered
 from toolkit.handwriting.render_pool import RenderPool
 from toolkit.handwriting.wire import InvalidParameters, Problem
+from toolkit.rate_limit import Allowance, LimitReached, RateLimit
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -87,7 +87,10 @@ class HandwritingService:
 
     def admit(self, caller: Caller) -> Allowance:
         """Count a call and return what is left, or raise RateLimited."""
-        return self._limit.take(caller.key)
+        try:
+            return self._limit.take(caller.key)
+        except LimitReached as reached:
+            raise RateLimited(wire.RATE_EXCEEDED, retry_after=reached.retry_after) from None
 
     def allowance(self, caller: Caller) -> Allowance:
         """Return what a caller has left."""

@@ -6,10 +6,11 @@ import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Lock
 
 import numpy as np
+from cachetools import LRUCache, cached
 
-from toolkit.handwriting.bounded_cache import BoundedCache
 from toolkit.handwriting.hand import Glyph, Hand, Placed, open_hand
 from toolkit.handwriting.hands.sources import chain
 from toolkit.handwriting.keyed_noise import Floats, Integers
@@ -74,7 +75,7 @@ class ShapedWord:
     breaks: tuple[tuple[int, float], ...]
 
 
-_kept_words: BoundedCache[ShapedWord] = BoundedCache(_KEPT_POINTS, lambda word: len(word.x) + _WORD_OVERHEAD)
+_kept_words: LRUCache[object, ShapedWord] = LRUCache(_KEPT_POINTS, lambda word: len(word.x) + _WORD_OVERHEAD)
 
 
 class Shaper:
@@ -105,7 +106,11 @@ class Shaper:
         """Return the shaped word `text`; words of usual length are kept for the next time."""
         if len(text) > _LONGEST_KEPT:
             return self._word(text)
-        return _kept_words.get((self, text), lambda: self._word(text))
+        return self._kept_word(text)
+
+    @cached(_kept_words, lock=Lock())
+    def _kept_word(self, text: str) -> ShapedWord:
+        return self._word(text)
 
     def points(self, text: str) -> int:
         """Return about how many points the strokes of `text` have when all of them are used."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Sequence
 from typing import Any, NamedTuple
@@ -11,9 +12,9 @@ import orjson
 
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Store
+from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.rewards import wire
 from toolkit.rewards.answers import Answer, Answers, answer_key, hash_of
-from toolkit.rewards.call_rate import CallRate
 from toolkit.rewards.device_ids import app_label, checked_device_id, device_label
 from toolkit.rewards.device_state import Session
 from toolkit.rewards.engine import Decision, Engine, Moment
@@ -51,7 +52,8 @@ class RewardService:
         self._sessions = Sessions(store, settings.configuration.session_minutes)
         self._views = Views(store.records)
         self._answers = Answers(store, world.clock.now)
-        self._rate = CallRate(settings.calls_a_minute)
+        limit = settings.calls_a_minute
+        self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
         self._ledger = Ledger(store, Engine(settings.configuration), self._sessions, self)
 
     async def open(self) -> None:
@@ -75,11 +77,19 @@ class RewardService:
         if Secret(form.app_key) not in partner.apps:
             raise wire.refusal("unknown_app")
         device = checked_device_id(form.device_id, partner.company_token)
-        self._rate.count(device, self._world.clock.now())
+        self._count_call(device)
         if not call.idempotency_key:
             return await self._answer(form, device, call, "")
         key = answer_key(partner.company_token, _checked_idempotency_key(call.idempotency_key))
         return await self._answers.once(key, call.body, lambda: self._answer(form, device, call, key))
+
+    def _count_call(self, device: str) -> None:
+        if not self._limit:
+            return
+        try:
+            self._limit.take(device)
+        except LimitReached as reached:
+            raise wire.refusal("too_many_requests", seconds=math.ceil(reached.retry_after - 1e-6)) from None
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
         """Return a view, and whether it was claimed.

@@ -12,8 +12,8 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.authentication import Caller
 from toolkit.handwriting.parameters import Format
 from toolkit.handwriting.query import decoded, listing_of
-from toolkit.handwriting.rate_limit import Allowance
 from toolkit.handwriting.service import HandwritingService, Writing, fingerprint
+from toolkit.rate_limit import Allowance
 
 _JSON = b"application/json; charset=utf-8"
 _NO_STORE: Header = (b"cache-control", b"no-store")

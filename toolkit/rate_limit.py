@@ -1,0 +1,90 @@
+"""A token bucket for each key: a burst at once, then a steady rate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+_MANY_BUCKETS = 10_000
+
+
+class Allowance(NamedTuple):
+    """What a key has left: ``limit`` calls at most at once, ``remaining`` now, all again after ``reset`` seconds."""
+
+    limit: int
+    remaining: int
+    reset: int
+
+
+class LimitReached(Exception):
+    """Nothing is left; the next call is possible in ``retry_after`` seconds."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(f"try again in {retry_after:.1f} seconds")
+        self.retry_after = retry_after
+
+
+class RateLimit:
+    """Counts the calls of each key in this process.
+
+    Parameters
+    ----------
+    burst
+        Calls that may come at once.
+    calls_a_second
+        How fast they come back.
+    seconds
+        A clock in seconds. If it is set back, the bucket counts as empty.
+
+    Examples
+    --------
+    >>> limit = RateLimit(2, 1.0, lambda: 0.0)
+    >>> limit.take("k"), limit.take("k")
+    (Allowance(limit=2, remaining=1, reset=1), Allowance(limit=2, remaining=0, reset=2))
+    """
+
+    def __init__(self, burst: int, calls_a_second: float, seconds: Callable[[], float]) -> None:
+        self._burst = burst
+        self._rate = calls_a_second
+        self._seconds = seconds
+        self._empty_at: dict[Hashable, float] = {}  # when the bucket was or would have been empty
+
+    @property
+    def buckets(self) -> int:
+        """How many keys are remembered."""
+        return len(self._empty_at)
+
+    def take(self, key: Hashable, calls: int = 1) -> Allowance:
+        """Count calls and return what is left; more calls than the burst need a full bucket and empty it.
+
+        Raises
+        ------
+        LimitReached
+            Fewer are left; nothing is counted.
+        """
+        calls = min(calls, self._burst)
+        now, since = self._state(key)
+        tokens = (now - since) * self._rate
+        if tokens < calls - 1e-9:
+            raise LimitReached((calls - tokens) / self._rate)
+        self._forget_full_buckets(now - self._burst / self._rate)
+        self._empty_at[key] = since + calls / self._rate
+        return self._allowance(tokens - calls)
+
+    def left(self, key: Hashable) -> Allowance:
+        """Return what a key has left, without a call."""
+        now, since = self._state(key)
+        return self._allowance((now - since) * self._rate)
+
+    def _state(self, key: Hashable) -> tuple[float, float]:
+        now = self._seconds()
+        return now, min(now, max(self._empty_at.get(key, -math.inf), now - self._burst / self._rate))
+
+    def _allowance(self, tokens: float) -> Allowance:
+        return Allowance(self._burst, int(tokens + 1e-9), math.ceil((self._burst - tokens) / self._rate - 1e-9))
+
+    def _forget_full_buckets(self, long_ago: float) -> None:
+        # Keys may come from strangers, who could fill the memory; a full bucket need not be remembered.
+        if len(self._empty_at) >= _MANY_BUCKETS:
+            self._empty_at = {key: at for key, at in self._empty_at.items() if at > long_ago}
