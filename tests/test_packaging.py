@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import json
 import os
 import re
@@ -14,6 +16,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from tests.conftest import ROOT, raw_call, required_program
 from tests.test_cli import TOOLKIT, call_lab, end, started_lab, url_of
@@ -33,6 +38,52 @@ def uv(*arguments: str | Path) -> None:
         [required_program("uv"), *map(str, arguments)], capture_output=True, text=True, timeout=110, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+#: Each release may break what is not public: parts of these are used.
+PRIVATE_PARTS_USED = {"uvicorn", "redis"}
+CALENDAR_VERSIONS = {"dask"}
+#: The clients of 2016 are tested as they were.
+PINNED = {"dweepy", "handwritingio"}
+
+
+def declared_requirements() -> list[Requirement]:
+    project = PROJECT["project"]
+    groups = [PROJECT["build-system"]["requires"], project["dependencies"]]
+    groups += [*project["optional-dependencies"].values(), *PROJECT["dependency-groups"].values()]
+    found = [Requirement(text) for group in groups for text in group]
+    return [requirement for requirement in found if requirement.name not in PINNED | {project["name"]}]
+
+
+def bounds_of(requirement: Requirement) -> tuple[Version, Version]:
+    bounds = {each.operator: Version(each.version) for each in requirement.specifier}
+    assert sorted(bounds) == ["<", ">="], f"{requirement} needs a lower and an upper bound"
+    return bounds[">="], bounds["<"]
+
+
+def bound_after(name: str, tested: Version) -> Version:
+    by_minor = tested.major == 0 or name in PRIVATE_PARTS_USED
+    return Version(f"{tested.major}.{tested.minor + 1}" if by_minor else f"{tested.major + 1}")
+
+
+@pytest.mark.parametrize("requirement", declared_requirements(), ids=str)
+def test_a_dependency_has_bounds(requirement: Requirement) -> None:
+    lower, upper = bounds_of(requirement)
+    assert lower < upper
+    # A year counts as a major version: the bound of a calendar version is the year after.
+    assert upper.major > 2000 if requirement.name in CALENDAR_VERSIONS else upper.major < 2000
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # an extra that only builds
+        tested = Version(importlib.metadata.version(requirement.name))
+        assert lower <= tested
+        assert upper == bound_after(requirement.name, tested), f"tested with {tested}"
+
+
+def test_one_library_has_the_same_bounds_everywhere() -> None:
+    bounds: dict[str, set[SpecifierSet]] = {}
+    for requirement in declared_requirements():
+        bounds.setdefault(requirement.name, set()).add(requirement.specifier)
+    assert not {name: found for name, found in bounds.items() if len(found) > 1}
 
 
 @pytest.fixture(scope="module")
@@ -119,8 +170,11 @@ def test_its_gateway_serves(programs: Path, tmp_path: Path) -> None:
 def test_without_jupyter_the_lab_tells_the_command(programs: Path, tmp_path: Path) -> None:
     refused = run([programs / "toolkit", "lab"], tmp_path, code=1)
     assert re.fullmatch(
-        r"Error: JupyterLab is not installed here; run: \S+ -m pip install 'gateway-toolkit\[lab\]'\n", refused.stderr
+        r"Error: JupyterLab is not installed here; run: \S+ -m pip install( '[a-z]+(\[dataframe\])?<\S+,>=\S+')+\n",
+        refused.stderr,
     )
+    assert "'jupyterlab<" in refused.stderr
+    assert "gateway-toolkit" not in refused.stderr
 
 
 def test_the_doctor_names_the_missing_jupyter(programs: Path, tmp_path: Path) -> None:

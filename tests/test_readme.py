@@ -15,6 +15,7 @@ from traitlets import MetaHasTraits
 
 import toolkit
 from tests.conftest import ROOT
+from tests.test_quality import committed_names
 from toolkit.dweets.accessor import DweetAccessor
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -57,6 +58,23 @@ def test_what_it_says_of_the_old_clients_is_so() -> None:
 def test_its_commands_are_the_ones_of_the_mission() -> None:
     assert "pip install uv && uv run toolkit lab" in README
     assert "uv run pytest" in README
+
+
+@pytest.mark.parametrize("word", ["thing", "dweet"])
+def test_a_word_of_the_service_is_defined_where_it_appears(word: str) -> None:
+    first = next(part for part in README.split("\n\n") if re.search(rf"\b{word}s?\b", part, re.IGNORECASE))
+    assert re.search(rf"\ba \*{word}\* is \w", first, re.IGNORECASE)
+
+
+def test_nothing_claims_that_the_package_is_on_an_index() -> None:
+    files = [ROOT / name for name in committed_names() if not name.startswith("tests/")]
+    texts = {
+        file: file.read_text("utf-8") for file in files if file.suffix in (".md", ".py", ".ipynb", ".toml", ".html")
+    }
+    claim = re.compile(r"(install|add|uvx|pipx)\b[^\n#|]*\bgateway-toolkit\b|\[!\[|shields\.io")
+    claims = [f"{file.name}: {found[0]}" for file, text in texts.items() for found in claim.finditer(text)]
+    assert not claims
+    assert "README.md" in {file.name for file in texts}
 
 
 @pytest.mark.parametrize("service", SERVICES)

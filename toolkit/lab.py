@@ -6,7 +6,6 @@ import importlib.util
 import os
 import secrets
 import signal
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from urllib.parse import quote
 import click
 
 from toolkit.errors import ToolkitError
+from toolkit.extras import install_command
 from toolkit.working_folder import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
 
 if TYPE_CHECKING:
@@ -141,8 +141,7 @@ def _require_jupyter() -> None:
 
 def jupyter_command() -> str:
     """Return the command that brings JupyterLab into this Python."""
-    what = "-e '.[lab]'" if is_checkout() else "'gateway-toolkit[lab]'"
-    return f"{sys.executable} -m pip install {what}"
+    return install_command("lab")
 
 
 def _first_page(root: Path) -> str:

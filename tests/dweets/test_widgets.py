@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from ipywidgets.widgets.widget import _instances
+from matplotlib import pyplot
 from traitlets import TraitError
 
 import toolkit
@@ -378,6 +379,66 @@ def test_the_last_label_of_the_time_axis_is_not_cut_off() -> None:
     anchors = re.findall(r'y="273" text-anchor="(\w+)"', svg_chart.svg_chart([line], title="t"))
     assert anchors == ["middle"] * (len(anchors) - 1) + ["end"]
     assert len(anchors) > 2
+
+
+STEEP = np.arange(60) / 59
+
+
+def labels_of_values(drawn: str) -> list[str]:
+    return re.findall(r'<text x="-6"[^>]*>([^<]+)<', drawn)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (1_234_567_890 + 6 * STEEP, ["1,234,567,890", "1,234,567,892", "1,234,567,894", "1,234,567,896"]),
+        (1_234_567_890 + 0.5 * STEEP, ["1,234,567,890.0", "1,234,567,890.2", "1,234,567,890.4"]),
+        (1e-9 * STEEP, ["0", "2.5e-10", "5.0e-10", "7.5e-10", "1.0e-09"]),
+        (1e12 + 100 * STEEP, [f"1,000,000,000,{n:03}" for n in range(0, 101, 25)]),
+        (-1e6 - 5 * STEEP, ["-1,000,004", "-1,000,002", "-1,000,000"]),
+        (1e18 + 1e9 * STEEP, None),
+        (np.where(STEEP < 0.5, np.nan, STEEP), ["0.6", "0.8", "1.0"]),
+        (np.full(60, 1_234_567_890.0), None),
+        (np.full(60, 1e-9), ["9.750e-10", "1.000e-09", "1.025e-09", "1.050e-09"]),
+        (0.1 + 1.4e-17 * (np.arange(60) % 2), None),
+        (np.zeros(60), ["-0.4", "-0.2", "0.0", "0.2", "0.4"]),
+    ],
+)
+def test_labels_of_values_differ_and_fit_their_margin(values: np.ndarray, labels: list[str] | None) -> None:
+    drawn = svg_chart.svg_chart([Line("a", 60 * np.arange(60.0), values)], title="t")
+    shown = labels_of_values(drawn)
+    assert shown == (labels or shown)
+    assert len(set(shown)) == len(shown) >= 2
+    margin = int(re.search(r"margin:0 8px 0 (\d+)px", drawn)[1])
+    assert margin >= max(sum(4 if sign in ",.-" else 7 for sign in label) for label in shown) + 6
+    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=60, freq="min"))
+    axes = series_figure.series_axes(frame, ["a"])
+    axes.figure.canvas.draw()
+    texts = [text.get_text() for text in axes.get_yticklabels()]
+    assert len(set(texts)) == len(texts)
+    assert axes.yaxis.get_major_formatter().get_offset() == ""
+    pyplot.close(axes.figure)
+
+
+def test_statistics_of_a_counter_tell_its_values_apart() -> None:
+    times = pd.date_range("2026-01-01", periods=5, name="created")
+    counter = [1234567886, 1234567888, 1234567890, 1234567890.5, 1234567896]
+    frame = pd.DataFrame({"counter": counter, "rain": [0.0, 0.2, None, 54.1, 3.034]}, index=times)
+    explorer = HistoryExplorer(frame=frame, fields=["counter", "rain"])
+    (rows,) = [re.findall(r"<td>(.*?)</td>", explorer.table.value)]
+    assert rows[:10] == [
+        "counter", "5", "0", "1,234,567,890.1", "3.748",
+        "1,234,567,886", "1,234,567,888", "1,234,567,890", "1,234,567,890.5", "1,234,567,896",
+    ]  # fmt: skip
+    assert rows[10:] == ["rain", "4", "1", "14.33", "26.55", "0", "0.15", "1.617", "15.8", "54.1"]
+
+
+def test_an_outlier_differs_from_what_is_usual() -> None:
+    values = [1234567890.0 + number % 3 for number in range(40)]
+    values[30] += 90
+    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=40, freq="h", name="created"))
+    shown = HistoryExplorer(frame=frame).plot.value
+    assert "a 1,234,567,980 at 2026-01-02 06:00, where 1,234,567,891 is usual" in shown
 
 
 @pytest.mark.parametrize("seconds", [1e-3, 0.5, 5, 90, 3_600, 1e5, 1e6, 7e6, 3.1e7, 9e7, 2e9])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from html import unescape
 
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image
 
 import toolkit
 from toolkit import HandwritingExplorer
+from toolkit.errors import MalformedRequest
 from toolkit.handwriting.style import STYLE_FIELDS
 
 
@@ -105,6 +107,57 @@ def test_a_mistake_is_a_sentence_and_the_picture_stays(explorer: HandwritingExpl
     explorer.text.value, explorer.look.inks.value, explorer.picker.name.value = "Fine", "", "Molly"
     assert explorer.error is None
     assert explorer.result != before
+
+
+def file_offered(explorer: HandwritingExplorer) -> bytes | None:
+    link = re.search(r'href="data:[^,]+,([^"]+)"', explorer.link.value)
+    return base64.b64decode(link[1]) if link and explorer.link.layout.visibility != "hidden" else None
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf"])
+def test_a_failed_rendering_removes_the_link(explorer: HandwritingExplorer, kind: str) -> None:
+    explorer.kind.value = kind
+    before = explorer.file.data
+    assert file_offered(explorer) == before
+    explorer.text.value = "क"
+    assert explorer.link.value == ""
+    with pytest.raises(MalformedRequest, match="cannot write"):
+        _ = explorer.file
+    explorer.text.value = "Fine"
+    assert file_offered(explorer) == explorer.file.data != before
+
+
+def test_no_other_kind_of_an_earlier_letter_is_offered(explorer: HandwritingExplorer) -> None:
+    explorer.text.value = "क"
+    for kind in ("pdf", "png"):
+        explorer.kind.value = kind
+        assert explorer.link.value == ""
+        assert "cannot write" in explorer.status.value
+        assert f"tk.handwriting.{kind}(&#x27;Hello&#x27;" in explorer.code_line.value  # of the picture that stays
+
+
+def test_no_file_is_offered_while_it_is_replaced(explorer: HandwritingExplorer) -> None:
+    offered = []
+    explorer.observe(lambda _: offered.append(file_offered(explorer)), "result")
+    explorer.text.value = "Fine"
+    assert offered == [None]
+    assert file_offered(explorer) == explorer.file.data
+
+
+def test_turning_pages_of_hands_keeps_link_and_picture_true(explorer: HandwritingExplorer) -> None:
+    explorer.picker.on_button.click()
+    assert file_offered(explorer) == explorer.file.data
+    explorer.text.value = "क"
+    explorer.picker.on_button.click()
+    assert explorer.link.value == ""
+    assert "The picture shows earlier settings" in explorer.status.value
+
+
+def test_what_is_compared_keeps_the_code_that_made_it(explorer: HandwritingExplorer) -> None:
+    explorer.text.value = "क"
+    explorer.keep_button.click()
+    assert explorer.paper.value.count("&#x27;Hello&#x27;") == 2
+    assert "क" not in explorer.paper.value
 
 
 def test_without_a_gateway_it_says_so() -> None:

@@ -14,6 +14,7 @@ from toolkit.rewards import analysis, simulation
 from toolkit.rewards.decision_frame import DECISION_COLUMNS, decision_frame
 from toolkit.rewards.experiments import ab
 from toolkit.rewards.explanation import explain
+from toolkit.rewards.funnels import funnel, moments_per_session
 from toolkit.rewards.statistics import bootstrap_difference, holm, newcombe, sample_size, two_proportions, wilson
 
 
@@ -84,28 +85,115 @@ DECISIONS = decision_frame(
         row("2026-03-29T01:50:00Z", "d2", reason="TEST", test=True, shown=4, session_id="s-2"),
     ]
 )
+SESSIONS = pd.DataFrame({"session_id": ["s-1", "s-2", "s-3"], "device": ["d1", "d2", "d3"], "test": False})
 
 
-def test_the_funnel() -> None:
-    table = analysis.funnel(DECISIONS)
-    assert list(table["step"]) == ["session", "moment", "rewarded", "shown", "claimed"]
-    assert list(table["n"]) == [2, 4, 2, 2, 1]
+def steps(table: pd.DataFrame) -> dict[str, int]:
+    assert table["of_previous"].dropna().between(0, 1).all()
+    assert table["of_first"].dropna().between(0, 1).all()
+    assert table["n"].is_monotonic_decreasing
+    return dict(zip(table["step"], table["n"], strict=True))
+
+
+def test_the_funnel_counts_sessions() -> None:
+    table = funnel(DECISIONS)
+    assert steps(table) == {"session": 2, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
     assert list(table["devices"]) == [2, 2, 2, 2, 1]
-    assert list(table["of_previous"]) == [1.0, 2.0, 0.5, 1.0, 0.5]
-    assert tuple(table.loc[2, ["low", "high"]]) == pytest.approx(wilson(2, 4))
-    assert table.loc[1, ["low", "high"]].isna().all()
-    assert table.attrs["test_rows_left_out"] == 1
+    assert list(table["of_previous"]) == [1.0, 1.0, 1.0, 1.0, 0.5]
+    assert tuple(table.loc[4, ["low", "high"]]) == pytest.approx(wilson(1, 2))
+    assert table.loc[0, ["low", "high"]].isna().all()
+    assert table.attrs == {"test_rows_left_out": 1, "unit": "session"}
+
+
+def test_the_funnel_counts_devices_where_asked() -> None:
+    again = DECISIONS.assign(session_id=[f"s-{number}" for number in range(len(DECISIONS))])
+    assert steps(funnel(again))["session"] == 4
+    table = funnel(again, unit="device")
+    assert steps(table) == {"session": 2, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
+    assert list(table["n"]) == list(table["devices"])
 
 
 def test_the_funnel_counts_sessions_without_a_moment() -> None:
-    sessions = pd.DataFrame({"session_id": ["s-1", "s-2", "s-3"], "device": ["d1", "d2", "d3"], "test": False})
-    assert list(analysis.funnel(DECISIONS, sessions)["n"]) == [3, 4, 2, 2, 1]
+    assert steps(funnel(DECISIONS, SESSIONS)) == {"session": 3, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
+    assert steps(funnel(DECISIONS, SESSIONS, unit="device"))["session"] == 3
+
+
+def test_a_moment_outside_of_a_session_counts_nowhere() -> None:
+    outside = decision_frame([row("2026-03-29T02:00:00Z", "d9", reason="NO_SESSION", session_id=None)])
+    decisions = pd.concat([DECISIONS, outside], ignore_index=True)
+    assert steps(funnel(decisions, SESSIONS)) == steps(funnel(DECISIONS, SESSIONS))
+    assert steps(funnel(decisions, unit="device"))["moment"] == 2
+
+
+@pytest.mark.parametrize("absent", ["no column", "all missing", "one reward's missing"])
+def test_the_session_step_is_left_out_without_data(absent: str) -> None:
+    decisions = {
+        "no column": DECISIONS.drop(columns="session_id"),
+        "all missing": DECISIONS.assign(session_id=pd.array([None] * 5, dtype="str")),
+        "one reward's missing": DECISIONS.assign(session_id=["s-1", None, "s-2", "s-2", "s-2"]),
+    }[absent]
+    table = funnel(decisions)
+    assert table.attrs["unit"] == "device"
+    # A device of which another moment names a session is known to have had one.
+    session = {"session": 2} if absent == "one reward's missing" else {}
+    assert steps(table) == {**session, "moment": 2, "rewarded": 2, "shown": 2, "claimed": 1}
+    with pytest.raises(InvalidArgument, match="unit='device'"):
+        funnel(decisions, unit="session")
+
+
+def test_sessions_that_are_not_those_of_the_moments_are_left_out() -> None:
+    assert "session" not in steps(funnel(DECISIONS, SESSIONS.head(1)))
+    assert "session" not in steps(funnel(DECISIONS, SESSIONS.assign(device="other")))
+    assert "session" not in steps(funnel(DECISIONS, SESSIONS.head(0)))
+
+
+def test_pages_are_left_out_of_the_funnel_without_data() -> None:
+    assert list(steps(funnel(DECISIONS.drop(columns=["shown_at", "claimed_at"])))) == ["session", "moment", "rewarded"]
+
+
+def test_equal_session_ids_of_two_gateways_are_two_sessions() -> None:
+    both = pd.concat([DECISIONS, DECISIONS.assign(device="of another partner")], ignore_index=True)
+    assert steps(funnel(both))["session"] == 4
+    assert moments_per_session(both) == 2.0
+
+
+def test_events_without_sessions_make_no_session_step() -> None:
+    decided = simulation.simulate({"default": {"p": 1}}, EVENTS.drop(columns="session_id"))
+    assert decided["session_id"].isna().all()
+    assert "NO_SESSION" not in set(decided["reason"])
+    assert list(steps(funnel(decided))) == ["moment", "rewarded", "shown", "claimed"]
+    assert math.isnan(moments_per_session(decided))
+    # What was decided without sessions is decided without them again.
+    assert simulation.simulate({"default": {"p": 1}}, decided)["reason"].equals(decided["reason"])
+
+
+def test_a_refusal_without_a_session_is_repeated() -> None:
+    refused = decision_frame([row("2026-03-28T22:10:00Z", reason="NO_SESSION", session_id=None)])
+    assert list(simulation.simulate({"default": {"p": 1}}, refused)["reason"]) == ["NO_SESSION"]
 
 
 def test_the_funnel_by_a_column() -> None:
-    table = analysis.funnel(DECISIONS, by="moment_id").set_index(["moment_id", "step"])
-    assert list(table.loc["m", "n"]) == [3, 1, 1, 1]
+    table = funnel(DECISIONS, by="moment_id").set_index(["moment_id", "step"])
+    assert list(table.loc["m", "n"]) == [2, 1, 1, 1]
     assert list(table.loc["n", "n"]) == [1, 1, 1, 0]
+
+
+def test_a_funnel_without_moments_has_zeros() -> None:
+    assert steps(funnel(decision_frame([]))) == {"moment": 0, "rewarded": 0, "shown": 0, "claimed": 0}
+    only_sessions = {"session": 3, "moment": 0, "rewarded": 0, "shown": 0, "claimed": 0}
+    assert steps(funnel(decision_frame([]), SESSIONS, unit="device")) == only_sessions
+    assert steps(funnel(decision_frame([]), SESSIONS)) == only_sessions
+
+
+def test_moments_per_session() -> None:
+    assert moments_per_session(DECISIONS) == 2.0
+    assert moments_per_session(DECISIONS, SESSIONS) == pytest.approx(4 / 3)
+    assert moments_per_session(decision_frame([]), SESSIONS) == 0.0
+
+
+def test_the_funnel_refuses_an_unknown_unit() -> None:
+    with pytest.raises(InvalidArgument, match="session or device, not 'moment'"):
+        funnel(DECISIONS, unit="moment")
 
 
 def test_rates_by_moment() -> None:
@@ -144,7 +232,7 @@ def test_the_cap_report() -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [analysis.funnel, analysis.rate_by_moment, analysis.by_hour, analysis.by_device, analysis.cap_report]
+    "function", [funnel, analysis.rate_by_moment, analysis.by_hour, analysis.by_device, analysis.cap_report]
 )
 def test_no_decisions_give_the_same_columns(function: Any) -> None:
     empty = decision_frame([])
@@ -233,6 +321,6 @@ def test_a_what_if_needs_its_columns() -> None:
 
 def test_made_up_readers_look_and_claim() -> None:
     decided = simulation.simulate({}, EVENTS, shown=1.0, claimed=0.5)
-    steps = analysis.funnel(decided).set_index("step")["n"]
-    assert steps["shown"] == steps["rewarded"]
-    assert 0 < steps["claimed"] < steps["shown"]
+    counts = steps(funnel(decided))
+    assert counts["shown"] == counts["rewarded"]
+    assert 0 < counts["claimed"] < counts["shown"]

@@ -68,8 +68,21 @@ def test_arms_by_moment_or_device() -> None:
 
 def test_what_is_shown_can_be_read(explorer: RewardsExplorer) -> None:
     assert list(explorer.funnel["step"]) == ["session", "moment", "rewarded", "shown", "claimed"]
-    assert explorer.funnel["n"].iloc[2] == explorer.decisions["rewarded"].sum() == explorer.rates["rewarded"].sum()
+    rewarded = explorer.decisions[explorer.decisions["rewarded"]]
+    assert explorer.funnel["n"].iloc[2] == rewarded["session_id"].nunique()
+    assert explorer.rates["rewarded"].sum() == len(rewarded)
     assert f"{len(EVENTS):,} moments of" in explorer.status.value
+    per_session = len(EVENTS) / EVENTS["session_id"].nunique()
+    assert f"{per_session:.2f} moments per session" in explorer.status.value
+
+
+def test_events_without_sessions_make_a_funnel_of_devices() -> None:
+    shown = RewardsExplorer(events=EVENTS.drop(columns="session_id"))
+    assert list(shown.funnel["step"]) == ["moment", "rewarded", "shown", "claimed"]
+    assert shown.funnel["n"].iloc[0] == EVENTS["device"].nunique()
+    assert "Funnel of devices" in shown.plots.value
+    assert "per session" not in shown.status.value
+    assert shown.picture().startswith(b"\x89PNG")
 
 
 def test_one_decision_is_explained(explorer: RewardsExplorer) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.dweets import series_analysis
+from toolkit.dweets.numerals import distinct_numerals
 from toolkit.dweets.series_analysis import Aggregation
 from toolkit.dweets.series_figure import Marks, series_of, series_png
 from toolkit.dweets.svg_chart import Line, Mark, svg_chart
@@ -129,7 +130,8 @@ def _marks(outliers: pd.DataFrame) -> Iterator[Mark]:
         seconds_of(times).tolist(), times, outliers["field"], outliers["value"], outliers["expected"], strict=True
     )
     for seconds, time, field, value, expected in columns:
-        yield Mark(seconds, value, f"{field} {value:g} at {time:%Y-%m-%d %H:%M}, where {expected:g} is usual")
+        found, usual = distinct_numerals([value, expected])
+        yield Mark(seconds, value, f"{field} {found} at {time:%Y-%m-%d %H:%M}, where {usual} is usual")
 
 
 def seconds_of(times: pd.DatetimeIndex) -> np.ndarray[Any, np.dtype[np.float64]]:

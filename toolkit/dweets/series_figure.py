@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from toolkit.dweets.numerals import distinct_numerals, tick_labels
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.ticker import Formatter
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -101,6 +104,17 @@ def lonely(there: Flags) -> Flags:
     return alone
 
 
+def _value_labels() -> Formatter:
+    """Return labels that differ, in place of an offset that readers must add."""
+    from matplotlib.ticker import FuncFormatter
+
+    class ValueLabels(FuncFormatter):
+        def format_ticks(self, values: Sequence[float]) -> list[str]:
+            return tick_labels(values)
+
+    return ValueLabels(lambda value, _place: distinct_numerals([value])[0])
+
+
 def _draw(axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, regular: bool) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
@@ -119,6 +133,7 @@ def _draw(axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, 
         axes.plot(values.index, values, "o", mfc="none", color="#D55E00", markersize=6, label="outlier")
     axes.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=8))
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.yaxis.set_major_formatter(_value_labels())
     axes.set_xlabel(str(frame.index.name or ""))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)

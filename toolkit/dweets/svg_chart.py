@@ -1,21 +1,25 @@
 """Lines over time as SVG by hand: half a millisecond for 200 points, in the colours of the notebook's theme.
 
 Vertical positions are pixels, horizontal ones per cent, so the chart fills any width and its text keeps its size.
+The labels of the value axis stand left of the drawing, in a margin as wide as they are.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from toolkit.dweets.numerals import tick_labels
 from toolkit.dweets.series_figure import PALETTE, Flags, lonely
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
-_LEFT, _WIDTH = 7.0, 92.0  # per cent
+_RIGHT = 8  # pixels: room for a ring
+_DIGIT, _SEPARATOR, _GAP = 7.7, 4.6, 8  # pixels: as wide as characters are in the widest usual font, and room beside
 _NEAR_THE_EDGE = 95.0  # per cent; a label in the middle of such a place would be cut off
 _TOP, _BOTTOM = 8, 24  # pixels: room for a ring, and for the labels of the time axis
 _TEXT = 'fill="currentColor" font-size="12" font-family="system-ui,sans-serif"'
@@ -49,8 +53,8 @@ class Scale(NamedTuple):
     height: int
 
     def across(self, seconds: float) -> float:
-        """Return the position in per cent of the whole width."""
-        return _LEFT + _WIDTH * (seconds - self.start) / (self.end - self.start)
+        """Return the position in per cent of the width."""
+        return 100 * (seconds - self.start) / (self.end - self.start)
 
     def down(self, value: float) -> float:
         """Return the position in pixels from the top."""
@@ -82,17 +86,20 @@ def svg_chart(
         What to say where there is nothing to draw.
     """
     scale = _scale_of(lines, height)
+    margin = 0
     if scale is None:
         legend = ""
         body = f'<text x="50%" y="{height // 2}" text-anchor="middle" opacity="0.7" {_TEXT}>{escape(empty)}</text>'
     else:
         ticks, common = time_ticks(scale.start, scale.end)
-        parts = (_shades(shaded, scale), _value_axis(scale), _time_axis(ticks, scale), _lines(lines, scale))
-        legend = _legend(lines, common)
+        values = value_ticks(scale.low, scale.high)
+        margin = _margin_of(values)
+        parts = (_shades(shaded, scale), _value_axis(values, scale), _time_axis(ticks, scale), _lines(lines, scale))
+        legend = _legend(lines, common, margin)
         body = "".join((*(piece for part in parts for piece in part), *_rings(marks, scale)))
     return (
-        f'{legend}<svg role="img" aria-label="{escape(title)}" width="100%" height="{height}" '
-        f'style="display:block;min-width:240px" xmlns="http://www.w3.org/2000/svg">{body}</svg>'
+        f'{legend}<svg role="img" aria-label="{escape(title)}" height="{height}" style="display:block;'
+        f'overflow:visible;margin:0 {_RIGHT}px 0 {margin}px;width:calc(100% - {margin + _RIGHT}px);min-width:200px" xmlns="http://www.w3.org/2000/svg">{body}</svg>'
     )
 
 
@@ -104,7 +111,9 @@ def _scale_of(lines: Sequence[Line], height: int) -> Scale | None:
     values = values[np.isfinite(values)]
     start, end = min(each[0] for each in seconds), max(each[-1] for each in seconds)
     low, high = float(values.min()), float(values.max())
-    air = (high - low) * 0.04 or max(abs(high) * 0.05, 0.5)
+    size = max(abs(low), abs(high))
+    # Values that differ by rounding only are a level line.
+    air = (high - low) * 0.04 if high - low > size * 1e-12 else size * 0.05 or 0.5
     pause = 0.0 if end > start else 0.5
     return Scale(float(start) - pause, float(end) + pause, low - air, high + air, height)
 
@@ -113,7 +122,7 @@ def _lines(lines: Sequence[Line], scale: Scale) -> Iterator[str]:
     """Draw into a box that is stretched to the width, with strokes that are not."""
     inner = scale.height - _TOP - _BOTTOM
     yield (
-        f'<svg x="{_LEFT}%" y="{_TOP}" width="{_WIDTH}%" height="{inner}" viewBox="0 0 1000 {inner}" '
+        f'<svg y="{_TOP}" width="100%" height="{inner}" viewBox="0 0 1000 {inner}" '
         'preserveAspectRatio="none" overflow="visible">'
     )
     for place, line in enumerate(lines):
@@ -163,15 +172,27 @@ def thinned(seconds: Numbers, values: Numbers, pieces: int = _PIECES) -> tuple[N
     return seconds[kept], values[kept]
 
 
-def _value_axis(scale: Scale) -> Iterator[str]:
+def value_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return round values between two with labels that differ."""
     from matplotlib.ticker import MaxNLocator
 
-    ticks = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(scale.low, scale.high)
-    for value in [tick for tick in ticks if scale.low <= tick <= scale.high]:
+    places = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
+    ticks = [tick for tick in places if low <= tick <= high]
+    return list(zip(ticks, tick_labels(ticks), strict=True))
+
+
+def _margin_of(ticks: Sequence[tuple[float, str]]) -> int:
+    widths = (sum(_SEPARATOR if sign in ",.-" else _DIGIT for sign in label) for _, label in ticks)
+    # In steps, so that a live chart does not jump with every new digit.
+    return max(36, 12 * math.ceil((max(widths, default=0) + _GAP) / 12))
+
+
+def _value_axis(ticks: Sequence[tuple[float, str]], scale: Scale) -> Iterator[str]:
+    for value, label in ticks:
         y = f"{scale.down(value):.1f}"
         yield (
-            f'<line x1="{_LEFT}%" x2="{_LEFT + _WIDTH}%" y1="{y}" y2="{y}" stroke="currentColor" opacity="0.15"/>'
-            f'<text x="{_LEFT - 0.8}%" y="{y}" dy="4" text-anchor="end" {_TEXT}>{value:.7g}</text>'
+            f'<line x1="0" x2="100%" y1="{y}" y2="{y}" stroke="currentColor" opacity="0.15"/>'
+            f'<text x="-6" y="{y}" dy="4" text-anchor="end" {_TEXT}>{label}</text>'
         )
 
 
@@ -223,13 +244,14 @@ def _rings(marks: Sequence[Mark], scale: Scale) -> Iterator[str]:
             )
 
 
-def _legend(lines: Sequence[Line], common: str) -> str:
+def _legend(lines: Sequence[Line], common: str, margin: int) -> str:
     names = "".join(
         f'<span><b style="color:{_colour(place)}">━</b> {escape(line.name)}</span>' for place, line in enumerate(lines)
     )
+    common = f'<span style="margin-left:auto;opacity:0.7">{escape(common)}</span>'
     return (
         '<div style="display:flex;flex-wrap:wrap;gap:0 1em;font-size:12px;line-height:1.5;'
-        f'padding:0 1% 0 {_LEFT}%">{names}<span style="margin-left:auto;opacity:0.7">{escape(common)}</span></div>'
+        f'padding:0 {_RIGHT}px 0 {margin}px">{names}{common}</div>'
     )
 
 

@@ -13,6 +13,7 @@ from toolkit.dweets.calls import Key
 from toolkit.dweets.controls_widget import STEPS, ExplorerControls
 from toolkit.dweets.exploration import Findings, View, chart, chart_png, explore
 from toolkit.dweets.history_source import Connected, HistorySource
+from toolkit.dweets.numerals import distinct_numerals
 from toolkit.dweets.series_analysis import Aggregation
 from toolkit.dweets.time_axis import chosen_fields, number_columns, on_time_axis, time_columns
 from toolkit.errors import InvalidArgument
@@ -226,7 +227,11 @@ reload_button, export_button
 
 
 def _statistics_html(statistics: pd.DataFrame) -> str:
-    return statistics.to_html(index=False, border=0, float_format=lambda value: f"{value:,.4g}", na_rep="")
+    """Return the table; the numbers of a row have as many digits as tell them apart."""
+    names = [name for name, kind in statistics.dtypes.items() if kind == "float64"]
+    texts = [distinct_numerals(row) for row in statistics[names].to_numpy().tolist()]
+    shown = statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"))
+    return shown.to_html(index=False, border=0, formatters={"count": "{:,}".format, "missing": "{:,}".format})
 
 
 def _told(findings: Findings) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html import escape
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import ipywidgets
 import traitlets
@@ -14,6 +15,7 @@ from PIL import Image
 from toolkit.handwriting.client import HandwritingClient
 from toolkit.handwriting.hand_picker_widget import HandPicker, paper
 from toolkit.handwriting.handwritten import Handwritten, png_bytes
+from toolkit.handwriting.parameters import Format
 from toolkit.handwriting.picture_sheet import picture_sheet
 from toolkit.handwriting.style import Style
 from toolkit.handwriting.style_widget import StyleControls
@@ -30,6 +32,18 @@ class Connected(Protocol):
     def handwriting(self) -> HandwritingClient:
         """The client."""
         ...
+
+
+class _Settings(NamedTuple):
+    """What the controls ask for, apart from the kind of file."""
+
+    text: str
+    handwriting: str
+    style: Style
+
+    def code(self, kind: str) -> str:
+        given = "".join(f", {name}={value!r}" for name, value in self.style.given().items())
+        return f"tk.handwriting.{kind}({self.text!r}, {self.handwriting!r}{given})"
 
 
 class HandwritingExplorer(ServiceWidget):
@@ -71,6 +85,7 @@ class HandwritingExplorer(ServiceWidget):
     def __init__(self, tk: Connected, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
         super().__init__()
         self._client = tk.handwriting
+        self._drawn: _Settings | None = None
         self._kept_code = ""
         layout = ipywidgets.Layout(width="auto", height="6em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
@@ -91,15 +106,15 @@ class HandwritingExplorer(ServiceWidget):
 
     @property
     def code(self) -> str:
-        """The line of Python that gives what is shown."""
-        return _code(self.kind.value, self.text.value, self.picker.handwriting, self.look.style)
+        """The line of Python that gives `file`."""
+        return self._settings.code(self.kind.value)
 
     @property
     def file(self) -> Handwritten:
-        """What is shown, as a file of the chosen kind."""
-        if self.result is not None and self.kind.value == "png":
+        """What the controls ask for, as a file of the chosen kind; the error where it cannot be rendered."""
+        if self.result is not None and self.kind.value == "png" and self._drawn == self._settings:
             return self.result
-        return self._client.rendered(self.text.value, self.picker.handwriting, self.kind.value, self.look.style)
+        return self._render(self._settings, self.kind.value)
 
     def picture(self) -> bytes:
         """Return what is shown now as PNG."""
@@ -141,7 +156,12 @@ class HandwritingExplorer(ServiceWidget):
         """Do it; whatever is wrong is said in the status line, and the last picture stays."""
         with self.working("Writing"):
             work()
-            self.say(_figures(self.result) if self.result is not None else "")
+            if self.result is None:
+                self.say("")
+            elif self._drawn != self._settings:
+                self.say("The picture shows earlier settings: the present ones could not be rendered")
+            else:
+                self.say(_figures(self.result))
 
     @in_turn
     def _draw_text(self) -> None:
@@ -152,22 +172,33 @@ class HandwritingExplorer(ServiceWidget):
     def _draw(self) -> None:
         self._attempt(self._write)
 
+    @property
+    def _settings(self) -> _Settings:
+        return _Settings(self.text.value, self.picker.handwriting, self.look.style)
+
+    def _render(self, settings: _Settings, kind: Format) -> Handwritten:
+        return self._client.rendered(settings.text, settings.handwriting, kind, settings.style)
+
     def _write(self) -> None:
-        self.result = self._client.rendered(self.text.value, self.picker.handwriting, "png", self.look.style)
-        self._show_comparison()
-        self._describe()
+        settings = self._settings
+        with self._replacing_link():
+            done = self._render(settings, "png")
+            self._drawn, self.result = settings, done
+            self._show_comparison()
+            self._describe()
 
     def _show_comparison(self) -> None:
         """Show the picture alone, or side by side with the kept one."""
         self.drop_button.layout.display = "none" if self.kept is None else ""
-        if self.result is None:
+        if self.result is None or self._drawn is None:
             return
-        label = f"{self.text.value[:200]} (in the hand of {self.result.handwriting})"
+        label = f"{self._drawn.text[:200]} (in the hand of {self.result.handwriting})"
         now = paper(self.result, label)
         if self.kept is None:
             self.paper.value = now
             return
-        cells = ((paper(self.kept, "What it is compared with"), self._kept_code), (now, self.code))
+        made_by = self._drawn.code(self.kind.value)
+        cells = ((paper(self.kept, "What it is compared with"), self._kept_code), (now, made_by))
         self.paper.value = '<div style="display:flex;flex-wrap:wrap;gap:8px;align-items:flex-start">' + "".join(
             f'<figure style="margin:0;flex:1 1 14em;min-width:0">{image}'
             f'<figcaption style="font-size:85%;overflow-wrap:anywhere">{escape(code)}</figcaption></figure>'
@@ -175,25 +206,34 @@ class HandwritingExplorer(ServiceWidget):
         ) + "</div>"  # fmt: skip
 
     def _describe(self) -> None:
-        """Code and file of what is shown."""
-        if self.result is not None:
-            self.code_line.value = _copyable(self.code)
+        """Show the code of the picture, and a link to the file that the controls ask for."""
+        if self._drawn is None:
+            return
+        with self._replacing_link():
+            self.code_line.value = _copyable(self._drawn.code(self.kind.value))
             self.link.value = _download(self.file)
+
+    @contextmanager
+    def _replacing_link(self) -> Iterator[None]:
+        """Offer no file of older settings: hide the link while a file is made, and remove it if that fails."""
+        self.link.layout.visibility = "hidden"  # keeps its room, so that the buttons beside it do not jump
+        try:
+            yield
+        except Exception:
+            self.link.value = ""
+            raise
+        self.link.layout.visibility = "visible"
 
     @in_turn
     def _keep(self) -> None:
-        self.kept, self._kept_code = self.result, self.code
-        self._show_comparison()
+        if self._drawn is not None:
+            self.kept, self._kept_code = self.result, self._drawn.code(self.kind.value)
+            self._show_comparison()
 
     @in_turn
     def _drop(self) -> None:
         self.kept = None
         self._show_comparison()
-
-
-def _code(kind: str, text: str, handwriting: str, style: Style) -> str:
-    given = "".join(f", {name}={value!r}" for name, value in style.given().items())
-    return f"tk.handwriting.{kind}({text!r}, {handwriting!r}{given})"
 
 
 def _figures(done: Handwritten) -> str:

@@ -1,4 +1,4 @@
-"""What decisions say: funnel, rates, hours, devices, refusals. All on DataFrames, nothing is sent.
+"""What decisions say: rates, hours, devices, refusals. All on DataFrames, nothing is sent.
 
 Each function takes decisions as `toolkit.Gateway.decisions` or `simulate` give them. Test moments never count:
 they are left out, and ``frame.attrs["test_rows_left_out"]`` says how many there were.
@@ -16,11 +16,8 @@ from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import REASONS
 from toolkit.rewards.statistics import wilson
 
-FUNNEL_STEPS = ("session", "moment", "rewarded", "shown", "claimed")
 #: Below this many moments a rate says little.
 FEW = 30
-
-_FUNNEL_COLUMNS = ["step", "n", "devices", "of_previous", "of_first", "low", "high"]
 
 
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
@@ -37,54 +34,6 @@ def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.D
     kept = kept.copy()
     kept.attrs["test_rows_left_out"] = len(decisions) - len(kept)
     return kept
-
-
-def funnel(decisions: pd.DataFrame, sessions: pd.DataFrame | None = None, *, by: str | None = None) -> pd.DataFrame:
-    """Return how many come through from session to claim.
-
-    Parameters
-    ----------
-    decisions
-        Needs device, session_id, rewarded, shown_at, claimed_at.
-    sessions
-        As `toolkit.Gateway.reward_sessions`; None counts the sessions that had a moment.
-    by
-        A column of the decisions; one funnel for each of its values, without the session step.
-
-    Returns
-    -------
-    pandas.DataFrame
-        step, n, devices, of_previous (share of the step before), of_first, low and high (Wilson's interval of
-        of_previous); in the order of the steps. With `by`, its column comes first. Moments of one device are not
-        independent, so the intervals are rather too narrow.
-    """
-    needed = ("device", "rewarded", "shown_at", "claimed_at", *((by,) if by else ("session_id",)))
-    kept = without_tests(decisions, needed)
-    if by is None:
-        started = kept.dropna(subset=["session_id"]) if sessions is None else without_tests(sessions)
-        result = pd.DataFrame(_steps(kept, started.drop_duplicates("session_id")), columns=_FUNNEL_COLUMNS)
-    else:
-        rows = [{by: value, **row} for value, group in kept.groupby(by) for row in _steps(group, None)]
-        result = pd.DataFrame(rows, columns=[by, *_FUNNEL_COLUMNS])
-    result.attrs.update(kept.attrs)
-    return result
-
-
-def _steps(decisions: pd.DataFrame, sessions: pd.DataFrame | None) -> list[dict[str, Any]]:
-    rewarded = decisions[decisions["rewarded"]]
-    parts = [decisions, rewarded, *(rewarded[rewarded[f"{step}_at"].notna()] for step in FUNNEL_STEPS[3:])]
-    names = list(FUNNEL_STEPS[1:])
-    if sessions is not None:
-        parts, names = [sessions, *parts], list(FUNNEL_STEPS)
-    rows: list[dict[str, Any]] = []
-    for name, part in zip(names, parts, strict=True):
-        n, before = len(part), rows[-1]["n"] if rows else len(part)
-        # More moments than sessions is the rule: a share above one has no interval.
-        bounds = wilson(n, before) if rows and n <= before else (float("nan"), float("nan"))
-        row = {"step": name, "n": n, "devices": part["device"].nunique()}
-        row |= {"of_previous": _share(n, before), "of_first": _share(n, rows[0]["n"] if rows else n)}
-        rows.append(row | {"low": bounds[0], "high": bounds[1]})
-    return rows
 
 
 def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.DataFrame:
@@ -189,7 +138,7 @@ def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
     counts = kept["reason"].value_counts()
     reasons = [reason for reason in REASONS if reason != "TEST"]
     n = [int(counts.get(reason, 0)) for reason in reasons]
-    result = pd.DataFrame({"reason": reasons, "n": n, "share": [_share(count, len(kept)) for count in n]})
+    result = pd.DataFrame({"reason": reasons, "n": n, "share": [share(count, len(kept)) for count in n]})
     result.attrs.update(kept.attrs)
     return result
 
@@ -201,5 +150,6 @@ def checked_configuration(configuration: Configuration | Mapping[str, Any] | Non
     return configuration if isinstance(configuration, Configuration) else Configuration.parse(configuration)
 
 
-def _share(n: int, of: int) -> float:
+def share(n: int, of: int) -> float:
+    """Return ``n / of``, NaN where there is nothing to divide by."""
     return n / of if of else float("nan")

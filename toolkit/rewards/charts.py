@@ -19,15 +19,19 @@ _TOP = 30
 
 
 def funnel_svg(funnel: pd.DataFrame) -> str:
-    """Return the funnel as bars, one a step, as wide as the step's share of the largest."""
-    largest = max(int(funnel["n"].max()), 1)
+    """Return the funnel as bars, one a step, as wide as the step's share of the first."""
+    first = max(int(funnel["n"].iloc[0]), 1)
     room = _WIDTH - _LABEL - 120
     rows = [
-        _bar(place, str(row["step"]), int(row["n"]), room * row["n"] / largest, row["of_previous"])
+        _bar(place, str(row["step"]), int(row["n"]), room * row["n"] / first, row["of_previous"])
         for place, row in enumerate(funnel.to_dict("records"))
     ]
     told = ", ".join(f"{row['step']} {row['n']:,}" for row in funnel.to_dict("records"))
-    return _svg("Funnel", told, rows, _TOP + _ROW * len(rows) + 6)
+    return _svg(_title(funnel), told, rows, _TOP + _ROW * len(rows) + 6)
+
+
+def _title(funnel: pd.DataFrame) -> str:
+    return f"Funnel of {funnel.attrs['unit']}s"
 
 
 def rates_svg(rates: pd.DataFrame) -> str:
@@ -53,7 +57,7 @@ def _svg(title: str, told: str, parts: list[str], height: int) -> str:
 
 def _bar(place: int, step: str, n: int, width: float, share: float) -> str:
     y = _TOP + _ROW * place
-    of = "" if place == 0 or pd.isna(share) or share > 1 else f" · {share:.1%}"
+    of = "" if place == 0 or pd.isna(share) else f" · {share:.1%}"
     return (
         f'<text x="{_LABEL - 10}" y="{y + 19}" text-anchor="end">{escape(step)}</text>'
         f'<rect x="{_LABEL}" y="{y + 4}" width="{max(width, 1):.1f}" height="{_ROW - 9}" rx="3" fill="{_ACCENT}"/>'
@@ -95,7 +99,7 @@ def png(funnel: pd.DataFrame, rates: pd.DataFrame) -> bytes:
     bars.barh(funnel["step"], funnel["n"], color=_ACCENT)
     bars.bar_label(bars.containers[0], fmt="{:,.0f}", padding=4)
     bars.margins(x=0.2)
-    bars.set_title("Funnel", loc="left")
+    bars.set_title(_title(funnel), loc="left")
     below, above = rates["rate"] - rates["low"], rates["high"] - rates["rate"]
     points.errorbar(rates["rate"], rates[rates.columns[0]], xerr=[below, above], fmt="o", color=_ACCENT)
     points.set_xlim(left=0)

@@ -14,7 +14,7 @@ from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
 from toolkit.frames import declared_frame
 from toolkit.http_session import HttpReply, HttpSession
 from toolkit.public_names import PublicNames
-from toolkit.rewards import analysis, experiments, explanation, simulation, wire
+from toolkit.rewards import analysis, experiments, explanation, funnels, simulation, wire
 from toolkit.rewards.device_ids import new_device_id
 from toolkit.rewards.forms import checked_moment_id, start_text
 from toolkit.rewards.shown_page import RewardPage
@@ -57,7 +57,8 @@ class RewardClient(PublicNames):
         self._now = now or _machine_now
 
     new_device_id = staticmethod(new_device_id)
-    funnel = staticmethod(analysis.funnel)
+    funnel = staticmethod(funnels.funnel)
+    moments_per_session = staticmethod(funnels.moments_per_session)
     rate_by_moment = staticmethod(analysis.rate_by_moment)
     by_hour = staticmethod(analysis.by_hour)
     by_device = staticmethod(analysis.by_device)

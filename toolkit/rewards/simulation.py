@@ -41,8 +41,8 @@ def simulate(
         gateway are events. They are taken in the order of `at`.
     sessions
         Session starts (at, device), as `toolkit.Gateway.reward_sessions`; a session then lives as long as the
-        configuration says. None takes the sessions of the events: a missing session_id is none, and without such
-        a column every moment has a session.
+        configuration says. None takes the sessions of the events: a moment without a session_id is in no session.
+        Where no event says anything about sessions, every moment is in one whose id is not known.
     trace
         Keep the trace of every decision, for `explain`.
     shown, claimed
@@ -138,7 +138,8 @@ def _moments(events: pd.DataFrame, book: _SessionBook) -> Iterator[tuple[Moment,
     n = len(events)
     apps = events["app_key_sha256"] if "app_key_sha256" in events else [""] * n
     tests = events["test"] if "test" in events else [False] * n
-    ids = events["session_id"] if "session_id" in events else ["s-0000"] * n
+    ids = events["session_id"] if "session_id" in events else [None] * n
+    says_sessions = _says_sessions(events)
     times = _milliseconds(events["at"])
     for at, device, moment_id, app, test, given in zip(
         times, events["device"], events["moment_id"], apps, tests, ids, strict=True
@@ -148,8 +149,14 @@ def _moments(events: pd.DataFrame, book: _SessionBook) -> Iterator[tuple[Moment,
             session_id, age = (None, None) if session is None else (session.id, session.age_s(at))
         else:
             session_id = None if pd.isna(given) else str(given)
-            age = None if session_id is None else 0.0
+            age = None if session_id is None and says_sessions else 0.0
         yield Moment(str(app), str(device), str(moment_id), at, bool(test), age), session_id
+
+
+def _says_sessions(events: pd.DataFrame) -> bool:
+    """Whether a missing session_id means that there was no session; a refusal for that reason says so, too."""
+    named = "session_id" in events and events["session_id"].notna().any()
+    return bool(named or ("reason" in events and (events["reason"] == "NO_SESSION").any()))
 
 
 def _milliseconds(times: pd.Series[Any]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ import pandas as pd
 import traitlets
 
 from toolkit.errors import InvalidArgument
-from toolkit.rewards import analysis, charts
+from toolkit.rewards import analysis, charts, funnels
 from toolkit.rewards.client import RewardClient
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.decision_frame import decision_frame
@@ -147,12 +148,14 @@ class RewardsExplorer(ServiceWidget):
         self.plots.value = _side_by_side(charts.funnel_svg(self.funnel), charts.rates_svg(self.rates))
         self._offer_reasons()
         devices = counted(decided["device"].nunique(), "device")
-        self.say(f"{counted(len(decided), 'moment')} of {devices}: {counted(self._rewarded, 'reward')}")
+        each = funnels.moments_per_session(decided)
+        per_session = "" if math.isnan(each) else f" · {each:.2f} moments per session"
+        self.say(f"{counted(len(decided), 'moment')} of {devices}: {counted(self._rewarded, 'reward')}{per_session}")
 
     def _show(self, decided: pd.DataFrame) -> None:
         with self.hold_trait_notifications():
             self.decisions = decided
-            self.funnel = analysis.funnel(decided)
+            self.funnel = funnels.funnel(decided)
             self.rates = analysis.rate_by_moment(decided)
 
     def _offer_reasons(self) -> None:

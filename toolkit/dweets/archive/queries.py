@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from toolkit.dweets.archive.frames import frame_of
 from toolkit.dweets.archive.joining import Footer, read_rows
 from toolkit.dweets.archive.rows import BASE, common_schema, conformed, fits
 from toolkit.errors import ExtraMissing, InvalidArgument
+from toolkit.extras import install_command
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -30,8 +30,7 @@ _ROWS_A_PARTITION = 500_000
 
 def missing(library: str) -> ExtraMissing:
     """Return the error for a library of the extra that is not installed."""
-    command = f"{sys.executable} -m pip install 'gateway-toolkit[archive]'"
-    return ExtraMissing(f"{library} is not installed here; run: {command}")
+    return ExtraMissing(f"{library} is not installed here; run: {install_command('archive')}")
 
 
 # -- DuckDB ------------------------------------------------------------------------------------------------

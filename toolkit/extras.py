@@ -1,0 +1,20 @@
+"""Which libraries an extra of this package needs, as a command that installs them."""
+
+from __future__ import annotations
+
+import re
+import sys
+from importlib.metadata import requires
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs the libraries of an extra into this Python.
+
+    It names the libraries, since this package itself is on no index.
+    """
+    wanted = []
+    for requirement in requires("gateway-toolkit") or ():
+        library, _, marker = requirement.partition(";")
+        if re.search(rf"""extra == ['"]{extra}['"]""", marker):
+            wanted.append(f"'{library.strip()}'")
+    return f"{sys.executable} -m pip install {' '.join(wanted)}"
