@@ -376,7 +376,7 @@ def test_a_stop_lets_the_text_that_is_on_its_way_arrive(monkeypatch: pytest.Monk
                 await asyncio.sleep(0)
                 goes_on.set()
                 await stopping
-            return before, [Mail.parse(data).state for data in (await store.records.scan(SPACE)).values()]
+            return before, [Mail.parse(key, data).state for key, data in (await store.records.scan(SPACE)).items()]
 
     before, after = asyncio.run(run())
     assert before == ["handing"]

@@ -96,8 +96,7 @@ class Alert:
             f"Condition: {self.condition}\n\n"
             f"You get one mail when the alert opens or its message changes; it has been open since {self.since}.\n"
         )
-        subject = " ".join(f"Alert of {self.thing}: {self.message}".split())
-        return Mail(f"{self.thing}:{entry.sequence}", entry.at, self.thing, self.who, subject[:200], text)
+        return Mail.about(self.thing, entry.sequence, entry.at, self.who, self.message, text)
 
 
 class _OvertakenError(Exception):

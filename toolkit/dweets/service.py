@@ -55,6 +55,8 @@ class DweetSettings:
             raise InvalidArgument("rate must be at least 1 post a second, or None for any number")
         if not self.archive_seconds > 0:
             raise InvalidArgument("archive_seconds must be above 0")
+        if not wire.is_address(self.sender):
+            raise InvalidArgument("sender must be one e-mail address, as alerts@example.com")
 
 
 class DweetService:

@@ -175,8 +175,12 @@ def created_text(at: int) -> str:
 # -- names and addresses -----------------------------------------------------------------------------------
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# One address as any mail server takes it: ASCII, nothing to be quoted, no comment and no group.
-_ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+# One address as any mail server takes it: ASCII, nothing to be quoted, no comment and no group. Its dots are between
+# other characters, and it has no =? in it, which begins an encoded word: so nobody can read it as another address.
+_ADDRESS = re.compile(
+    r"(?!.*=\?)(?=[^@]{1,64}@.{1,253}\Z)[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+    r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
+)
 
 
 @lru_cache(4096)
@@ -199,9 +203,14 @@ def is_callback(text: str) -> bool:
     return re.fullmatch(CALLBACK.pattern or "", text) is not None
 
 
+def is_address(text: str) -> bool:
+    """Tell whether the text is one e-mail address and nothing else."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
 def checked_recipients(who: str) -> list[str]:
     """Split a comma-separated list of 1 to 20 e-mail addresses, or raise MalformedRequest."""
     addresses = [address.strip(" ") for address in who.split(",")]
-    if len(addresses) > MAX_RECIPIENTS or not all(_ADDRESS.fullmatch(address) for address in addresses):
+    if len(addresses) > MAX_RECIPIENTS or not all(map(is_address, addresses)):
         raise MalformedRequest(WHO_UNREADABLE)
     return addresses
