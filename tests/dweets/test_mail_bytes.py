@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
-from toolkit.dweets.locks import SPACE
+from toolkit.dweets.lock_records import SPACE
 from toolkit.dweets.mail import Mail
 from toolkit.dweets.service import DweetSettings
 from toolkit.errors import InvalidArgument, MalformedRequest

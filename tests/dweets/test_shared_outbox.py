@@ -17,7 +17,7 @@ from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer
 from tests.ports import free_port
 from toolkit.dweets import lease, outbox
-from toolkit.dweets.locks import SPACE
+from toolkit.dweets.lock_records import SPACE
 from toolkit.dweets.mail import Mail
 from toolkit.dweets.service import DweetService, DweetSettings
 from toolkit.dweets.stream import encode_frame

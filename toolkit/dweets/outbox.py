@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from toolkit.dweets.lease import Lease
-from toolkit.dweets.locks import SPACE
+from toolkit.dweets.lock_records import SPACE
 from toolkit.dweets.mail import Mail, NotSendable, OutgoingMail
 from toolkit.dweets.stored_records import DamagedRecord
 from toolkit.gateway.stores import Store, StoreUnavailable
