@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.metadata
 import json
 import os
@@ -23,6 +24,7 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT, raw_call
+from toolkit.gateway.stores.embedded import EmbeddedStore
 
 TOOLKIT = (sys.executable, "-m", "toolkit")
 KEY = "correct-horse-battery"
@@ -237,6 +239,44 @@ def test_a_lock_that_has_another_key_already_is_one_line(tmp_path: Path) -> None
         end(process)
     refused = run("gateway", "--port=0", f"--data={tmp_path}", "--lock=door=another-key", code=1)
     assert refused.stderr == "Error: the lock 'door' exists with another master key\n"
+
+
+def test_a_damaged_lock_is_named_at_the_start_and_repaired(tmp_path: Path) -> None:
+    async def damage() -> None:
+        store = EmbeddedStore(tmp_path, lambda: 0)
+        await store.open()
+        await store.records.put("locked-things", "thing:front door", b'{"lock":')
+        await store.close()
+
+    asyncio.run(damage())
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        assert outcome(url_of(process), "POST", "/dweet/for/front%20door", b"1") == 403
+        refused = run("lock", "repair", "front door", f"--data={tmp_path}", code=1)
+        assert "stop it" in refused.stderr
+        _, log = end(process)
+    assert "the lock of the thing 'front door' is damaged" in log
+    assert run("lock", "repair", "front door", f"--data={tmp_path}").stdout == (
+        "The lock of the thing 'front door' was damaged: its record is damaged: it is not JSON.\n"
+        "The thing is unlocked: everybody can read and write it until it is locked again.\n"
+    )
+    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
+        assert outcome(url_of(process), "POST", "/dweet/for/front%20door", b"1") == "succeeded"
+        assert end(process)[1] == ""
+
+
+def test_a_gateway_that_cannot_watch_its_locks_is_one_line(tmp_path: Path) -> None:
+    run("lock", "new", f"--data={tmp_path}")
+    program = (
+        "from toolkit.cli import main\n"
+        "from toolkit.dweets import locks\n"
+        "locks.LockTable.change = lambda *news: 1 / 0\n"
+        f"main(['gateway', '--port=0', '--data', {str(tmp_path)!r}])\n"
+    )
+    command = [sys.executable, "-c", program]
+    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    why = "ZeroDivisionError at a value that is there"
+    assert refused.stderr == f"Error: the records 'locked-things' cannot be watched: {why}\n"
 
 
 @pytest.mark.parametrize(

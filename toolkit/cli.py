@@ -24,6 +24,7 @@ LEAST_KEPT = 500
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
+EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 PORT = click.IntRange(0, 65535)
 
 
@@ -220,6 +221,28 @@ def new_lock(data: Path | None, store: str | None) -> None:
     click.echo(f"lock        {issued.lock}")
     click.echo(f"master key  {issued.master_key.reveal()}")
     click.echo(f"read key    {issued.read_key.reveal()}")
+
+
+@lock.command("repair")
+@click.argument("thing", required=False)
+@click.option("--lock", "lock_name", metavar="LOCK", help="Repair a damaged lock that is on no thing.")
+@click.option("--data", type=EXISTING_FOLDER, help="The folder of the gateway; stop that gateway first.")
+@STORE
+def repair(thing: str | None, lock_name: str | None, data: Path | None, store: str | None) -> None:
+    """Unlock THING, whose lock is damaged.
+
+    A damaged lock shuts its thing for everybody; the log of the gateway names the thing. The repair removes the
+    damaged record and says what else it does. Where a key still works, it changes nothing.
+    """
+    if (thing is None) == (lock_name is None):
+        raise click.UsageError("give a THING, or --lock LOCK")
+    if (data is None) == (store is None):
+        raise click.UsageError("give --data or --store: where the gateway keeps everything")
+    with _refusals_in_one_line():
+        from toolkit.gateway.foreground import repair_in
+
+        for sentence in repair_in(data, store, thing, lock_name):
+            click.echo(sentence)
 
 
 @main.command(context_settings={"show_default": True})

@@ -17,7 +17,7 @@ from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer
 from tests.ports import free_port
 from toolkit.dweets import lease, outbox
-from toolkit.dweets.locks import SPACE
+from toolkit.dweets.lock_records import SPACE
 from toolkit.dweets.mail import Mail
 from toolkit.dweets.service import DweetService, DweetSettings
 from toolkit.dweets.stream import encode_frame
@@ -376,7 +376,7 @@ def test_a_stop_lets_the_text_that_is_on_its_way_arrive(monkeypatch: pytest.Monk
                 await asyncio.sleep(0)
                 goes_on.set()
                 await stopping
-            return before, [Mail.parse(data).state for data in (await store.records.scan(SPACE)).values()]
+            return before, [Mail.parse(key, data).state for key, data in (await store.records.scan(SPACE)).items()]
 
     before, after = asyncio.run(run())
     assert before == ["handing"]

@@ -273,25 +273,6 @@ class TestWhatExpires:
         run(work())
 
 
-def test_a_watcher_that_fails_costs_the_others_nothing() -> None:
-    async def work() -> None:
-        complaints: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
-        async with opened(fresh_url()) as (store,):
-            seen: list[str] = []
-
-            def fail(key: str, value: bytes | None) -> None:
-                raise ValueError("this watcher is broken")
-
-            await store.records.watch("s", fail)
-            await store.records.watch("s", lambda key, value: seen.append(key))
-            await store.records.put("s", "k", b"1")
-            assert seen == ["k"]
-            assert [str(error) for error in complaints] == ["this watcher is broken"]
-
-    run(work())
-
-
 def test_through_a_socket_file() -> None:
     async def work(path: Path) -> None:
         async with opened(f"unix://{path}?prefix=x:&db=1") as (store,):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.gateway.stores_under_test import STORES, StoreBench, StoreKind
-from toolkit.gateway.stores import Draft, Entry, Records, Store, embedded_journals
+from toolkit.gateway.stores import Draft, Entry, Records, Store, StoreUnavailable, embedded_journals
 
 
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)
@@ -364,6 +364,42 @@ class TestRecords:
             stop()
             await records.put("s", "a", b"9")
             assert len(seen) == 6
+
+        on_store(work)
+
+    def test_a_watcher_that_fails_at_once_is_refused(self, on_store: StoreBench, part: str) -> None:
+        async def work(store: Store) -> None:
+            records: Records = getattr(store, part)
+            seen: list[str] = []
+
+            def fail(key: str, value: bytes | None) -> None:
+                seen.append(key)
+                raise ValueError(value)
+
+            await records.put("s", "k", b"a secret")
+            with pytest.raises(StoreUnavailable, match="^the records 's' cannot be watched: ValueError at a value"):
+                await records.watch("s", fail)
+            await records.put("s", "k", b"2")
+            assert seen == ["k"]
+
+        on_store(work)
+
+    def test_a_watcher_that_fails_later_costs_nobody_else(self, on_store: StoreBench, part: str) -> None:
+        async def work(store: Store) -> None:
+            complaints: list[str] = []
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(lambda _, context: complaints.append(str(context["exception"])))
+            records: Records = getattr(store, part)
+            seen: list[str] = []
+
+            def fail(key: str, value: bytes | None) -> None:
+                raise ValueError("this watcher is broken")
+
+            await records.watch("s", fail)
+            await records.watch("s", lambda key, value: seen.append(key))
+            await records.swap("s", {}, {"a": b"1", "b": b"2"})
+            assert seen == ["a", "b"]
+            assert complaints == ["this watcher is broken"] * 2
 
         on_store(work)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -18,10 +19,13 @@ from typing import Any
 from toolkit.dweets import wire
 from toolkit.dweets.alert_conditions import ConditionThread, Verdict
 from toolkit.dweets.content import content_of
-from toolkit.dweets.locks import SPACE
+from toolkit.dweets.lock_records import SPACE
 from toolkit.dweets.mail import Mail
+from toolkit.dweets.stored_records import DamagedRecord, read_record
 from toolkit.dweets.things import journal_of
 from toolkit.gateway.stores import Entry, Store, StoreUnavailable
+
+log = logging.getLogger("toolkit.gateway")
 
 # How many dweets are judged in one go, and after how many judged without a change the number is written down.
 _DWEETS_A_TURN = 200
@@ -48,8 +52,16 @@ class Alert:
 
     @classmethod
     def parse(cls, data: bytes) -> Alert:
-        """Read a record of the store."""
-        return cls(**json.loads(data))
+        """Read a record of the store, or raise DamagedRecord."""
+        return read_record(cls, data)
+
+    @classmethod
+    def parse_of(cls, thing: str, data: bytes) -> Alert:
+        """Read the record of this thing's alert, or raise DamagedRecord."""
+        alert = cls.parse(data)
+        if alert.thing != thing:
+            raise DamagedRecord("it is the alert of another thing")
+        return alert
 
     def bytes(self) -> bytes:
         """Write it for the store."""
@@ -96,8 +108,7 @@ class Alert:
             f"Condition: {self.condition}\n\n"
             f"You get one mail when the alert opens or its message changes; it has been open since {self.since}.\n"
         )
-        subject = " ".join(f"Alert of {self.thing}: {self.message}".split())
-        return Mail(f"{self.thing}:{entry.sequence}", entry.at, self.thing, self.who, subject[:200], text)
+        return Mail.about(self.thing, entry.sequence, entry.at, self.who, self.message, text)
 
 
 class _OvertakenError(Exception):
@@ -151,6 +162,7 @@ class Alerts:
         self._store = store
         self._now = now
         self._watches: dict[str, _Watch] = {}
+        self._damaged: dict[str, bytes] = {}
         self._conditions = ConditionThread()
         self._unwatch: Callable[[], None] = lambda: None
 
@@ -211,8 +223,20 @@ class Alerts:
             return
         if watch is not None:
             self._end(thing)
-        if value is not None:
-            self._begin(Alert.parse(value), value)
+        if value is None:
+            self._damaged.pop(thing, None)
+        elif self._damaged.get(thing) != value:  # else it was reported
+            self._begin_or_report(thing, value)
+
+    def _begin_or_report(self, thing: str, stored: bytes) -> None:
+        self._damaged.pop(thing, None)
+        try:
+            alert = Alert.parse_of(thing, stored)
+        except DamagedRecord as damage:
+            self._damaged[thing] = stored
+            log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
+        else:
+            self._begin(alert, stored)
 
     def _begin(self, alert: Alert, stored: bytes) -> None:
         watch = self._watches[alert.thing] = _Watch(alert, stored)
@@ -272,10 +296,13 @@ class Alerts:
             except StoreUnavailable:
                 await asyncio.sleep(_SECONDS_TO_RETRY)
                 continue
-            if stored is not None:
-                watch.stored = stored
+            if stored is None:
+                return False
+            watch.stored = stored
+            with contextlib.suppress(DamagedRecord):  # reported when it is mirrored
                 watch.go_back()
-            return stored is not None
+                return True
+            return False
 
     async def _judge(self, watch: _Watch, entries: list[Entry]) -> None:
         contents = [content_of(entry.data) for entry in entries]

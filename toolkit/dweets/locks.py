@@ -2,26 +2,40 @@
 
 A lock is issued by whoever runs the gateway, with a master key (everything) and a read key (latest, history,
 listen). It fits one thing at a time. The store keeps salted hashes of the keys only.
+
+A thing whose record, or whose lock's record, cannot be read stays locked for everybody, until the operator repairs it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
-import json
+import asyncio
+import logging
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from toolkit.dweets import wire
+from toolkit.dweets.lock_records import (
+    SPACE,
+    Damage,
+    LockRecord,
+    LockTable,
+    alert_key,
+    hash_of_key,
+    lock_key,
+    parsed,
+    thing_key,
+)
 from toolkit.errors import Conflict, KeyRejected, NotFound, ServiceError, ThingAlreadyLocked, ThingNotLocked
-from toolkit.gateway.stores import Records
+from toolkit.gateway.stores import Records, StoreUnavailable
 from toolkit.secret import Secret
 
-#: One space for locks, locked things, alerts and their mails: what belongs together changes together.
-SPACE = "locked-things"
+log = logging.getLogger("toolkit.gateway")
+
+# A change that loses to other callers this often in a row is given up.
+ATTEMPTS = 20
+_REPAIR = "`toolkit lock repair` frees it"
 
 
 class IssuedLock(NamedTuple):
@@ -77,42 +91,6 @@ STEPS: dict[tuple[str, str, Fit], Step] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LockRecord:
-    """What the store keeps of a lock: salted hashes of its keys, and the thing that uses it."""
-
-    lock: str
-    salt: str
-    master: str
-    read: str
-    thing: str | None = None
-
-    @classmethod
-    def parse(cls, data: bytes) -> LockRecord:
-        """Read a record of the store."""
-        return cls(**json.loads(data))
-
-    def bytes(self) -> bytes:
-        """Write it for the store."""
-        return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode("utf-8")
-
-    def used_by(self, thing: str | None) -> LockRecord:
-        """Return the same lock on another thing."""
-        return LockRecord(self.lock, self.salt, self.master, self.read, thing)
-
-    def is_master(self, key: str) -> bool:
-        """Whether this is the master key; takes the same time for every wrong key."""
-        return hmac.compare_digest(self.master, _hashed(self.salt, key))
-
-    def is_reader(self, key: str) -> bool:
-        """Whether this is the read key."""
-        return hmac.compare_digest(self.read, _hashed(self.salt, key))
-
-
-def _hashed(salt: str, key: str) -> str:
-    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=salt.encode("ascii"), digest_size=32).hexdigest()
-
-
 class Locks:
     """All locks of one gateway. The locked things are mirrored in memory, so that a check costs no wait.
 
@@ -127,12 +105,21 @@ class Locks:
     def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
         self._records = records
         self._on_lock = on_lock
-        self._locked: dict[str, LockRecord] = {}
+        self._table = LockTable()
+        self._reported: dict[str, Damage] = {}
+        self._is_review_due = False
         self._unwatch: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
-        """Mirror what is locked, now and from now on."""
+        """Mirror what is locked, now and from now on.
+
+        Raises
+        ------
+        StoreUnavailable
+            The records cannot be watched: without them nobody knows what is locked.
+        """
         self._unwatch = await self._records.watch(SPACE, self._mirror)
+        self._review()
 
     def close(self) -> None:
         """Mirror nothing any more."""
@@ -140,41 +127,72 @@ class Locks:
 
     async def look(self, thing: str) -> None:
         """See in the store itself whether the thing is locked: another gateway may have done it just now."""
-        key = f"thing:{thing}"
-        value = await self._records.get(SPACE, key)
-        known = self._locked.get(thing)
-        if (LockRecord.parse(value) if value is not None else None) != known:
-            self._mirror(key, value)
+        for _ in range(ATTEMPTS):
+            before = self._table.raw(thing_key(thing))
+            value = await self._records.get(SPACE, thing_key(thing))
+            if value == before:
+                return
+            # The lock too, as both change together; what was heard in between is newer than what was read.
+            locks = [lock_key(lock) for lock in (_lock_in(thing, value), _lock_in(thing, before)) if lock is not None]
+            found = dict(zip(locks, await self._read(*locks), strict=True)) | {thing_key(thing): value}
+            if self._table.raw(thing_key(thing)) == before:
+                for key, data in found.items():
+                    self._mirror(key, data)
+                return
 
     def _mirror(self, key: str, value: bytes | None) -> None:
-        kind, _, thing = key.partition(":")
-        if kind == "thing":
-            if value is None:
-                self._locked.pop(thing, None)
+        kind, _, name = key.partition(":")
+        if kind not in ("lock", "thing"):
+            return
+        self._table.change(key, value)
+        if kind == "thing" and value is not None:
+            self._on_lock(name)
+        if not self._is_review_due:  # once both records of a thing are here
+            self._is_review_due = True
+            asyncio.get_running_loop().call_soon(self._review)
+
+    def _review(self) -> None:
+        """Report what is damaged, once, and end the streams of things that are locked by damage."""
+        self._is_review_due = False
+        found = self._table.damage()
+        for key, damage in found.items():
+            kind, _, name = key.partition(":")
+            if self._reported.get(key) == damage:
+                continue
+            if kind == "thing":
+                log.error(
+                    "the lock of the thing %a is damaged, so nobody can use the thing: %s; %s",
+                    name,
+                    damage.reason,
+                    _REPAIR,
+                )
+                self._on_lock(name)
             else:
-                self._locked[thing] = LockRecord.parse(value)
-                self._on_lock(thing)
+                log.error("the lock %a is damaged, so nobody can use the lock: %s; %s", name, damage.reason, _REPAIR)
+        self._reported = found
 
     @property
     def locked_things(self) -> int:
         """How many things are locked."""
-        return len(self._locked)
+        return len(self._table)
 
     def is_locked(self, thing: str) -> bool:
         """Whether the thing is locked."""
-        return thing in self._locked
+        return self._table.state(thing) is not None
 
     def check_master(self, thing: str, key: str | None) -> None:
         """Raise KeyRejected unless the thing is unlocked or this is its master key."""
-        record = self._locked.get(thing)
-        if record is not None and not record.is_master(_given(key)):
+        record = self._table.state(thing)
+        if record is not None and not _readable(record).is_master(_given(key)):
             raise KeyRejected(wire.KEY_WRONG)
 
     def check_reader(self, thing: str, key: str | None) -> None:
         """Raise KeyRejected unless the thing is unlocked or this is its read or master key."""
-        record = self._locked.get(thing)
-        if record is not None and not (record.is_reader(_given(key)) or record.is_master(_given(key))):
-            raise KeyRejected(wire.KEY_WRONG)
+        state = self._table.state(thing)
+        if state is not None:
+            record, given = _readable(state), _given(key)
+            if not (record.is_reader(given) or record.is_master(given)):
+                raise KeyRejected(wire.KEY_WRONG)
 
     async def issue(self) -> IssuedLock:
         """Make a new lock with fresh keys."""
@@ -194,66 +212,106 @@ class Locks:
         Conflict
             A lock of this name exists with another master key.
         """
-        if not await self._keep(lock, master_key, read_key or secrets.token_urlsafe(24)):
-            known = await self._records.get(SPACE, f"lock:{lock}")
-            if known is None or not LockRecord.parse(known).is_master(master_key):
-                raise Conflict(f"the lock {lock!r} exists with another master key")
+        if await self._keep(lock, master_key, read_key or secrets.token_urlsafe(24)):
+            return
+        record = parsed(lock_key(lock), await self._records.get(SPACE, lock_key(lock)))
+        if isinstance(record, Damage):
+            return  # reported; one damaged lock must not stop the gateway
+        if record is None or not record.is_master(master_key):
+            raise Conflict(f"the lock {lock!r} exists with another master key")
 
     async def _keep(self, lock: str, master_key: str, read_key: str) -> bool:
         salt = secrets.token_hex(16)
-        record = LockRecord(lock, salt, _hashed(salt, master_key), _hashed(salt, read_key))
-        return await self._records.swap(SPACE, {f"lock:{lock}": None}, {f"lock:{lock}": record.bytes()})
+        record = LockRecord(lock, salt, hash_of_key(salt, master_key), hash_of_key(salt, read_key))
+        return await self._records.swap(SPACE, {lock_key(lock): None}, {lock_key(lock): record.bytes()})
 
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
         """Lock the thing with a free lock and its master key."""
         wire.checked_lock(lock)
-        while True:
-            known, used = await self._read(f"lock:{lock}", f"thing:{thing}")
-            record = LockRecord.parse(known) if known else None
+        for _ in range(ATTEMPTS):
+            self._refuse_damaged(thing, lock)
+            known, used = await self._read(lock_key(lock), thing_key(thing))
+            record = _readable_or_none(lock_key(lock), known)
             step = STEPS["locked" if used else "unlocked", "lock", _fit_of_lock(record, key)]
             if step.refusal is not None:
                 raise step.refusal()
             assert record is not None
             new = record.used_by(thing).bytes()
-            names = {f"lock:{lock}": known, f"thing:{thing}": used}
+            names = {lock_key(lock): known, thing_key(thing): used}
             if await self._records.swap(SPACE, names, dict.fromkeys(names, new)):
                 return
+        raise _outrun()
 
     async def unlock(self, thing: str, key: str | None) -> None:
         """Unlock the thing with its lock's master key; its alert goes with the lock."""
-        while True:
-            (used,) = await self._read(f"thing:{thing}")
-            record = LockRecord.parse(used) if used else None
+        for _ in range(ATTEMPTS):
+            self._refuse_damaged(thing)
+            (used,) = await self._read(thing_key(thing))
+            record = _readable_or_none(thing_key(thing), used)
             step = STEPS["locked" if used else "unlocked", "unlock", _fit_of_thing(record, key)]
             if step.refusal is not None:
                 raise step.refusal()
             assert record is not None
-            if await self._detach(record):
+            assert used is not None
+            if await self._detach(record, used):
                 return
+        raise _outrun()
 
     async def remove(self, lock: str, key: str | None) -> None:
         """Take the lock off whatever thing it is on, and free it."""
         wire.checked_lock(lock)
-        while True:
-            (known,) = await self._read(f"lock:{lock}")
-            record = LockRecord.parse(known) if known else None
+        for _ in range(ATTEMPTS):
+            self._refuse_damaged(None, lock)
+            (known,) = await self._read(lock_key(lock))
+            record = _readable_or_none(lock_key(lock), known)
             fit = _fit_of_lock(record, key)
             state = "locked" if record is not None and record.thing is not None else "unlocked"
             step = STEPS[state, "remove lock", Fit.FITS if fit is Fit.IN_USE else fit]
             if step.refusal is not None:
                 raise step.refusal()
             assert record is not None
-            if await self._detach(record):
+            assert known is not None
+            self._refuse_damaged(record.thing)
+            if await self._detach(record, known):
                 return
+        raise _outrun()
 
     async def _read(self, *keys: str) -> list[bytes | None]:
         return [await self._records.get(SPACE, key) for key in keys]
 
-    async def _detach(self, record: LockRecord) -> bool:
-        expected: dict[str, bytes | None] = {f"lock:{record.lock}": record.bytes()}
-        free = record.used_by(None).bytes()
-        changes = {f"lock:{record.lock}": free, f"thing:{record.thing}": None, f"alert:{record.thing}": None}
-        return await self._records.swap(SPACE, expected, changes)
+    async def _detach(self, record: LockRecord, stored: bytes) -> bool:
+        """Free a lock whose two records are still these bytes."""
+        assert record.thing is not None
+        of_lock, of_thing = lock_key(record.lock), thing_key(record.thing)
+        changes = {of_lock: record.used_by(None).bytes(), of_thing: None, alert_key(record.thing): None}
+        return await self._records.swap(SPACE, {of_lock: stored, of_thing: stored}, changes)
+
+    def _refuse_damaged(self, thing: str | None, lock: str | None = None) -> None:
+        damaged = thing is not None and isinstance(self._table.state(thing), Damage)
+        if damaged or (lock is not None and lock_key(lock) in self._table.damage()):
+            raise KeyRejected(wire.LOCK_DAMAGED)
+
+
+def _readable(record: LockRecord | Damage) -> LockRecord:
+    if isinstance(record, Damage):
+        raise KeyRejected(wire.LOCK_DAMAGED)
+    return record
+
+
+def _readable_or_none(key: str, data: bytes | None) -> LockRecord | None:
+    record = parsed(key, data)
+    return None if record is None else _readable(record)
+
+
+def _lock_in(thing: str, data: bytes | None) -> str | None:
+    record = parsed(thing_key(thing), data)
+    return record.lock if isinstance(record, LockRecord) else None
+
+
+def _outrun() -> StoreUnavailable:
+    return StoreUnavailable(
+        f"other callers changed this lock {ATTEMPTS} times in a row, nothing was changed, try again"
+    )
 
 
 def _given(key: str | None) -> str:

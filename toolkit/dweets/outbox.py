@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import replace
-from email.message import EmailMessage
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from toolkit.dweets.lease import Lease
-from toolkit.dweets.locks import SPACE
-from toolkit.dweets.mail import Mail
+from toolkit.dweets.lock_records import SPACE
+from toolkit.dweets.mail import Mail, NotSendable, OutgoingMail
+from toolkit.dweets.stored_records import DamagedRecord
 from toolkit.gateway.stores import Store, StoreUnavailable
+
+log = logging.getLogger("toolkit.gateway")
 
 # Seconds before each further attempt; the last one is repeated.
 WAITS = (1, 5, 30, 120, 600, 1800, 3600)
@@ -42,13 +45,20 @@ class _TakenElsewhere(Exception):
     """Another gateway on the same store is sending this mail."""
 
 
+class _Stored(NamedTuple):
+    """A mail, and the bytes of its record: what a change compares, never the mail written again."""
+
+    mail: Mail
+    record: bytes
+
+
 class Postman(Protocol):
     """Brings mails to people, or keeps them where people look."""
 
     #: The state of a mail that was delivered: ``sent`` or ``kept``.
     delivered: str
 
-    async def deliver(self, message: EmailMessage, before_text: Callable[[], object]) -> list[str]:
+    async def deliver(self, mail: OutgoingMail, before_text: Callable[[], object]) -> list[str]:
         """Deliver; call `before_text` in between, when the server is ready for the text.
 
         A postman who may deliver the same mail again without harm need not call it.
@@ -89,7 +99,7 @@ class Outbox:
         self._sender = sender
         self._now = now
         self._lease = Lease(store.fleeting, now)
-        self._open: dict[str, Mail] = {}  # as the store has them, by key: those not at their end
+        self._open: dict[str, _Stored] = {}  # by key: those not at their end
         self._done: dict[str, tuple[int, str]] = {}
         self._ready: asyncio.Queue[str] = asyncio.Queue()
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -124,7 +134,11 @@ class Outbox:
     async def mails(self) -> list[Mail]:
         """Return all mails, of those sent or kept the last thousand, oldest first."""
         found = await self._records.scan(SPACE)
-        mails = [Mail.parse(value) for key, value in found.items() if _is_mail(key)]
+        mails = []
+        for key, value in found.items():
+            if _is_mail(key):
+                with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+                    mails.append(Mail.parse(key, value))
         return sorted(mails, key=_age)
 
     # -- which mail is whose turn -------------------------------------------------------------------------
@@ -132,13 +146,19 @@ class Outbox:
     def _mirror(self, key: str, value: bytes | None) -> None:
         if not _is_mail(key):
             return
-        mail = Mail.parse(value) if value is not None else None
         self._open.pop(key, None)
         self._done.pop(key, None)
-        if mail is not None and mail.is_done:
+        if value is None:
+            return
+        try:
+            mail = Mail.parse(key, value)
+        except DamagedRecord as damage:
+            log.error("the record of the alert mail %a is damaged (%s): it is not sent", key, damage)
+            return
+        if mail.is_done:
             self._done[key] = _age(mail)
-        elif mail is not None and mail.state != "uncertain":
-            self._open[key] = mail
+        elif mail.state != "uncertain":
+            self._open[key] = _Stored(mail, value)
             if key not in self._in_hand:
                 self._arm(key, self._seconds_to_wait(mail))
 
@@ -165,46 +185,54 @@ class Outbox:
         assert hand is not None
         while not self._closing:
             key = await self._ready.get()
-            mail = self._open.get(key)
-            if mail is None or key in self._in_hand:
+            stored = self._open.get(key)
+            if stored is None or key in self._in_hand:
                 continue
             self._in_hand.add(key)
             try:
-                await self._take_up(key, mail)
+                await self._take_up(key, stored)
             except StoreUnavailable:
                 self._arm(key, WAITS[0])
             finally:
                 self._in_hand.discard(key)
                 self._handing.discard(hand)
 
-    async def _take_up(self, key: str, mail: Mail) -> None:
+    async def _take_up(self, key: str, stored: _Stored) -> None:
+        mail = stored.mail
         if mail.owner not in ("", self._lease.owner) and await self._lease.is_held(mail.owner):
             self._arm(key, self._lease.seconds_between_looks)
         elif mail.state == "handing":
             error = "the gateway stopped at handing it over"
-            await self._change(mail, replace(mail, state="uncertain", error=error))
+            await self._change(stored.record, replace(mail, state="uncertain", error=error))
         else:
             # The lease before the claim: a claim that is found without its lease counts as a dead gateway's.
             async with self._lease.held():
                 claimed = replace(mail, owner=self._lease.owner)
-                if await self._change(mail, claimed):
-                    await self._send(claimed)
+                if await self._change(stored.record, claimed):
+                    await self._send(_Stored(claimed, claimed.bytes()))
         # Changed meanwhile: the mirror did not ask for a turn, because the mail was in hand.
         now = self._open.get(key)
-        if now is not None and now != mail:
-            self._arm(key, self._seconds_to_wait(now))
+        if now is not None and now != stored:
+            self._arm(key, self._seconds_to_wait(now.mail))
 
     # -- sending ------------------------------------------------------------------------------------------
 
-    async def _send(self, mail: Mail) -> None:
-        postman = self._postman
-        after = await self._attempt(mail, postman) if postman is not None else replace(mail, state="kept", owner="")
+    async def _send(self, claimed: _Stored) -> None:
+        after: Mail | None
+        try:
+            if self._postman is not None:
+                outgoing = claimed.mail.outgoing(self._sender)
+                after = await self._attempt(claimed, outgoing, self._postman)
+            else:
+                after = replace(claimed.mail, state="kept", owner="")
+        except NotSendable as error:
+            after = replace(claimed.mail, state="unsendable", error=str(error))
         if after is not None:
             await self._settle(after)
 
-    async def _attempt(self, mail: Mail, postman: Postman) -> Mail | None:
+    async def _attempt(self, claimed: _Stored, outgoing: OutgoingMail, postman: Postman) -> Mail | None:
         """Return the mail after one attempt, or None where it is another gateway's now."""
-        handing = replace(mail, state="handing", attempts=mail.attempts + 1)
+        handing = replace(claimed.mail, state="handing", attempts=claimed.mail.attempts + 1)
         loop, hand = asyncio.get_running_loop(), asyncio.current_task()
         assert hand is not None
 
@@ -212,7 +240,7 @@ class Outbox:
             if self._closing:
                 return False
             self._handing.add(hand)
-            return await self._change(mail, handing)
+            return await self._change(claimed.record, handing)
 
         def mark() -> None:
             # Called in the postman's thread: the text goes out only once the mark is on disk.
@@ -224,7 +252,7 @@ class Outbox:
                 raise _TakenElsewhere
 
         try:
-            refused = await postman.deliver(mail.message(self._sender), mark)
+            refused = await postman.deliver(outgoing, mark)
         except _TakenElsewhere:
             return None
         except (NotDelivered, StoreUnavailable) as error:  # without the mark the text was not handed over either
@@ -248,19 +276,22 @@ class Outbox:
 
     async def _write_if_ours(self, after: Mail) -> bool:
         found = await self._records.get(SPACE, after.key)
-        before = Mail.parse(found) if found is not None else None
+        try:
+            before = Mail.parse(after.key, found) if found is not None else None
+        except DamagedRecord:  # reported when it was mirrored
+            return True
         # Whoever took us for dead has either claimed the mail, which is no longer ours then, or called it uncertain,
         # and that we know better.
-        if before is None or before.is_done or before.owner != self._lease.owner:
+        if found is None or before is None or before.is_done or before.owner != self._lease.owner:
             return True
-        return await self._change(before, after)
+        return await self._change(found, after)
 
-    async def _change(self, before: Mail, after: Mail) -> bool:
+    async def _change(self, before: bytes, after: Mail) -> bool:
         changes: dict[str, bytes | None] = {after.key: after.bytes()}
         surplus = len(self._done) + after.is_done - DONE_KEPT
         if surplus > 0:
             changes.update(dict.fromkeys(sorted(self._done, key=self._done.__getitem__)[:surplus]))
-        return await self._records.swap(SPACE, {before.key: before.bytes()}, changes)
+        return await self._records.swap(SPACE, {after.key: before}, changes)
 
 
 def _is_mail(key: str) -> bool:

@@ -12,13 +12,15 @@ from toolkit.dweets import wire
 from toolkit.dweets.active_things import ActiveThings
 from toolkit.dweets.alerts import Alert, Alerts
 from toolkit.dweets.live_streams import LiveStreams
-from toolkit.dweets.locks import SPACE, Locks
+from toolkit.dweets.lock_records import SPACE, alert_key, thing_key
+from toolkit.dweets.locks import ATTEMPTS, Locks
 from toolkit.dweets.names import readable_name
 from toolkit.dweets.outbox import Outbox, Postman
+from toolkit.dweets.stored_records import DamagedRecord
 from toolkit.dweets.things import HotThing, Things, journal_of
-from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
+from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
 from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores import Draft, Entry, Meanwhile, Store
+from toolkit.gateway.stores import Draft, Entry, Meanwhile, Store, StoreUnavailable
 from toolkit.rate_limit import LimitReached, RateLimit
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class DweetSettings:
             raise InvalidArgument("rate must be at least 1 post a second, or None for any number")
         if not self.archive_seconds > 0:
             raise InvalidArgument("archive_seconds must be above 0")
+        if not wire.is_address(self.sender):
+            raise InvalidArgument("sender must be one e-mail address, as alerts@example.com")
 
 
 class DweetService:
@@ -192,29 +196,37 @@ class DweetService:
         await self.alerts.compile(condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         new = Alert(thing, recipients, condition, newest[-1].sequence if newest else 0)
-        of_lock, of_alert = f"thing:{thing}", f"alert:{thing}"
-        while (locked := await self._store.records.get(SPACE, of_lock)) is not None:
+        of_lock, of_alert = thing_key(thing), alert_key(thing)
+        for _ in range(ATTEMPTS):
+            locked = await self._store.records.get(SPACE, of_lock)
+            if locked is None:
+                raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
             earlier = await self._store.records.get(SPACE, of_alert)
-            alert = new.in_place_of(Alert.parse(earlier)) if earlier is not None else new
+            alert = _in_place_of(earlier, new)
             expected = {of_lock: locked, of_alert: earlier}
             if await self._store.records.swap(SPACE, expected, {of_alert: alert.bytes()}):
                 return alert
-        raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
+        raise StoreUnavailable(
+            f"other callers changed this alert {ATTEMPTS} times in a row, nothing was set, try again"
+        )
 
     async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
         """Return the alert of the thing with its status, every dweet acknowledged before being judged.
 
         Raises
         ------
-        NotFound
-            The thing has no alert.
+        NotFound, Conflict
+            The thing has no alert, or its record is damaged.
         """
         await self._check_alert_key(thing, key)
         await self.alerts.settle(thing)
-        stored = await self._store.records.get(SPACE, f"alert:{thing}")
+        stored = await self._store.records.get(SPACE, alert_key(thing))
         if stored is None:
             raise NotFound(wire.NOT_FOUND)
-        alert = Alert.parse(stored)
+        try:
+            alert = Alert.parse_of(thing, stored)
+        except DamagedRecord:
+            raise Conflict(wire.ALERT_DAMAGED) from None
         return alert, self.alerts.status_of(alert)
 
     async def remove_alert(self, thing: str, key: str | None) -> None:
@@ -226,7 +238,7 @@ class DweetService:
             The thing has no alert.
         """
         await self._check_alert_key(thing, key)
-        if await self._store.records.take(SPACE, f"alert:{thing}") is None:
+        if await self._store.records.take(SPACE, alert_key(thing)) is None:
             raise NotFound(wire.NOT_FOUND)
 
     async def _check_alert_key(self, thing: str, key: str | None) -> None:
@@ -235,6 +247,13 @@ class DweetService:
         if not self.locks.is_locked(thing):
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
         self.locks.check_master(thing, key)
+
+
+def _in_place_of(earlier: bytes | None, new: Alert) -> Alert:
+    try:
+        return new if earlier is None else new.in_place_of(Alert.parse_of(new.thing, earlier))
+    except DamagedRecord:  # setting the alert repairs it
+        return new
 
 
 def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:

@@ -80,12 +80,14 @@ ALERT_STATUS_FIELDS = ("message", "since", "open", "alerts_sent_today", "alerts_
 NOT_FOUND = "we couldn't find this"
 KEY_NEEDED = "this thing is locked and requires a key"
 KEY_WRONG = "the key you provided doesn't work with this thing"
+LOCK_DAMAGED = "this lock is damaged: the operator of the gateway can repair it with `toolkit lock repair`"
 LOCK_NOT_IN_USE = "this lock is not in use"
 LOCK_OR_KEY_WRONG = "this lock doesn't exist or the key doesn't fit"
 THING_LOCKED = "this thing is already locked"
 LOCK_IN_USE = "this lock is already in use"
 THING_NOT_LOCKED = "this thing is not locked"
 ALERT_NEEDS_LOCK = "a thing must be locked before an alert can be set"
+ALERT_DAMAGED = "the record of this alert is damaged: remove the alert, or set it again"
 NOT_JSON = "the body is not valid JSON"
 WHO_UNREADABLE = "who must be a comma-separated list of e-mail addresses"
 RATE_EXCEEDED = "Rate limit exceeded, try again in 1 second(s)."
@@ -175,8 +177,12 @@ def created_text(at: int) -> str:
 # -- names and addresses -----------------------------------------------------------------------------------
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# One address as any mail server takes it: ASCII, nothing to be quoted, no comment and no group.
-_ADDRESS = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+# One address as any mail server takes it: ASCII, nothing to be quoted, no comment and no group. Its dots are between
+# other characters, and it has no =? in it, which begins an encoded word: so nobody can read it as another address.
+_ADDRESS = re.compile(
+    r"(?!.*=\?)(?=[^@]{1,64}@.{1,253}\Z)[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+    r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
+)
 
 
 @lru_cache(4096)
@@ -199,9 +205,14 @@ def is_callback(text: str) -> bool:
     return re.fullmatch(CALLBACK.pattern or "", text) is not None
 
 
+def is_address(text: str) -> bool:
+    """Tell whether the text is one e-mail address and nothing else."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
 def checked_recipients(who: str) -> list[str]:
     """Split a comma-separated list of 1 to 20 e-mail addresses, or raise MalformedRequest."""
     addresses = [address.strip(" ") for address in who.split(",")]
-    if len(addresses) > MAX_RECIPIENTS or not all(_ADDRESS.fullmatch(address) for address in addresses):
+    if len(addresses) > MAX_RECIPIENTS or not all(map(is_address, addresses)):
         raise MalformedRequest(WHO_UNREADABLE)
     return addresses

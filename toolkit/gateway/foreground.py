@@ -8,15 +8,20 @@ import logging
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any, TypeVar
 
+from toolkit.dweets.lock_repair import repair_lock, repair_thing
 from toolkit.dweets.locks import IssuedLock, Locks
 from toolkit.gateway.gateway import store_of
 from toolkit.gateway.options import GatewayOptions
 from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.stores import Records
+
+T = TypeVar("T")
 
 #: What asks the gateway to end; a closed terminal (SIGHUP) too, where there is such a signal.
 END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -75,16 +80,31 @@ def settle_memory() -> None:
 
 def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
     """Issue a lock where a gateway keeps everything, without running one."""
+    return _with_records(folder, store, lambda records: Locks(records).issue())
 
-    async def issue() -> IssuedLock:
+
+def repair_in(folder: Path | None, store: str | None, thing: str | None, lock: str | None) -> list[str]:
+    """Repair the damaged lock of a thing, or a damaged lock, where a gateway keeps everything."""
+
+    async def repair(records: Records) -> list[str]:
+        if thing is not None:
+            return await repair_thing(records, thing)
+        assert lock is not None
+        return await repair_lock(records, lock)
+
+    return _with_records(folder, store, repair)
+
+
+def _with_records(folder: Path | None, store: str | None, work: Callable[[Records], Coroutine[Any, Any, T]]) -> T:
+    async def run() -> T:
         kept = store_of(folder, store, OutsideWorld().clock.now)
         await kept.open()
         try:
-            return await Locks(kept.records).issue()
+            return await work(kept.records)
         finally:
             await kept.close()
 
-    return asyncio.run(issue())
+    return asyncio.run(run())
 
 
 def log_to_stderr(level: str) -> None:

@@ -7,10 +7,10 @@ import contextlib
 import smtplib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from email.message import EmailMessage
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from toolkit.dweets.mail import OutgoingMail
 from toolkit.dweets.outbox import NotDelivered
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
@@ -41,24 +41,23 @@ class SmtpPostman:
         self._timeout = timeout
         self._threads = ThreadPoolExecutor(2, "gateway-mail")
 
-    async def deliver(self, message: EmailMessage, before_text: Callable[[], object]) -> list[str]:
+    async def deliver(self, mail: OutgoingMail, before_text: Callable[[], object]) -> list[str]:
         """Deliver one mail in a thread of its own; see `toolkit.dweets.outbox.Postman`."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, message, before_text)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, mail, before_text)
 
     def close(self) -> None:
         """Let go of the threads once they are idle."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _deliver(self, message: EmailMessage, before_text: Callable[[], object]) -> list[str]:
-        recipients = [address.strip() for address in str(message["To"]).split(",")]
+    def _deliver(self, mail: OutgoingMail, before_text: Callable[[], object]) -> list[str]:
         try:
-            server, refused = self._ready_for_text(str(message["From"]), recipients)
+            server, refused = self._ready_for_text(mail)
         except OSError as error:  # smtplib's own errors are OSErrors too
             raise NotDelivered(f"the mail server could not be used: {type(error).__name__}") from None
         try:
             before_text()
             try:
-                code, _ = server.data(message.as_bytes())
+                code, _ = server.data(mail.content)
             except smtplib.SMTPDataError as error:  # it would not even begin
                 raise NotDelivered(f"the mail server refused the text with {error.smtp_code}") from None
             if code != 250:
@@ -69,7 +68,7 @@ class SmtpPostman:
             server.close()
         return refused
 
-    def _ready_for_text(self, sender: str, recipients: list[str]) -> tuple[smtplib.SMTP, list[str]]:
+    def _ready_for_text(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
         kind = smtplib.SMTP_SSL if self._tls else smtplib.SMTP
         server = kind(self._host, self._port, timeout=self._timeout)
         try:
@@ -79,9 +78,10 @@ class SmtpPostman:
                 server.ehlo()
             if self._user:
                 server.login(self._user, self._password.reveal())
-            server.mail(sender)
-            refused = [address for address in recipients if server.rcpt(address)[0] not in (250, 251)]
-            if len(refused) == len(recipients):
+            # By docmd: smtplib's own mail() and rcpt() parse an address, and may send what they read instead of it.
+            server.docmd("MAIL", f"FROM:<{mail.sender}>")
+            refused = [to for to in mail.recipients if server.docmd("RCPT", f"TO:<{to}>")[0] not in (250, 251)]
+            if len(refused) == len(mail.recipients):
                 raise smtplib.SMTPException("no recipient was accepted")
         except BaseException:
             server.close()
@@ -103,11 +103,10 @@ class FolderPostman:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def deliver(self, message: EmailMessage, before_text: Callable[[], object]) -> list[str]:
-        """Write one mail; its name follows from its Message-ID, so writing it again changes nothing."""
-        name, _, _ = str(message["Message-ID"]).strip("<>").partition("@")
+    async def deliver(self, mail: OutgoingMail, before_text: Callable[[], object]) -> list[str]:
+        """Write one mail; it has the same name at every attempt, so writing it again changes nothing."""
         try:
-            await asyncio.to_thread(self._write, f"{name}.eml", message.as_bytes())
+            await asyncio.to_thread(self._write, f"{mail.name}.eml", mail.content)
         except OSError as error:
             raise NotDelivered(f"the folder {self._folder} cannot be written: {error.strerror}") from None
         return []

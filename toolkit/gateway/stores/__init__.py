@@ -52,6 +52,11 @@ class OutcomeUnknown(StoreUnavailable):
     """The store went away, or did not keep its promise, after it was asked: it may have done it all the same."""
 
 
+def cannot_watch(space: str, error: Exception) -> StoreUnavailable:
+    """Return the error of a watch whose watcher fails at a value that is there."""
+    return StoreUnavailable(f"the records {space!r} cannot be watched: {type(error).__name__} at a value that is there")
+
+
 class Journals(Protocol):
     """Named append-only sequences."""
 
@@ -148,6 +153,11 @@ class Records(Protocol):
 
         A change made through this store has reached the watcher before its own call is answered.
         Returns the call that ends it.
+
+        Raises
+        ------
+        StoreUnavailable
+            The watcher failed at a present value; it is not called again.
         """
         ...
 

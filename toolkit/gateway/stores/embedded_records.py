@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable, Mapping
 
+from toolkit.gateway.stores import cannot_watch
 from toolkit.gateway.stores.group_commit import GroupCommit
 
 Watcher = Callable[[str, bytes | None], None]
@@ -114,12 +115,24 @@ class EmbeddedRecords:
             present.update(connection.execute(sql, (space, self._now())).fetchall())
             return stop
 
-        def begin(_: Callable[[], None]) -> None:
-            for key, value in present.items():
-                watcher(key, value)
+        def begin(stop: Callable[[], None]) -> None:
+            try:
+                for key, value in present.items():
+                    watcher(key, value)
+            except Exception as error:  # the caller must know that nothing is watched
+                fail(cannot_watch(space, error))
+                return
             watchers.append(watcher)
+            if not watching.done():
+                watching.set_result(stop)
 
-        return self._commits.run(work, begin)
+        def fail(error: Exception) -> None:
+            if not watching.done():
+                watching.set_exception(error)
+
+        watching: asyncio.Future[Callable[[], None]] = asyncio.get_running_loop().create_future()
+        self._commits.submit(work, begin, fail)
+        return watching
 
     # -- in the store's thread -----------------------------------------------------------------------------
 
@@ -145,4 +158,8 @@ class EmbeddedRecords:
     def _announce(self, space: str, changes: Mapping[str, bytes | None]) -> None:
         for watcher in tuple(self._watchers.get(space, ())):
             for key, value in changes.items():
-                watcher(key, value)
+                try:
+                    watcher(key, value)
+                except Exception as error:  # one watcher's mistake must not cost the others their news
+                    loop = asyncio.get_running_loop()
+                    loop.call_exception_handler({"message": "a watcher of records failed", "exception": error})

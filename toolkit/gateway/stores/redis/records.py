@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from toolkit.gateway.stores import cannot_watch
 from toolkit.gateway.stores.redis.calls import FutureCall, ScriptCall
 from toolkit.gateway.stores.redis.channels import Channels, Listener
 from toolkit.gateway.stores.redis.feed import Feed
@@ -152,8 +153,11 @@ class RedisRecords:
             self._channels.open(self._key(name), Listener(space.on_open, space.on_shut, space.on_message))
         await space.fill()
         # No waiting from here on: what changes is told to this watcher too.
-        for key, value in space.values.items():
-            watcher(key, value)
+        try:
+            for key, value in space.values.items():
+                watcher(key, value)
+        except Exception as error:  # the caller must know that nothing is watched
+            raise cannot_watch(name, error) from error
         space.watchers.append(watcher)
 
         def stop() -> None:
@@ -208,12 +212,14 @@ class RedisRecords:
     def _living(self, kept: bytes | None) -> bytes | None:
         if kept is None:
             return None
-        expires, _, value = kept.partition(b":")
+        expires, colon, value = kept.partition(b":")
+        if not colon or (expires and not expires.isdigit()):
+            return kept  # damaged: were it gone, nobody would see the damage
         return None if expires and int(expires) <= self._now() else value
 
     def _all_living(self, answer: Sequence[bytes]) -> dict[str, bytes]:
         found = zip(answer[::2], map(self._living, answer[1::2]), strict=True)
-        return {key.decode("utf-8"): value for key, value in found if value is not None}
+        return {key.decode("utf-8", "backslashreplace"): value for key, value in found if value is not None}
 
 
 class _ChangeCall(ScriptCall):

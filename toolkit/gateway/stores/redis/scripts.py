@@ -124,7 +124,9 @@ local function read(key)
   local kept = redis.call('HGET', values, key)
   if not kept then return false end
   local cut = string.find(kept, ':', 1, true)
-  local expires = string.sub(kept, 1, cut - 1)
+  local expires = cut and string.sub(kept, 1, cut - 1)
+  -- A damaged value lives as it is: were it gone, nobody would see the damage.
+  if not expires or not string.find(expires, '^%d*$') then return kept, '' end
   if expires ~= '' and tonumber(expires) <= now then return false end
   return string.sub(kept, cut + 1), expires
 end

@@ -1,0 +1,72 @@
+"""Places where gateways keep everything, whose records a test damages while no gateway runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tests.redis_servers import fresh_url
+from toolkit.dweets.lock_records import SPACE
+from toolkit.gateway import Gateway
+from toolkit.gateway.gateway import store_of
+from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.stores import Records
+
+T = TypeVar("T")
+Changes = Mapping[str, bytes | None]
+
+
+class Place:
+    """A folder, or a world in a Redis.
+
+    Parameters
+    ----------
+    kind
+        ``folder`` or ``redis``.
+    folder
+        A folder that nothing else uses.
+    """
+
+    def __init__(self, kind: str, folder: Path) -> None:
+        self.folder = folder if kind == "folder" else None
+        self.url = fresh_url() if kind == "redis" else None
+
+    @property
+    def options(self) -> list[str]:
+        """How the command line names it."""
+        return ["--data", str(self.folder)] if self.folder is not None else ["--store", str(self.url)]
+
+    def gateway(self, **options: Any) -> Gateway:
+        """Start a gateway that keeps everything here."""
+        return Gateway(self.folder, store=self.url, **options)
+
+    def work(self, work: Callable[[Records], Awaitable[T]]) -> T:
+        """Open the store and work with its records."""
+
+        async def run() -> T:
+            store = store_of(self.folder, self.url, OutsideWorld().clock.now)
+            await store.open()
+            try:
+                return await work(store.records)
+            finally:
+                await store.close()
+
+        return asyncio.run(run())
+
+    def records(self) -> dict[str, bytes]:
+        """Return the records of locks, locked things, alerts and mails, as they are."""
+
+        async def scan(records: Records) -> dict[str, bytes]:
+            return await records.scan(SPACE)
+
+        return self.work(scan)
+
+    def change(self, changes: Changes) -> None:
+        """Put these bytes in place of the records; None removes one."""
+
+        async def swap(records: Records) -> None:
+            assert await records.swap(SPACE, {}, changes)
+
+        self.work(swap)

@@ -1,0 +1,407 @@
+"""Damaged records of locks: their things stay shut, all others work, and a repair frees them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.dweets.conftest import Caller
+from tests.dweets.damaged_places import Changes, Place
+from tests.mail_server import eventually
+from toolkit.cli import main
+from toolkit.dweets.lock_records import SPACE, Damage, LockRecord, LockTable
+from toolkit.dweets.service import DweetService, DweetSettings
+from toolkit.errors import KeyRejected
+from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.stores import Records, StoreUnavailable
+from toolkit.gateway.stores.embedded import EmbeddedStore
+
+DAMAGED = {
+    "this": "failed",
+    "with": 403,
+    "because": "this lock is damaged: the operator of the gateway can repair it with `toolkit lock repair`",
+}
+THING, LOCK = "thing:kitchen", "lock:kitchen-lock"
+LOCKS = {"kitchen-lock": "kitchen-key", "garage-lock": "garage-key"}
+
+
+def other(record: bytes, **fields: Any) -> bytes:
+    return json.dumps({**json.loads(record), **fields}).encode()
+
+
+# What a disk or a person does to the records of the kitchen, given the bytes that both of them hold.
+DAMAGES: dict[str, Callable[[bytes], Changes]] = {
+    "thing: no JSON": lambda record: {THING: b"\x00\xff\x13"},
+    "thing: empty": lambda record: {THING: b""},
+    "thing: zeros": lambda record: {THING: bytes(len(record))},
+    "thing: cut off": lambda record: {THING: record[:-9]},
+    "thing: begins late": lambda record: {THING: record[20:]},
+    "thing: null": lambda record: {THING: b"null"},
+    "thing: a list": lambda record: {THING: b"[1]"},
+    "thing: nested": lambda record: {THING: b"[" * 100_000},
+    "thing: no fields": lambda record: {THING: b"{}"},
+    "thing: a field more": lambda record: {THING: other(record, more=1)},
+    "thing: a wrong type": lambda record: {THING: other(record, salt=1)},
+    "thing: a hash that cannot be": lambda record: {THING: other(record, master="ü")},
+    "thing: a salt that cannot be": lambda record: {THING: other(record, salt="f" * 200)},
+    "thing: of another thing": lambda record: {THING: other(record, thing="cellar")},
+    "thing: of no thing": lambda record: {THING: other(record, thing=None)},
+    "thing: of a lock that is not there": lambda record: {THING: other(record, lock="nothing")},
+    "thing: other keys": lambda record: {THING: other(record, master="0" * 64)},
+    "thing: lost": lambda record: {THING: None},
+    "lock: no JSON": lambda record: {LOCK: b"\x00\xff\x13"},
+    "lock: cut off": lambda record: {LOCK: record[:-9]},
+    "lock: a wrong type": lambda record: {LOCK: other(record, thing=["kitchen"])},
+    "lock: of another lock": lambda record: {LOCK: other(record, lock="cellar-lock")},
+    "lock: of another thing": lambda record: {LOCK: other(record, thing="cellar")},
+    "lock: of no thing": lambda record: {LOCK: other(record, thing=None)},
+    "lock: lost": lambda record: {LOCK: None},
+    "both": lambda record: {THING: b"{", LOCK: b"}"},
+}
+FREES_THE_LOCK = [name for name in DAMAGES if name.startswith("thing:")] + ["lock: of no thing"]
+CALLS = [
+    ("GET", "/get/latest/dweet/for/kitchen?"),
+    ("GET", "/get/dweets/for/kitchen?"),
+    ("GET", "/get/stored/dweets/for/kitchen?date=2026-01-01&"),
+    ("GET", "/listen/for/dweets/from/kitchen?"),
+    ("GET", "/dweet/for/kitchen?a=1&"),
+    ("POST", "/dweet/for/kitchen?"),
+    ("POST", "/dweets/for/kitchen?"),
+    ("POST", "/dweet/quietly/for/kitchen?"),
+    ("GET", "/lock/kitchen?lock=kitchen-lock&"),
+    ("GET", "/lock/kitchen?lock=garage-lock&"),
+    ("GET", "/unlock/kitchen?"),
+    ("GET", "/alert/a@b.c/when/kitchen/return%20true?"),
+    ("GET", "/get/alert/for/kitchen?"),
+    ("GET", "/remove/alert/for/kitchen?"),
+]
+
+
+@pytest.fixture(params=["folder", "redis"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return Place(request.param, tmp_path)
+
+
+def lock_both(place: Place) -> None:
+    """Lock kitchen and garage, with a dweet and an alert each."""
+    with place.gateway(locks=LOCKS) as gateway:
+        call = Caller(gateway)
+        for thing in ("kitchen", "garage"):
+            assert call.get(f"/lock/{thing}?lock={thing}-lock&key={thing}-key")["this"] == "succeeded"
+            assert call.post(thing, 1, f"?key={thing}-key")["this"] == "succeeded"
+            assert call.get(f"/alert/a@b.c/when/{thing}/return%20true?key={thing}-key")["this"] == "succeeded"
+
+
+def damage(place: Place, name: str) -> None:
+    place.change(DAMAGES[name](place.records()[THING]))
+
+
+def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def repair(place: Place, *arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, ["lock", "repair", *place.options, *arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    lock_both(place)
+    damage(place, name)
+    with place.gateway() as gateway:
+        call = Caller(gateway)
+        for method, target in CALLS:
+            for key in ("", "key=wrong", "key=kitchen-key"):
+                assert json.loads(call(method, target + key, b"1").body) == DAMAGED, (method, target, key)
+        removed = call.get("/remove/lock/kitchen-lock?key=kitchen-key")
+        assert removed["with"] == (404 if name == "lock: of no thing" else 403)
+        assert call.get("/get/latest/dweet/for/garage?")["with"] == 403
+        assert call.get("/get/latest/dweet/for/garage?key=garage-key")["this"] == "succeeded"
+        assert call.post("garage", 2, "?key=garage-key")["this"] == "succeeded"
+        assert call.post("porch", 1)["this"] == "succeeded"
+        assert [thing["thing"] for thing in call.get("/get/stats")["with"]["active_things"]] == ["porch"]
+        call.locked("attic")
+        assert call.post("attic", 1)["with"] == 403
+        assert call.get("/unlock/garage?key=garage-key")["this"] == "succeeded"
+        assert call.post("garage", 3)["this"] == "succeeded"
+    said = [text for text in complaints(caplog) if "'kitchen'" in text and "of the thing" in text]
+    assert len(said) == 1
+    assert "`toolkit lock repair` frees it" in said[0]
+    assert place.records()["alert:kitchen"], "nothing of it was changed"
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_repair_unlocks_the_thing_and_says_what_it_does(
+    place: Place, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock_both(place)
+    damage(place, name)
+    said = repair(place, "kitchen")
+    assert "The thing is unlocked" in said
+    assert "Its alert is removed." in said
+    assert ("The lock 'kitchen-lock' is free again: its keys work." in said) == (
+        name in FREES_THE_LOCK and name != "lock: of no thing"
+    )
+    if name == "both":
+        assert "is free again" not in said
+        assert "'kitchen-lock' is removed" in repair(place, "--lock", "kitchen-lock")
+    assert "there is nothing to repair" in repair(place, "kitchen", code=1)
+    with place.gateway() as gateway:
+        call = Caller(gateway)
+        assert call.get("/get/latest/dweet/for/kitchen")["this"] == "succeeded"
+        if name in FREES_THE_LOCK:
+            locked = call.get("/lock/kitchen?lock=kitchen-lock&key=kitchen-key")
+            assert locked["this"] == "succeeded"
+        else:
+            call.locked("kitchen")
+        assert call.post("kitchen", 1)["with"] == 403
+        assert call.post("garage", 1, "?key=garage-key")["this"] == "succeeded"
+    if not name.startswith("lock: of another"):
+        assert complaints(caplog) == []
+
+
+def test_a_repair_of_a_lock_that_is_fine_is_refused(place: Place) -> None:
+    lock_both(place)
+    before = place.records()
+    assert "is fine, its master key unlocks it" in repair(place, "kitchen", code=1)
+    assert "is not locked: there is nothing to repair" in repair(place, "cellar", code=1)
+    assert "is fine" in repair(place, "--lock", "kitchen-lock", code=1)
+    assert "does not exist" in repair(place, "--lock", "cellar-lock", code=1)
+    assert place.records() == before
+
+
+def test_a_damaged_lock_on_a_thing_is_repaired_with_it(place: Place) -> None:
+    lock_both(place)
+    damage(place, "lock: no JSON")
+    assert "is on the thing 'kitchen': repair that thing" in repair(place, "--lock", "kitchen-lock", code=1)
+    assert "`toolkit lock new` issues another one" in repair(place, "kitchen")
+
+
+def test_a_damaged_free_lock_is_repaired_by_its_name(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    lock_both(place)
+    place.change({"lock:spare": b"{"})
+    with place.gateway(locks=LOCKS) as gateway:
+        call = Caller(gateway)
+        assert call.get("/lock/cellar?lock=spare&key=k") == DAMAGED
+        assert call.post("kitchen", 1, "?key=kitchen-key")["this"] == "succeeded"
+    assert [text for text in complaints(caplog) if "the lock 'spare' is damaged" in text]
+    assert "'spare' is removed" in repair(place, "--lock", "spare")
+    with place.gateway(locks={"spare": "k"}) as gateway:
+        assert Caller(gateway).get("/lock/cellar?lock=spare&key=k")["this"] == "succeeded"
+
+
+def test_a_gateway_starts_with_a_given_lock_that_is_damaged(place: Place) -> None:
+    lock_both(place)
+    damage(place, "lock: no JSON")
+    with place.gateway(locks=LOCKS) as gateway:
+        assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED
+        assert Caller(gateway).post("garage", 1, "?key=garage-key")["this"] == "succeeded"
+
+
+def test_a_repair_of_a_folder_in_use_says_what_to_do(tmp_path: Path) -> None:
+    place = Place("folder", tmp_path)
+    lock_both(place)
+    damage(place, "thing: no JSON")
+    with place.gateway():
+        assert "stop it" in repair(place, "kitchen", code=1)
+    assert "The thing is unlocked" in repair(place, "kitchen")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["kitchen"], ["--data", "nowhere", "kitchen"], ["--data", "."], ["--data", ".", "--lock", "a", "b"]]
+)
+def test_a_repair_that_is_asked_for_wrongly_changes_nothing(
+    tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["lock", "repair", *arguments])
+    assert done.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_value_in_redis_without_its_head_shuts_its_thing(tmp_path: Path) -> None:
+    from tests.redis_servers import shared_server
+
+    place = Place("redis", tmp_path)
+    lock_both(place)
+    with shared_server().client() as client:
+        (key,) = [
+            key
+            for key in client.keys("*records:{locked-things}")
+            if client.hexists(key, THING) and str(place.url).split("prefix=")[1].split("&")[0].encode() in key
+        ]
+        for value in (b"", b"12", b"garbage", b"x:{}", b"12x:{}"):
+            client.hset(key, THING, value)
+            with place.gateway() as gateway:
+                assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED, value
+                assert Caller(gateway).post("garage", 1, "?key=garage-key")["this"] == "succeeded"
+    assert "The thing is unlocked" in repair(place, "kitchen")
+
+
+def test_a_damage_and_its_repair_reach_a_running_gateway(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    place = Place("redis", tmp_path)
+    lock_both(place)
+    with place.gateway() as gateway:
+        call = Caller(gateway)
+        with call.stream("/listen/for/dweets/from/kitchen?key=kitchen-key") as stream:
+            damage(place, "lock: lost")
+            assert stream.chunk() == b"", "the stream ends properly"
+        assert call.post("kitchen", 1, "?key=kitchen-key") == DAMAGED
+        repair(place, "kitchen")
+        eventually(lambda: call.post("kitchen", 1)["this"] == "succeeded")
+        assert len(complaints(caplog)) == 1
+
+
+# -- the table of records ---------------------------------------------------------------------------------
+
+RECORD = LockRecord("kitchen-lock", "0" * 32, "1" * 64, "2" * 64, "kitchen").bytes()
+VALUES = st.sampled_from(
+    [None, b"{", RECORD, other(RECORD, thing=None), other(RECORD, thing="a"), other(RECORD, lock="b")]
+)
+KEYS = st.sampled_from([THING, LOCK, "thing:a", "lock:b"])
+
+
+@given(changes=st.lists(st.tuples(KEYS, VALUES, st.booleans())))
+def test_the_states_follow_from_the_records_in_any_order(changes: list[tuple[str, bytes | None, bool]]) -> None:
+    told, records = LockTable(), dict[str, bytes]()
+    for key, value, is_asked in changes:
+        told.change(key, value)
+        records.pop(key, None)
+        if value is not None:
+            records[key] = value
+        if is_asked:
+            told.state("kitchen")
+    fresh = LockTable()
+    for key, value in records.items():
+        fresh.change(key, value)
+    for thing in ("kitchen", "a"):
+        assert bool(isinstance(told.state(thing), Damage)) == isinstance(fresh.state(thing), Damage)
+        assert (told.state(thing) is None) == (fresh.state(thing) is None)
+    assert len(told) == len(fresh)
+    assert told.damage().keys() == fresh.damage().keys()
+
+
+def test_no_single_changed_byte_opens_a_thing() -> None:
+    chance = random.Random(7)
+    for key in (THING, LOCK):
+        for at in range(len(RECORD)):
+            damaged = bytearray(RECORD)
+            damaged[at] ^= 1 << chance.randrange(8)
+            table = LockTable()
+            for name in (THING, LOCK):
+                table.change(name, bytes(damaged) if name == key else RECORD)
+            assert isinstance(table.state("kitchen"), Damage), (key, at)
+
+
+# -- a store that does not do what is asked ----------------------------------------------------------------
+
+
+class Broken:
+    """The records of a store, one of whose calls does something else."""
+
+    def __init__(self, records: Records, **calls: Callable[..., Any]) -> None:
+        self._records = records
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        return self._calls.get(name) or getattr(self._records, name)
+
+
+def on_broken_store(work: Callable[[DweetService], Any], **calls: Callable[..., Any]) -> None:
+    async def run() -> None:
+        store: Any = EmbeddedStore(None, OutsideWorld().clock.now)
+        await store.open()
+        service = DweetService(store, OutsideWorld(), DweetSettings())
+        try:
+            await service.open()
+            await service.locks.adopt("kitchen-lock", "kitchen-key")
+            await service.locks.adopt("garage-lock", "garage-key")
+            await service.locks.lock("kitchen", "kitchen-lock", "kitchen-key")
+            await service.close()
+            store.records = Broken(store.records, **calls)
+            service = DweetService(store, OutsideWorld(), DweetSettings())
+            await work(service)
+        finally:
+            await service.close()
+            await store.close()
+
+    asyncio.run(run())
+
+
+def test_a_lock_that_others_change_all_the_time_is_given_up() -> None:
+    lost = 0
+
+    async def swap(space: str, expected: Changes, changes: Changes) -> bool:
+        nonlocal lost
+        lost += space == SPACE
+        return False
+
+    async def work(service: DweetService) -> None:
+        nonlocal lost
+        await service.open()
+        for call in (
+            lambda: service.locks.lock("garage", "garage-lock", "garage-key"),
+            lambda: service.locks.unlock("kitchen", "kitchen-key"),
+            lambda: service.locks.remove("kitchen-lock", "kitchen-key"),
+            lambda: service.set_alert("a@b.c", "kitchen", "return true", "kitchen-key"),
+        ):
+            lost = 0
+            with pytest.raises(StoreUnavailable, match="20 times in a row, nothing was"):
+                await call()
+            assert lost == 20
+
+    on_broken_store(work, swap=swap)
+
+
+def test_a_gateway_that_cannot_watch_its_locks_does_not_start() -> None:
+    async def watch(space: str, watcher: Callable[..., None]) -> None:
+        raise StoreUnavailable("it cannot be watched")
+
+    async def work(service: DweetService) -> None:
+        with pytest.raises(StoreUnavailable, match="it cannot be watched"):
+            await service.open()
+
+    on_broken_store(work, watch=watch)
+
+
+def test_a_look_at_the_store_does_not_forget_newer_news() -> None:
+    """The answer of the store is late: meanwhile the thing was locked."""
+
+    async def run() -> None:
+        store: Any = EmbeddedStore(None, OutsideWorld().clock.now)
+        await store.open()
+        service = DweetService(store, OutsideWorld(), DweetSettings())
+        real = store.records.get
+        try:
+            await service.open()
+            await service.locks.adopt("kitchen-lock", "kitchen-key")
+
+            async def late(space: str, key: str) -> bytes | None:
+                value: bytes | None = await real(space, key)
+                store.records.get = real
+                await service.locks.lock("kitchen", "kitchen-lock", "kitchen-key")
+                return value
+
+            await service.locks.lock("kitchen", "kitchen-lock", "kitchen-key")
+            await service.locks.unlock("kitchen", "kitchen-key")
+            store.records.get = late
+            await service.locks.look("kitchen")
+            with pytest.raises(KeyRejected):
+                service.post("kitchen", b"1", None)
+        finally:
+            await service.close()
+            await store.close()
+
+    asyncio.run(run())
