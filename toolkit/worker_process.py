@@ -147,7 +147,7 @@ class WorkerProcess:
         try:
             self._receive(process)
         except (EOFError, OSError, pickle.UnpicklingError):
-            # Whatever it died of, no job had reached it.
+            # No job had reached it, so no job is to blame.
             self._discard()
             raise BrokenPipeError(f"it did not start, exit code {process.returncode}") from None
         return process

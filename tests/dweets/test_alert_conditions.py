@@ -217,10 +217,18 @@ def test_two_crashes_stop_a_condition() -> None:
         assert messages(worker, "dweet", "other") == ["other"]
         end_it_at_work(worker, evaluation, signal.SIGSEGV)
         assert evaluation.is_over
-        assert evaluation.verdicts[-1] == Verdict(None, "the process that ran it crashed 2 times", stops=True)
+        assert evaluation.verdicts[-1] == Verdict(None, "the process that ran it crashed or hung twice", stops=True)
         worker.compile(SLOW)
         end_it_at_work(worker, again := Evaluation(SLOW, [b"1"] * 1_000, 20), signal.SIGSEGV)
         assert not again.is_over, "set again, it begins again"
+
+
+def test_a_child_that_does_not_answer_counts_as_a_crash() -> None:
+    with ConditionWorker(wall_seconds=2) as worker:
+        for found in ([], [Verdict(None, "the process that ran it crashed or hung twice", stops=True)]):
+            assert messages(worker, "dweet", "other") == ["other"]
+            psutil.Process(worker.pid).suspend()
+            assert worker.evaluate("dweet > 1", [b"2"], 20) == found
 
 
 # -- its time ------------------------------------------------------------------------------------------------

@@ -22,11 +22,10 @@ from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 log = logging.getLogger("toolkit.gateway.alerts")
 
 _ENGINE = "toolkit.dweets.condition_engine"
-# Wall-clock time of one evaluation; the child's CPU limit is far below, so only a starved or halted child gets here.
-_WALL_SECONDS = 30.0
+#: The child's CPU limit is far below, so that only a starved or halted child takes so long.
+WALL_SECONDS = 30.0
 _CONTENTS_A_JOB = 200
-#: A condition on which the child crashed this often is stopped.
-CRASHES_TO_STOP = 2
+_CRASHES_TO_STOP = 2
 _SOURCES_REMEMBERED = 1_000
 # Waits after a child that was ended from outside before it had evaluated anything; the last one is repeated.
 _PAUSES = (0.1, 0.5, 1.0, 5.0)
@@ -35,7 +34,7 @@ _ATTEMPTS_TO_COMPILE = 3
 FAULTS_TO_STOP = 20
 _UNREADABLE = re.compile("[\x00\ud800-\udfff]")
 _OVERRAN = "it ran past its limit of CPU time and had to be killed"
-_CRASHED = f"the process that ran it crashed {CRASHES_TO_STOP} times"
+_CRASHED = "the process that ran it crashed or hung twice"
 
 
 class Verdict(NamedTuple):
@@ -62,9 +61,15 @@ class ConditionWorker:
 
     A condition that runs past its CPU limit is stopped at once, one on which the child crashes at the second crash.
     Any other death of the child blames no condition. The calls block: they belong to one thread at a time.
+
+    Parameters
+    ----------
+    wall_seconds
+        Wall-clock time of one evaluation, after which the child is killed; that counts like a crash.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
+        self._wall_seconds = wall_seconds
         self._process = WorkerProcess(_ENGINE)
         self._crashes: OrderedDict[str, int] = OrderedDict()
 
@@ -87,7 +92,7 @@ class ConditionWorker:
         self._crashes.pop(source, None)
         for _ in range(_ATTEMPTS_TO_COMPILE):
             try:
-                (fault,) = self._process.do((source, None, 0), _WALL_SECONDS)
+                (fault,) = self._process.do((source, None, 0), self._wall_seconds)
             except WorkerDied as died:
                 fault = self._blame(source, died)
                 if fault is None:
@@ -104,7 +109,7 @@ class ConditionWorker:
         died; the last one says if the condition must not be evaluated again.
         """
         try:
-            outcomes = self._process.do((source, contents[:_CONTENTS_A_JOB], patience), _WALL_SECONDS)
+            outcomes = self._process.do((source, contents[:_CONTENTS_A_JOB], patience), self._wall_seconds)
         except WorkerDied as died:
             fault = self._blame(source, died)
             verdicts = [Verdict(*outcome) for outcome in died.answers]
@@ -136,11 +141,11 @@ class ConditionWorker:
             return _OVERRAN
         if died.death is Death.OTHER:
             return None
-        # A halted machine passes the wall-clock limit too: once is no proof.
+        # The wall-clock limit also passes on a machine that was halted: once is no proof.
         crashes = self._crashes[source] = self._crashes.pop(source, 0) + 1
         if len(self._crashes) > _SOURCES_REMEMBERED:
             self._crashes.popitem(last=False)
-        return _CRASHED if crashes >= CRASHES_TO_STOP else None
+        return _CRASHED if crashes >= _CRASHES_TO_STOP else None
 
 
 class Evaluation:

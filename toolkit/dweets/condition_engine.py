@@ -27,8 +27,8 @@ JOB_SECONDS = 0.25
 MAX_MESSAGE_CHARACTERS = 1_000
 _STACK_BYTES = 256 * 1024
 
-# A text that was put together is no plain one inside the engine, and neither it nor half of a surrogate pair nor
-# a BigInt can leave it: so the result is made plain in there, with methods that no condition can have changed before.
+# Python cannot take every value: a concatenated text is a rope inside the engine, and half a surrogate pair or a
+# BigInt has no counterpart. So the result becomes a plain text there, by methods taken before the condition runs.
 _EVALUATE = f"""
 ((condition, slice, wellFormed, replaceAll) => dweet => {{
     const result = condition(dweet);
@@ -39,12 +39,12 @@ _EVALUATE = f"""
     name => Function.prototype.call.bind(String.prototype[name])))
 """
 
-# No wrapper alone keeps a source inside: "1) || (2" closes a parenthesis and opens another one, and the Function
-# constructor of QuickJS takes "}), (function(){". So a source has to compile in two wrappers that cannot be left in
-# the same way: by ")" or by "]", and by a "}" after which an object needs "," or "}" and a script never has those.
+# One wrapper is not enough to keep a source inside: "1) || (2" closes a parenthesis and opens another one, and the
+# Function constructor of QuickJS accepts "}), (function(){". So a source has to compile in two wrappers that need
+# different text to leave them: ")" and "]", or "}" followed by "," or "}" in an object, but by neither in a script.
 _AS_EXPRESSION = ("(function(dweet){ return (%s\n) })", "(function(dweet){ return [%s\n] })")
 _AS_BODY = ("({ condition(dweet) {%s\n} })", "function condition(dweet) {%s\n}")
-# Outside of a function its own return is a syntax error, found before the first statement runs.
+# In a script a return is a syntax error, unless a nested function has it; the parser finds it before anything runs.
 _WITHOUT_RETURN, _NO_RETURN = "throw 0;\n%s", "0"
 _END_OF_STATEMENT = re.compile(r";(?:[;\s]|//[^\n\r\u2028\u2029]*+|/\*(?>.*?\*/))*+\Z", re.DOTALL)
 _RETURNS_NOTHING = (
