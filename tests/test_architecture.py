@@ -16,7 +16,7 @@ PACKAGE = ROOT / "toolkit"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 SERVICES = ("dweets", "handwriting", "rewards", "identity")
-FLOOR = {"contract", "errors", "public_names", "rate_limit", "secret"}
+FLOOR = {"contract", "errors", "public_names", "rate_limit", "secret", "worker_process"}
 # What a service may take from the gateway: two protocols that it is handed, never a part that speaks HTTP.
 HANDED = {"gateway.stores", "gateway.outside_world"}
 CLIENT_FLOOR = FLOOR | {"http_session", "frames", "data_folder", "extras"}
@@ -24,7 +24,7 @@ CLIENT_FLOOR = FLOOR | {"http_session", "frames", "data_folder", "extras"}
 #: File -> modules of this package it may import, as prefixes; "own" is its own service folder without the names
 #: after the dash. The first pattern that matches counts, and a file that matches none fails.
 RULES: list[tuple[str, set[str]]] = [
-    (r"(errors|secret|frames|data_folder|notebook_cell|public_names|rate_limit|extras)\.py", set()),
+    (r"(errors|secret|frames|data_folder|notebook_cell|public_names|rate_limit|extras|worker_process)\.py", set()),
     (r"contract\.py", {"errors"}),
     (r"http_session\.py", {"contract", "errors", "secret"}),
     (r"connection\.py", {"*"}),

@@ -150,6 +150,29 @@ def test_true_is_met_and_everything_else_is_not(gateway: Gateway) -> None:
     assert alarm.status()["message"] == "half \ufffd and nothing  "
 
 
+@pytest.mark.parametrize("condition", ["dweet.celsius > 30", "dweet.celsius > 30;", "dweet.celsius+>+30"])
+def test_an_alert_of_an_expression_triggers(gateway: Gateway, condition: str) -> None:
+    alarm = Alarm(gateway, condition)
+    assert alarm.answer["with"]["condition"] == condition
+    alarm.post({"celsius": 30}, {"celsius": 31})
+    assert alarm.subjects() == ["true"]
+    assert (alarm.status()["open"], alarm.status()["message"]) == (True, "true")
+    alarm.post({"celsius": 30})
+    assert alarm.status()["open"] is False
+
+
+def test_a_condition_that_returns_nothing_is_refused(call: Caller, thing: str) -> None:
+    _, key, _ = call.locked(thing)
+    condition = quote("if (dweet.celsius > 30) 'too hot'", safe="")
+    assert call.get(f"/alert/a@b.example/when/{thing}/{condition}?key={key}") == {
+        "this": "failed",
+        "with": 400,
+        "because": "the condition doesn't compile: it is neither an expression nor returns a value; "
+        "write dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'",
+    }
+    assert call.get(f"/get/alert/for/{thing}?key={key}")["with"] == 404
+
+
 def test_texts_of_all_lengths_however_they_were_put_together(gateway: Gateway) -> None:
     alarm = Alarm(gateway, "return 'ü' + dweet.map(text => text + '!').join('-')")
     for length in (1, 100, 300, 900, 5_000, 20_000):
@@ -177,6 +200,8 @@ def test_a_condition_cannot_change_how_it_is_judged(gateway: Gateway) -> None:
         ("return%20'%25'", "return '%'"),
         ("return%20'%C3%BC'", "return 'ü'"),
         ("return%20true//", "return true//"),
+        ("dweet.a%20>%201%20;%20", "dweet.a > 1 ; "),
+        ("dweet.a+>+1;", "dweet.a+>+1;"),
     ],
 )
 def test_a_condition_comes_back_byte_for_byte(call: Caller, thing: str, tail: str, condition: str) -> None:
@@ -314,7 +339,7 @@ def test_a_condition_that_fails_delays_and_loses_no_dweet(gateway: Gateway, kind
 
 
 def test_a_condition_that_always_loops_is_left_alone_and_the_others_work(gateway: Gateway) -> None:
-    alarm = Alarm(gateway, "while (true) {}")
+    alarm = Alarm(gateway, "while (true) {} return true")
     other = Alarm(gateway, "return true", thing="kitchen")
     # Time of the processor, which a busy machine does not stretch: that is what a loop is allowed to take.
     began = time.process_time()

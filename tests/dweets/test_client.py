@@ -288,6 +288,37 @@ def test_a_backtest_says_what_the_alert_then_does(gateway: Gateway, tk: Connecti
         tk.dweets.backtest("oven", "return (")
 
 
+def test_a_backtest_warns_of_a_condition_that_cannot_trigger(tk: Connection) -> None:
+    for celsius in (10, 31, 40):
+        tk.dweets.post("oven", {"celsius": celsius})
+    assert tk.dweets.backtest("oven", "dweet.celsius > 30")["alert.met"].tolist() == [False, True, True]
+    assert tk.dweets.backtest("oven", "dweet.celsius > 50")["alert.met"].tolist() == [False] * 3, "no is a value too"
+    for condition, said in (
+        ("celsius > 30", "failed at each of the 3 dweets: ReferenceError: celsius is not defined"),
+        (
+            "dweet => dweet.celsius > 30",
+            "returned neither a text nor true or false at any of the 3 dweets; write it as",
+        ),
+    ):
+        with pytest.warns(UserWarning, match=said) as warned:
+            found = tk.dweets.backtest("oven", condition)
+        assert found["alert.met"].tolist() == [False] * 3
+        assert warned[0].filename == __file__
+    with pytest.raises(InvalidArgument, match="neither an expression nor returns a value"):
+        tk.dweets.backtest("oven", "if (dweet.celsius > 30) 'too hot'")
+
+
+def test_a_backtest_of_a_hostile_condition_ends(tk: Connection) -> None:
+    for celsius in (31, 40, 50, 31):
+        tk.dweets.post("oven", {"celsius": celsius})
+    condition = "if (dweet.celsius > 40) throw {toString() { while (1); }}; return dweet.celsius > 30"
+    found = tk.dweets.backtest("oven", condition)
+    assert found["alert.met"].tolist() == [True, True, False, False]
+    faults = found["alert.fault"].tolist()
+    assert faults[2:] == ["it ran past its limit of CPU time and had to be killed"] * 2
+    assert tk.dweets.backtest("oven", "dweet.celsius > 30")["alert.met"].all()
+
+
 def test_collect(tk: Connection) -> None:
     posting = threading.Event()
 

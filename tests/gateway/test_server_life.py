@@ -31,8 +31,7 @@ from toolkit.gateway.stores import StoreUnavailable
 
 
 def own_threads() -> set[str]:
-    # quickjs makes its thread when it is imported and keeps it.
-    return {t.name for t in threading.enumerate() if not t.name.startswith(("quickjs-worker", "MainThread"))}
+    return {t.name for t in threading.enumerate() if t is not threading.main_thread()}
 
 
 def open_files() -> int:

@@ -20,6 +20,7 @@ import pytest
 
 import toolkit
 from tests.handwriting_service.conftest import MOLLY, Service, errors_of
+from tests.mail_server import eventually
 from toolkit.gateway import Gateway
 from toolkit.handwriting.service import HandwritingSettings
 
@@ -84,8 +85,7 @@ def test_the_life_of_a_rendering_process() -> None:
         os.kill(worker, signal.SIGINT)  # "interrupt kernel" goes to the whole group
         assert service.render().status == 200
         os.kill(worker, signal.SIGKILL)
-        reply = service.render()
-        assert (reply.status, errors_of(reply)) == (500, [{"error": "the gateway failed at this rendering"}])
+        assert service.render().status == 200, "another one takes its place"
         with ThreadPoolExecutor(6) as pool:
             replies = list(pool.map(lambda n: service.render(text="Hello " * 50, random_seed=str(n + 1)), range(12)))
         assert {reply.status for reply in replies} == {200}
@@ -93,6 +93,23 @@ def test_the_life_of_a_rendering_process() -> None:
         assert len(workers) <= 2, "renders at once are bounded"
     assert ended(workers)
     assert not set(threading.enumerate()) - threads
+
+
+def test_a_renderer_that_crashes_fails_one_rendering() -> None:
+    before = children()
+    with Gateway(handwriting=HandwritingSettings(renderers=1)) as gateway:
+        service = Service(gateway.base_url)
+        assert service.render().status == 200
+        (worker,) = children() - before
+        process = psutil.Process(worker)
+        idle = process.cpu_times().user
+        with ThreadPoolExecutor(1) as pool:
+            reply = pool.submit(service.render, "pdf", height="auto", text=TEXT)
+            eventually(lambda: process.cpu_times().user > idle + 0.02)
+            os.kill(worker, signal.SIGSEGV)
+            failed = reply.result()
+        assert (failed.status, errors_of(failed)) == (500, [{"error": "the gateway failed at this rendering"}])
+        assert service.render().status == 200
 
 
 def test_renderers_end_with_a_gateway_that_is_killed() -> None:

@@ -1,56 +1,54 @@
-"""Alert conditions: the body of a JavaScript function of ``dweet``, run in an engine of its own.
+"""Alert conditions: JavaScript of ``dweet``, compiled and evaluated in a child process that can be killed.
 
-The engine (QuickJS) has 16 MiB of memory, 50 ms of processor time a dweet and no host object: a condition can
-neither read a file nor reach the network, and one that loops or eats memory ends by itself.
+A condition is an expression or the body of a function. `toolkit.dweets.condition_engine` is the child's side.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 import re
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
 from typing import NamedTuple
 
-import quickjs
-
 from toolkit.dweets.wire import MAX_CONDITION_CHARACTERS
-from toolkit.errors import MalformedRequest
+from toolkit.errors import MalformedRequest, ServiceFailure
+from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
-MEMORY_BYTES = 16 * 1024 * 1024
-SECONDS = 0.05
-_STACK_BYTES = 256 * 1024
-_KEPT_COMPILED = 256
-#: What an alert's message holds of what its condition returned.
-MAX_MESSAGE_CHARACTERS = 1_000
-# A long text that was put together is no plain one inside the engine, and neither it nor half of a surrogate pair nor
-# a BigInt can leave it: so the result is made plain in there, with methods that no condition can have changed before.
-_JUDGE = f"""
-((condition, slice, wellFormed, replaceAll) => dweet => {{
-    const result = condition(dweet);
-    if (typeof result !== 'string') return result === true;
-    return replaceAll(wellFormed(slice(result, 0, {MAX_MESSAGE_CHARACTERS})), '\\0', ' ');
-}})(new Function('dweet', source), ...['slice', 'toWellFormed', 'replaceAll'].map(
-    name => Function.prototype.call.bind(String.prototype[name])))
-"""
-_INTERRUPTED = "InternalError: interrupted"
-# How often a condition is given its time, and how many other threads that took it are made up for.
-_ATTEMPTS, _MOST_THREADS = 3, 32
+log = logging.getLogger("toolkit.gateway.alerts")
+
+_ENGINE = "toolkit.dweets.condition_engine"
+#: The child's CPU limit is far below, so that only a starved or halted child takes so long.
+WALL_SECONDS = 30.0
+_CONTENTS_A_JOB = 200
+_CRASHES_TO_STOP = 2
+_SOURCES_REMEMBERED = 1_000
+# Waits after a child that was ended from outside before it had evaluated anything; the last one is repeated.
+_PAUSES = (0.1, 0.5, 1.0, 5.0)
+_ATTEMPTS_TO_COMPILE = 3
+#: A condition that cannot be evaluated this often in a row is stopped until the alert is set again.
+FAULTS_TO_STOP = 20
 _UNREADABLE = re.compile("[\x00\ud800-\udfff]")
+_OVERRAN = "it ran past its limit of CPU time and had to be killed"
+_CRASHED = "the process that ran it crashed or hung twice"
 
 
 class Verdict(NamedTuple):
     """What a condition says of one dweet.
 
     ``message`` is the alert's text where the condition is met, else None. ``fault`` says why the condition could
-    not be evaluated, else it is None.
+    not be evaluated, else it is None. ``returned`` is whether it returned a text, true or false. ``stops`` is whether
+    the condition must not be evaluated again.
     """
 
     message: str | None
     fault: str | None = None
+    returned: bool = False
+    stops: bool = False
 
     @property
     def met(self) -> bool:
@@ -58,143 +56,187 @@ class Verdict(NamedTuple):
         return self.message is not None
 
 
-class Condition:
-    """A compiled condition.
+class ConditionWorker:
+    """Compiles and evaluates conditions in a child process, one at a time.
 
-    An engine belongs to one thread: make, call and let go of a condition in the same one.
+    A condition that runs past its CPU limit is stopped at once, one on which the child crashes at the second crash.
+    Any other death of the child blames no condition. The calls block: they belong to one thread at a time.
 
     Parameters
     ----------
-    source
-        The body of a function of ``dweet``, the content.
-
-    Raises
-    ------
-    MalformedRequest
-        It is empty, too long, or does not compile.
-
-    Examples
-    --------
-    >>> hot = Condition("if (dweet.celsius > 30) return 'too hot'")
-    >>> hot(b'{"celsius": 31}').message
-    'too hot'
-    >>> hot(b'{"celsius": 29}').met
-    False
+    wall_seconds
+        Wall-clock time of one evaluation, after which the child is killed; that counts like a crash.
     """
 
-    def __init__(self, source: str) -> None:
-        if not source.isprintable() and _UNREADABLE.search(source):
-            raise MalformedRequest("the condition doesn't compile: it must be UTF-8 without NUL")
-        if not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
-            limits = f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
-            raise MalformedRequest(f"the condition doesn't compile: {limits}")
+    def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
+        self._wall_seconds = wall_seconds
+        self._process = WorkerProcess(_ENGINE)
+        self._crashes: OrderedDict[str, int] = OrderedDict()
+
+    @property
+    def pid(self) -> int | None:
+        """The child's process id, None where there is no child."""
+        return self._process.pid
+
+    def compile(self, source: str) -> None:
+        """Check that a condition compiles, and forget its earlier crashes.
+
+        Raises
+        ------
+        MalformedRequest
+            It is empty, too long, does not compile, or kills the child.
+        ServiceFailure
+            The child died of something else, again and again.
+        """
+        _check_text(source)
+        self._crashes.pop(source, None)
+        for _ in range(_ATTEMPTS_TO_COMPILE):
+            try:
+                (fault,) = self._process.do((source, None, 0), self._wall_seconds)
+            except WorkerDied as died:
+                fault = self._blame(source, died)
+                if fault is None:
+                    continue
+            if fault is not None:
+                raise MalformedRequest(f"the condition doesn't compile: {fault}")
+            return
+        raise ServiceFailure("the gateway could not check the condition, try again", status=503)
+
+    def evaluate(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
+        """Evaluate a condition on contents, in order, as far as one turn goes.
+
+        Fewer verdicts than contents come back where time is up, after `patience` faults in a row, and where the child
+        died; the last one says if the condition must not be evaluated again.
+        """
+        try:
+            outcomes = self._process.do((source, contents[:_CONTENTS_A_JOB], patience), self._wall_seconds)
+        except WorkerDied as died:
+            fault = self._blame(source, died)
+            verdicts = [Verdict(*outcome) for outcome in died.answers]
+            return verdicts if fault is None else [*verdicts, Verdict(None, fault, stops=True)]
+        return [Verdict(*outcome) for outcome in outcomes]
+
+    def close(self) -> None:
+        """End the child at once, from any thread, and start no other."""
+        self._process.close()
+
+    def join(self) -> None:
+        """Wait until the child is gone, after the last call."""
+        self._process.join()
+
+    def __enter__(self) -> ConditionWorker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.join()
+
+    def _blame(self, source: str, died: WorkerDied) -> str | None:
+        """Return why this condition is stopped, None where it may be tried again."""
+        # The alert's status tells its owner about a condition that overran; the operator need not be woken.
+        level = logging.INFO if died.death is Death.CPU_LIMIT else logging.WARNING
+        log.log(level, "the process that evaluates alert conditions ended: %s", died)
+        if died.death is Death.CPU_LIMIT:
+            return _OVERRAN
+        if died.death is Death.OTHER:
+            return None
+        # The wall-clock limit also passes on a machine that was halted: once is no proof.
+        crashes = self._crashes[source] = self._crashes.pop(source, 0) + 1
+        if len(self._crashes) > _SOURCES_REMEMBERED:
+            self._crashes.popitem(last=False)
+        return _CRASHED if crashes >= _CRASHES_TO_STOP else None
+
+
+class Evaluation:
+    """One condition on many contents, in as many turns as it takes.
+
+    After `patience` faults in a row, or where the condition is stopped, the rest gets the last fault without being
+    evaluated.
+    """
+
+    def __init__(self, source: str, contents: Sequence[bytes], patience: int) -> None:
         self._source = source
-        self._start()
+        self._contents = contents
+        self._patience = patience
+        self._faults = 0
+        self._found: list[Verdict] = []
+        #: Turns in a row in which the child died before it had evaluated anything.
+        self.failures = 0
 
-    def __call__(self, content: bytes) -> Verdict:
-        """Evaluate the condition on one content, given as JSON text."""
-        limit = SECONDS
-        for _ in range(_ATTEMPTS):
-            began = time.thread_time()
-            verdict = self._verdict(content)
-            spent = time.thread_time() - began
-            if verdict.fault != _INTERRUPTED or spent > 0.9 * SECONDS:
-                break
-            # The engine looks at the clock of the whole process, which runs faster while other threads compute.
-            limit *= SECONDS / max(spent, SECONDS / _MOST_THREADS)
-            self._context.set_time_limit(limit)
-        if limit > SECONDS:
-            self._context.set_time_limit(SECONDS)
-        return verdict
+    @property
+    def is_over(self) -> bool:
+        """Whether there is a verdict for each content."""
+        return len(self._found) == len(self._contents)
 
-    def _verdict(self, content: bytes) -> Verdict:
-        try:
-            value = self._function(self._context.parse_json(content.decode("utf-8")))
-        except (quickjs.JSException, quickjs.StackOverflow) as error:
-            self._start()  # what a fault left behind must not reach the next dweet
-            return Verdict(None, _first_line(error))
-        if isinstance(value, str):
-            return Verdict(value)
-        return Verdict("true") if value is True else Verdict(None)
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before the next turn."""
+        return _PAUSES[min(self.failures, len(_PAUSES)) - 1] if self.failures else 0.0
 
-    def _start(self) -> None:
-        self._context = quickjs.Context()
-        self._context.set_memory_limit(MEMORY_BYTES)
-        self._context.set_time_limit(SECONDS)
-        self._context.set_max_stack_size(_STACK_BYTES)
-        try:
-            # The constructor takes the source as a body only: it cannot close the function and go on outside.
-            self._context.set("source", self._source)
-            self._function = self._context.eval(_JUDGE)
-            self._context.eval("delete globalThis.source")
-        except quickjs.JSException as error:
-            raise MalformedRequest(f"the condition doesn't compile: {_first_line(error)}") from None
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """One for each content, once it is over."""
+        return self._found
+
+    def take_turn(self, worker: ConditionWorker) -> None:
+        """Evaluate some of what is left."""
+        rest = self._contents[len(self._found) :]
+        turn = worker.evaluate(self._source, rest, self._patience - self._faults)
+        self.failures = 0 if turn else self.failures + 1
+        for verdict in turn:
+            self._faults = self._faults + 1 if verdict.fault is not None else 0
+        self._found += turn
+        if turn and (turn[-1].stops or self._faults >= self._patience):
+            self._found += [turn[-1]] * (len(self._contents) - len(self._found))
 
 
-def compile_condition(source: str) -> Condition:
-    """Compile the source as it came or, where that fails, with ``+`` read as space, as some clients send it.
-
-    Raises
-    ------
-    MalformedRequest
-        Neither compiles; the message is about the source as it came.
-    """
-    try:
-        return Condition(source)
-    except MalformedRequest as error:
-        refused = error
-    if "+" in source:
-        with contextlib.suppress(MalformedRequest):
-            return Condition(source.replace("+", " "))
-    raise refused
-
-
-class ConditionThread:
-    """One thread in which all conditions of a gateway are compiled, evaluated and let go.
-
-    Their time is never the event loop's, and an engine never sees a second thread.
-    """
+class Conditions:
+    """All conditions of a gateway, evaluated beside its event loop, each for a short turn."""
 
     def __init__(self) -> None:
         self._thread = ThreadPoolExecutor(1, "gateway-alerts")
-        self._compiled: OrderedDict[str, Condition] = OrderedDict()
+        self._worker = ConditionWorker()
 
     async def compile(self, source: str) -> None:
         """Raise MalformedRequest where the condition does not compile."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._condition, source)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._worker.compile, source)
 
-    async def judge(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate one condition on contents, in order.
-
-        After `patience` faults in a row the rest gets the last fault without being evaluated: a condition that
-        loops takes its whole time at every dweet, and all alerts of the gateway share this thread.
-        """
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._judge, source, contents, patience)
+    async def evaluate(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
+        """Evaluate one condition on contents, in order; see `Evaluation`."""
+        evaluation = Evaluation(source, contents, patience)
+        while not evaluation.is_over:
+            await asyncio.get_running_loop().run_in_executor(self._thread, evaluation.take_turn, self._worker)
+            await asyncio.sleep(evaluation.pause)
+        return evaluation.verdicts
 
     def close(self) -> None:
-        """Let go of the engines and end the thread."""
-        self._thread.submit(self._compiled.clear)
-        self._thread.shutdown(wait=True)
-
-    def _judge(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        condition = self._condition(source)
-        verdicts: list[Verdict] = []
-        faults = 0
-        for content in contents:
-            verdicts.append(condition(content) if faults < patience else verdicts[-1])
-            faults = faults + 1 if verdicts[-1].fault else 0
-        return verdicts
-
-    def _condition(self, source: str) -> Condition:
-        condition = self._compiled.get(source)
-        if condition is None:
-            condition = self._compiled[source] = compile_condition(source)
-            if len(self._compiled) > _KEPT_COMPILED:
-                self._compiled.popitem(last=False)
-        self._compiled.move_to_end(source)
-        return condition
+        """End the child, whatever it is doing, and the thread that waits for it."""
+        self._worker.close()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._worker.join()
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0][:200] if text else "it threw an empty value"
+def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
+    """Evaluate a condition on contents, in order, and return when it is over; see `Evaluation`.
+
+    Raises
+    ------
+    ServiceFailure
+        The child cannot be started, or is ended from outside again and again.
+    """
+    evaluation = Evaluation(source, contents, patience)
+    while not evaluation.is_over:
+        evaluation.take_turn(worker)
+        if evaluation.failures > len(_PAUSES):
+            raise ServiceFailure("the process that evaluates conditions is ended from outside again and again")
+        time.sleep(evaluation.pause)
+    return evaluation.verdicts
+
+
+def _check_text(source: str) -> None:
+    if not source.isprintable() and _UNREADABLE.search(source):
+        raise MalformedRequest("the condition doesn't compile: it must be UTF-8 without NUL")
+    if not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
+        limits = f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
+        raise MalformedRequest(f"the condition doesn't compile: {limits}")

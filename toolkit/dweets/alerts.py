@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from toolkit.dweets import wire
-from toolkit.dweets.alert_conditions import ConditionThread, Verdict
+from toolkit.dweets.alert_conditions import FAULTS_TO_STOP, Conditions, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.lock_records import SPACE
 from toolkit.dweets.mail import Mail
@@ -30,8 +30,6 @@ log = logging.getLogger("toolkit.gateway")
 # How many dweets are judged in one go, and after how many judged without a change the number is written down.
 _DWEETS_A_TURN = 200
 _DWEETS_A_CHECKPOINT = 1_000
-# A condition that cannot be evaluated this often in a row is left alone until the alert is set again.
-FAULTS_TO_STOP = 20
 _SECONDS_TO_RETRY = 1.0
 _SECONDS_TO_SETTLE = 5.0
 
@@ -125,26 +123,28 @@ class _Watch:
         self.missed = True  # what came after the alert's position is still to be read from the journal
         self.fault: str | None = None
         self.faults_in_a_row = 0
+        self.is_stopped = False
         self.unfollow: Callable[[], None] = lambda: None
         self.task: asyncio.Task[None] | None = None
-
-    @property
-    def is_stopped(self) -> bool:
-        return self.faults_in_a_row >= FAULTS_TO_STOP
 
     def go_back(self) -> None:
         """Begin again from what is stored."""
         self.alert = Alert.parse(self.stored)
         self.faults_in_a_row = 0
+        self.is_stopped = False
         self.waiting.clear()
         self.missed = True
 
     def note(self, verdict: Verdict) -> None:
         """Remember why the condition could not be evaluated, and how often in a row."""
         self.faults_in_a_row = self.faults_in_a_row + 1 if verdict.fault else 0
-        self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
-        if self.is_stopped:
+        self.is_stopped = verdict.stops or self.faults_in_a_row >= FAULTS_TO_STOP
+        if verdict.stops:
+            self.fault = f"stopped, set it again: {verdict.fault}"
+        elif self.is_stopped:
             self.fault = f"stopped after {FAULTS_TO_STOP} failures in a row, set it again: {verdict.fault}"
+        else:
+            self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
 
 
 class Alerts:
@@ -163,7 +163,7 @@ class Alerts:
         self._now = now
         self._watches: dict[str, _Watch] = {}
         self._damaged: dict[str, bytes] = {}
-        self._conditions = ConditionThread()
+        self._conditions = Conditions()
         self._unwatch: Callable[[], None] = lambda: None
 
     async def open(self) -> None:
@@ -306,7 +306,8 @@ class Alerts:
 
     async def _judge(self, watch: _Watch, entries: list[Entry]) -> None:
         contents = [content_of(entry.data) for entry in entries]
-        verdicts = await self._conditions.judge(watch.alert.condition, contents, FAULTS_TO_STOP)
+        patience = FAULTS_TO_STOP - watch.faults_in_a_row
+        verdicts = await self._conditions.evaluate(watch.alert.condition, contents, patience)
         written = Alert.parse(watch.stored).position
         for entry, verdict in zip(entries, verdicts, strict=True):
             if entry.sequence <= watch.alert.position:

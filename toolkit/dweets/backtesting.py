@@ -2,41 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import orjson
 import pandas as pd
 
-from toolkit.dweets.alert_conditions import Condition, Verdict, compile_condition
+from toolkit.dweets.alert_conditions import FAULTS_TO_STOP, ConditionWorker, Verdict, evaluate_all
 from toolkit.errors import InvalidArgument, MalformedRequest
 
+_TOO_DEEP = Verdict(None, "the content is nested too deeply to be evaluated here")
 
-def judge_of(condition: str) -> Condition:
-    """Compile a condition.
+
+@contextmanager
+def backtesting(condition: str) -> Iterator[Callable[[Sequence[Mapping[str, Any]], pd.DataFrame], pd.DataFrame]]:
+    """Compile a condition in a child process, and give a function that evaluates it there until the block ends.
+
+    The function takes records, oldest first, and their history, and returns the history with four columns in front.
 
     Raises
     ------
     InvalidArgument
-        It does not compile.
+        The condition does not compile.
     """
-    try:
-        return compile_condition(condition)
-    except MalformedRequest as error:
-        raise InvalidArgument(error.message) from None
+    with ConditionWorker() as worker:
+        try:
+            worker.compile(condition)
+        except MalformedRequest as error:
+            raise InvalidArgument(error.message) from None
+        yield partial(_backtested, worker, condition)
 
 
-def backtested(judge: Condition, records: Sequence[Mapping[str, Any]], history: pd.DataFrame) -> pd.DataFrame:
-    """Return `history` with what the condition says of each record, oldest first, in front.
-
-    Parameters
-    ----------
-    judge
-        From `judge_of`.
-    records, history
-        The same dweets as they came and as a frame.
-    """
-    verdicts = [_verdict(judge, record["content"]) for record in records]
+def _backtested(
+    worker: ConditionWorker, condition: str, records: Sequence[Mapping[str, Any]], history: pd.DataFrame
+) -> pd.DataFrame:
+    contents = [_encoded(record["content"]) for record in records]
+    writable = [content for content in contents if content is not None]
+    found = iter(evaluate_all(worker, condition, writable, FAULTS_TO_STOP))
+    verdicts = [_TOO_DEEP if content is None else next(found) for content in contents]
+    _warn_if_useless(verdicts)
     columns = {
         "alert.met": pd.Series([verdict.met for verdict in verdicts], index=history.index, dtype="bool"),
         "alert.message": pd.Series([verdict.message for verdict in verdicts], index=history.index, dtype="str"),
@@ -46,11 +53,26 @@ def backtested(judge: Condition, records: Sequence[Mapping[str, Any]], history: 
     return pd.concat([pd.DataFrame(columns, index=history.index), history], axis=1)
 
 
-def _verdict(judge: Condition, content: Any) -> Verdict:  # noqa: ANN401
+def _encoded(content: Any) -> bytes | None:  # noqa: ANN401
     try:
-        return judge(orjson.dumps(content))
+        return orjson.dumps(content)
     except orjson.JSONEncodeError:  # orjson reads four times deeper than it writes
-        return Verdict(None, "the content is nested too deeply to be judged here")
+        return None
+
+
+def _warn_if_useless(verdicts: Sequence[Verdict]) -> None:
+    if not verdicts:
+        return
+    if all(verdict.fault is not None for verdict in verdicts):
+        text = f"the condition failed at each of the {len(verdicts)} dweets: {verdicts[-1].fault}"
+    elif not any(verdict.returned for verdict in verdicts):
+        text = (
+            f"the condition returned neither a text nor true or false at any of the {len(verdicts)} dweets; "
+            "write it as dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"
+        )
+    else:
+        return
+    warnings.warn(text, stacklevel=4)  # the caller of `backtest`
 
 
 def _mails(verdicts: Sequence[Verdict]) -> list[bool]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from toolkit.dweets import wire
-from toolkit.dweets.backtesting import backtested, judge_of
+from toolkit.dweets.backtesting import backtesting
 from toolkit.dweets.calls import DweetCalls, Key, checked_date, checked_name
 from toolkit.dweets.history_frame import history_frame
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
@@ -78,8 +78,9 @@ class LockCalls(DweetCalls):
         who
             1 to 20 e-mail addresses.
         condition
-            Body of a JavaScript function of ``dweet``, the content. It is met when it returns a text or true, as in
-            ``if (dweet.celsius > 30) return 'too hot'``. Try it first with `backtest`.
+            JavaScript of ``dweet``, the content: an expression, as in ``dweet.celsius > 30``, or the body of a
+            function, as in ``if (dweet.celsius > 30) return 'too hot'``. It is met when its value is a text or true.
+            Try it first with `backtest`.
 
         Returns
         -------
@@ -91,7 +92,7 @@ class LockCalls(DweetCalls):
         ThingNotLocked, KeyRejected
             An alert needs a locked thing and its master key.
         MalformedRequest
-            The condition does not compile, or an address cannot be one.
+            The condition does not compile or returns nothing, or an address cannot be one.
         """
         addresses = who if isinstance(who, str) else ",".join(who)
         try:
@@ -132,7 +133,9 @@ class LockCalls(DweetCalls):
         Parameters
         ----------
         condition
-            As in `set_alert`; it runs here, in the same engine as in the gateway.
+            As in `set_alert`; it runs on this machine, in a process like the gateway's. As in the gateway it is
+            stopped after 20 failures in a row, or when it runs past its limit of CPU time: then the rest of
+            ``alert.fault`` is the last fault.
         date
             A day (``YYYY-MM-DD``, UTC) of what is kept; None for the last 500 dweets.
 
@@ -145,14 +148,19 @@ class LockCalls(DweetCalls):
         Raises
         ------
         InvalidArgument
-            The condition does not compile.
+            The condition does not compile or returns nothing.
+
+        Warns
+        -----
+        UserWarning
+            The condition failed at every dweet, or returned neither a text nor true or false at any.
         """
-        judge = judge_of(condition)
-        if date is None:
-            records = self._records(wire.HISTORY, thing, key)[::-1]
-        else:
-            records = self._records(wire.STORED, thing, key, {"date": checked_date(date)})[::-1]
-        return backtested(judge, records, history_frame(records))
+        with backtesting(condition) as backtest:
+            if date is None:
+                records = self._records(wire.HISTORY, thing, key)[::-1]
+            else:
+                records = self._records(wire.STORED, thing, key, {"date": checked_date(date)})[::-1]
+            return backtest(records, history_frame(records))
 
 
 def _alert_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

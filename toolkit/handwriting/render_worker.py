@@ -1,18 +1,15 @@
-"""A process that renders: jobs come in by one pipe, what became of them goes out by another.
+"""The child process that renders.
 
-A process of its own, because drawing a long text holds Python's lock for up to a quarter of a second at a time, and
+A separate process, because drawing a long text holds Python's lock for up to a quarter of a second at a time, and
 every stream of the gateway would stand still for as long.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import sys
 import traceback
 import unicodedata
 from functools import cache
-from multiprocessing.connection import Connection
 
 from toolkit.handwriting.layout import normalised
 from toolkit.handwriting.parameters import MissingCharacters, PageTooLarge
@@ -21,6 +18,7 @@ from toolkit.handwriting.renderer import render
 from toolkit.handwriting.shaping import Shaper
 from toolkit.handwriting.wire import Problem
 from toolkit.handwriting.writers import writer_of
+from toolkit.worker_process import serve
 
 _NICENESS = 2  # streams and small calls go first, and yet no render starves on a busy machine
 
@@ -49,19 +47,8 @@ def _shaper(script: str, writer: int) -> Shaper:
 
 
 def main() -> None:
-    """Work until the other end of the pipe is closed, by whatever end the gateway takes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # "interrupt kernel" goes to the whole group
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
-    answers = Connection(os.dup(sys.stdout.fileno()), readable=False)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
-    jobs = Connection(sys.stdin.fileno(), writable=False)
-    while True:
-        try:
-            job = jobs.recv()
-            answers.send(_outcome(job))
-        except (EOFError, BrokenPipeError):
-            os._exit(0)  # nothing is left to be flushed, and the pipes are gone
+    """Render until the gateway is gone."""
+    serve(lambda job: [_outcome(job)], _NICENESS)
 
 
 def _outcome(job: Job) -> Outcome:

@@ -1,0 +1,18 @@
+"""Conditions that the engine's own limits do not end, and one that is slow."""
+
+from __future__ import annotations
+
+OVERRAN = "it ran past its limit of CPU time and had to be killed"
+HOSTILE = {
+    "toString of what it throws": "throw {toString() { while (1); }}",
+    "toPrimitive of what it throws": "throw {[Symbol.toPrimitive]() { while (1); }}",
+    "stack of an error": "throw Object.defineProperty(new Error, 'stack', {get() { while (1); }})",
+    "toString of all errors": "Error.prototype.toString = () => { while (1); }; nothing",
+    "proxy": "throw new Proxy({}, {get() { while (1); }})",
+    "join": "[].join.call({length: 2 ** 53 - 1})",
+    "sort": "[].sort.call({length: 2 ** 53 - 1})",
+    "sparse array": "let a = []; a[4294967294] = 1; a.sort(); a.reverse(); a.indexOf(2)",
+    "search": "'a'.repeat(4e6).indexOf('a'.repeat(2e6) + 'b')",
+}
+# Computes for 20 ms at each dweet.
+SLOW = "const until = Date.now() + 20; while (Date.now() < until); return true"

@@ -1,0 +1,228 @@
+"""Hostile conditions in a gateway of its own process: it serves, other alerts trigger, and signals end it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psutil
+import pytest
+
+from tests.conftest import ROOT, raw_call
+from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW
+from tests.mail_server import eventually
+from tests.test_cli import end, started, url_of
+
+LOCKS = {"oven": "oven-lock", "kitchen": "kitchen-lock"}
+KEY = "correct-horse-battery"
+
+
+class Running:
+    """A gateway that was started by a command, and calls to it."""
+
+    def __init__(self, url: str, pid: int, folder: Path) -> None:
+        self.url = url
+        self.process = psutil.Process(pid)
+        self.folder = folder
+
+    def get(self, target: str) -> Any:
+        return json.loads(raw_call(self.url, "GET", target).body)
+
+    def set(self, thing: str, condition: str) -> Any:
+        return self.get(f"/alert/a@b.example/when/{thing}/{quote(condition, safe='')}?key={KEY}")
+
+    def post(self, thing: str, *contents: object) -> None:
+        lines = b"\n".join(json.dumps(content).encode() for content in contents)
+        assert (
+            json.loads(raw_call(self.url, "POST", f"/dweets/for/{thing}?key={KEY}", lines).body)["this"] == "succeeded"
+        )
+
+    def status(self, thing: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.get(f"/get/alert/for/{thing}?key={KEY}")["with"]["status"]
+        return found
+
+    def mails(self) -> int:
+        return len(list((self.folder / "outbox").glob("*.eml")))
+
+    def child(self) -> psutil.Process:
+        """Return the process that evaluates conditions."""
+        (child,) = self.process.children()
+        return child
+
+
+class Command:
+    """``toolkit gateway`` on a folder; ends with the block, by SIGTERM unless it has ended before."""
+
+    def __init__(self, folder: Path) -> None:
+        locks = [f"--lock={lock}={KEY}" for lock in LOCKS.values()]
+        self._context = started("gateway", "--port=0", f"--data={folder}", *locks)
+        self._folder = folder
+
+    def __enter__(self) -> Running:
+        self.process = self._context.__enter__()
+        return Running(url_of(self.process), self.process.pid, self._folder)
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    return Command(tmp_path)
+
+
+def locked(running: Running) -> None:
+    for thing, lock in LOCKS.items():
+        assert running.get(f"/lock/{thing}?lock={lock}&key={KEY}")["this"] == "succeeded"
+
+
+@pytest.mark.parametrize("kind", ["toString of what it throws", "toString of all errors", "join", "search"])
+def test_a_hostile_alert_stops_nobody_else(command: Command, kind: str) -> None:
+    with command as running:
+        locked(running)
+        assert running.set("kitchen", "dweet > 1 && String(dweet)")["this"] == "succeeded"
+        # It lies dormant at first, and then all of it comes at once.
+        assert running.set("oven", f"if (dweet > 1) {{ {HOSTILE[kind]} }} return true")["this"] == "succeeded"
+        running.post("oven", 1)
+        eventually(lambda: running.status("oven")["open"] is True)
+        for number in range(2, 7):
+            running.post("oven", *[number] * 100)
+            running.post("kitchen", number)
+        assert running.status("kitchen")["message"] == "6"
+        eventually(lambda: running.mails() == 6)
+        eventually(lambda: running.status("oven")["message"] == f"stopped, set it again: {OVERRAN}")
+        assert running.set("oven", "dweet > 100")["this"] == "succeeded"
+        running.post("oven", 101)
+        assert running.status("oven")["message"] == "true"
+        end(command.process)
+
+
+def test_a_gateway_with_a_hostile_alert_ends_and_starts(command: Command, tmp_path: Path) -> None:
+    with command as running:
+        locked(running)
+        running.set("oven", f"{HOSTILE['join']}; return true")
+        running.set("kitchen", "dweet > 1")
+        running.post("oven", 1, 2, 3)
+        eventually(lambda: bool(running.process.children()))
+        end(command.process)  # while it loops, or right after
+    for _ in range(2):
+        with (again := Command(tmp_path)) as running:
+            running.post("kitchen", 1, 2)
+            assert running.status("kitchen")["open"] is True
+            running.post("oven", 4)
+            eventually(lambda running=running: OVERRAN in running.status("oven")["message"])
+            end(again.process)
+
+
+def test_sigterm_ends_a_gateway_whose_condition_loops(command: Command) -> None:
+    with command as running:
+        locked(running)
+        running.set("oven", "while (true) {} return true")
+        running.post("oven", *[1] * 1_000)
+        child = running.child()
+        idle = child.cpu_times().user
+        eventually(lambda: not child.is_running() or child.cpu_times().user > idle)
+        end(command.process)
+        eventually(lambda: not child.is_running())
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for a process that is no child, as Linux can")
+@pytest.mark.parametrize("condition", ["dweet > 1", SLOW, f"{HOSTILE['join']}; return true"])
+def test_no_child_is_left_by_a_gateway_that_is_killed(command: Command, condition: str) -> None:
+    with command as running:
+        locked(running)
+        running.set("oven", condition)
+        child = running.child()
+        descriptor = os.pidfd_open(child.pid)
+        try:
+            running.post("oven", *[1] * 100)
+            running.process.kill()
+            assert select.select([descriptor], [], [], 60)[0], "the child outlived its gateway"
+        finally:
+            os.close(descriptor)
+
+
+def test_a_killed_child_is_retried_and_two_crashes_stop(command: Command) -> None:
+    def end_child(number: int) -> None:
+        eventually(lambda: len(running.process.children()) == 1)
+        child = running.child()
+        idle = child.cpu_times().user
+        eventually(lambda: child.cpu_times().user > idle + 0.02)
+        child.send_signal(number)
+        eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+    with command as running:
+        locked(running)
+        running.set("oven", SLOW)
+        running.set("kitchen", "String(dweet)")
+        running.post("oven", *[1] * 10_000)
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+            end_child(number)
+            running.post("kitchen", number)
+            assert running.status("kitchen")["message"] == str(int(number))
+        assert running.status("oven")["message"] == "true"
+        for _ in range(10):  # one that comes between two jobs, or while a child starts, does not count
+            end_child(signal.SIGSEGV)
+            if "crashed" in running.status("oven")["message"]:
+                break
+        assert (
+            running.status("oven")["message"] == "stopped, set it again: the process that ran it crashed or hung twice"
+        )
+        running.post("kitchen", 7)
+        assert running.status("kitchen")["message"] == "7"
+
+
+# Like a kernel: an interrupt ends what is computed, and the next cell runs.
+NOTEBOOK = """
+import sys
+from toolkit.gateway import Gateway
+gateway = Gateway(locks=dict(each.split("=") for each in sys.argv[1:]))
+print(gateway.base_url, flush=True)
+while True:
+    try:
+        if not sys.stdin.readline():
+            break
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+gateway.stop()
+"""
+
+
+def test_an_interrupted_kernel_keeps_its_alerts(tmp_path: Path) -> None:
+    locks = [f"{lock}={KEY}" for lock in LOCKS.values()]
+    pipe = subprocess.PIPE
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", NOTEBOOK, *locks], stdin=pipe, stdout=pipe, text=True, cwd=ROOT, start_new_session=True
+    )
+    with kernel:
+        assert kernel.stdout is not None
+        running = Running(kernel.stdout.readline().strip(), kernel.pid, tmp_path)
+        locked(running)
+        running.set("oven", "String(dweet)")
+        running.post("oven", 1)
+        assert running.status("oven")["message"] == "1"
+        child = running.child()
+        os.killpg(kernel.pid, signal.SIGINT)
+        assert kernel.stdout.readline() == "interrupted\n"
+        running.post("oven", 2)
+        assert running.status("oven")["message"] == "2"
+        assert running.child() == child
+        kernel.communicate(timeout=60)
+    assert kernel.returncode == 0
+    assert not child.is_running()
+
+
+def test_a_condition_that_overruns_at_compile_is_refused(command: Command) -> None:
+    loops = "1)}), (() => { throw {toString() { while (1); }} })(), (function() { return (1"
+    with command as running:
+        locked(running)
+        because = f"the condition doesn't compile: {OVERRAN}"
+        assert running.set("oven", loops) == {"this": "failed", "with": 400, "because": because}
+        assert running.set("oven", "dweet > 1")["this"] == "succeeded"
