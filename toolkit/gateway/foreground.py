@@ -17,6 +17,7 @@ from toolkit.dweets.locks import IssuedLock, Locks
 from toolkit.gateway.gateway import store_of
 from toolkit.gateway.options import GatewayOptions
 from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.stores import FolderInUse
 
 #: What asks the gateway to end; a closed terminal (SIGHUP) too, where there is such a signal.
 END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -78,7 +79,11 @@ def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
 
     async def issue() -> IssuedLock:
         kept = store_of(folder, store, OutsideWorld().clock.now)
-        await kept.open()
+        try:
+            await kept.open()
+        except FolderInUse as error:
+            advice = "stop that gateway, issue the lock, and start the gateway again"
+            raise FolderInUse(error.problem, advice) from None
         try:
             return await Locks(kept.records).issue()
         finally:
