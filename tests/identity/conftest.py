@@ -155,7 +155,7 @@ class Lab:
 
         async def run() -> bytes:
             durable = b"".join(key + value for key, value in store._database.items(b"", b""))
-            return durable + repr(store.fleeting._table._spaces).encode()
+            return durable + repr(store.fleeting._rows._rows).encode()
 
         return self.gateway._server.call(run())
 

@@ -10,27 +10,16 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from rocksdict import WriteBatch
 
 from toolkit.gateway.stores import Journals, Records, StoreUnavailable
 from toolkit.gateway.stores.embedded_database import Database
 from toolkit.gateway.stores.embedded_journals import Append, EmbeddedJournals
-from toolkit.gateway.stores.embedded_records import (
-    DiskTable,
-    EmbeddedRecords,
-    MemoryTable,
-    RecordRequest,
-    run_now,
-)
+from toolkit.gateway.stores.embedded_records import EmbeddedRecords, MemoryRows, RecordRequest, run_now
 from toolkit.gateway.stores.group_commit import GroupCommit
 
-
-class _Request(Protocol):
-    def prepare(self) -> None: ...
-    def settle(self) -> None: ...
-    def fail(self, error: Exception) -> None: ...
+_Request = Append | RecordRequest
 
 
 class EmbeddedStore:
@@ -68,12 +57,11 @@ class EmbeddedStore:
         self._loop = asyncio.get_running_loop()
         self._database = Database(folder, is_synced=self._folder is not None)
         self._commits: GroupCommit[_Request] = GroupCommit(self._write)
-        self._table = DiskTable(self._database)
         journals = self._journals = EmbeddedJournals(self._database, self._commits)
-        records = self._records = EmbeddedRecords(self._table, self._commits.submit, self._database.read, self._now)
+        records = self._records = EmbeddedRecords(self._database, self._commits.submit, self._database.read, self._now)
         self.journals: Journals = journals
         self.records: Records = records
-        self.fleeting: Records = EmbeddedRecords(MemoryTable(), _settle_now, run_now, self._now)
+        self.fleeting: Records = self._ephemeral()
         try:
             await self._database.open()
         except BaseException:
@@ -90,13 +78,24 @@ class EmbeddedStore:
         if self._temporary is not None:
             self._temporary.cleanup()
 
+    def _ephemeral(self) -> EmbeddedRecords:
+        rows = MemoryRows()
+
+        def settle_now(request: RecordRequest) -> None:
+            records.begin(rows)
+            if _prepare(request):
+                request.settle()
+
+        records = EmbeddedRecords(rows, settle_now, run_now, self._now)
+        return records
+
     async def _write(self, requests: Sequence[_Request]) -> None:
         if await self._database.recover():
             self._journals.tell_recovered()
             self._records.tell_recovered()
         writes = WriteBatch(raw_mode=True)
         self._journals.begin(writes)
-        self._table.begin(writes)
+        self._records.begin(writes)
         prepared = [request for request in requests if _prepare(request)]
         appends = [request for request in prepared if isinstance(request, Append)]
         if not writes.is_empty():
@@ -113,11 +112,6 @@ class EmbeddedStore:
         self._journals.settle(appends)
         for request in prepared:
             request.settle()
-
-
-def _settle_now(request: _Request) -> None:
-    if _prepare(request):
-        request.settle()
 
 
 def _prepare(request: _Request) -> bool:

@@ -27,7 +27,7 @@ from rocksdict import WriteBatch
 
 from toolkit.gateway.stores import Draft, Entry, Follower
 from toolkit.gateway.stores.embedded_database import Database
-from toolkit.gateway.stores.group_commit import GroupCommit
+from toolkit.gateway.stores.group_commit import GroupCommit, Request
 
 _NEWEST = b"M"
 _HEAD = Struct(">qH")
@@ -58,42 +58,32 @@ class _Place:
         return b"J" + self.id + sequence.to_bytes(8, "big")
 
 
-class Append:
-    """One caller's drafts, and where its numbered entries go."""
+class Append(Request[list[Entry]]):
+    """One caller's drafts; its result are the entries."""
 
-    __slots__ = ("_journals", "drafts", "entries", "floor", "future", "keep", "name")
+    __slots__ = ("_journals", "drafts", "floor", "keep", "name")
 
     def __init__(
         self, journals: EmbeddedJournals, name: str, drafts: Sequence[Draft], keep: int | None, floor: int | None
     ) -> None:
+        super().__init__()
         self._journals = journals
         self.name = name
         self.drafts = drafts
         self.keep = keep
         self.floor = floor
-        self.entries: list[Entry] = []
-        self.future: asyncio.Future[list[Entry]] = journals.loop.create_future()
+        self.result = []
 
     def prepare(self) -> None:
         """Give numbers to the drafts and add them to the batch."""
-        self.entries = self._journals.write(self)
-
-    def settle(self) -> None:
-        """Answer the caller."""
-        if not self.future.done():
-            self.future.set_result(self.entries)
-
-    def fail(self, error: Exception) -> None:
-        """Tell the caller why there are no entries."""
-        if not self.future.done():
-            self.future.set_exception(error)
+        self.result = self._journals.write(self)
 
 
 class EmbeddedJournals:
     """See `toolkit.gateway.stores.Journals`."""
 
     def __init__(self, database: Database, commits: GroupCommit[Any]) -> None:
-        self.loop = asyncio.get_running_loop()
+        self._loop = asyncio.get_running_loop()
         self._database = database
         self._commits = commits
         self._writes = WriteBatch(raw_mode=True)
@@ -148,7 +138,7 @@ class EmbeddedJournals:
         written: dict[str, list[Entry]] = {}
         for append in appends:
             if append.name in self._followers:
-                written.setdefault(append.name, []).extend(append.entries)
+                written.setdefault(append.name, []).extend(append.result)
         for name, entries in written.items():
             self._tell(name, entries)
         while len(self._places) > _MOST_PLACES:
@@ -159,8 +149,8 @@ class EmbeddedJournals:
         self._places.clear()
         self._newest = None
         for append in appends:
-            if append.entries:
-                self._unknown.setdefault(append.name, append.entries[0].sequence - 1)
+            if append.result:
+                self._unknown.setdefault(append.name, append.result[0].sequence - 1)
 
     def tell_recovered(self) -> None:
         """Tell the followers of entries whose write failed and that are there all the same."""
@@ -174,7 +164,7 @@ class EmbeddedJournals:
             try:
                 follower(entries)
             except Exception as error:  # one follower's mistake must not cost the others their entries
-                self.loop.call_exception_handler({"message": "a journal's follower failed", "exception": error})
+                self._loop.call_exception_handler({"message": "a journal's follower failed", "exception": error})
 
     def _add(self, name: str) -> _Place:
         if self._newest is None:

@@ -1,28 +1,26 @@
 """Records of the embedded store: the durable ones in RocksDB, the ephemeral ones in the memory of the process.
 
-Both answer each call by one evaluation on the event loop, so each call is atomic. A durable one is evaluated when the
-batch before it is durable, and answered when its own batch is.
+The key of a record is ``R``, the length of its space (2 bytes), its space, its key; its value begins with its expiry.
+Each call is evaluated at once on the event loop, so it is atomic. One that is durable is evaluated when the batch
+before it is written, and answered when its own batch is.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from struct import Struct
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from rocksdict import WriteBatch
-
-from toolkit.gateway.stores.embedded_database import Database
+from toolkit.gateway.stores.group_commit import Request
 
 T = TypeVar("T")
 Watcher = Callable[[str, bytes | None], None]
 
-# Expired records are invisible at once. They are removed bit by bit: after so many changes, so many are looked at.
-_CHANGES_A_SWEEP, _RECORDS_A_SWEEP = 64, 256
-_NEVER = -1
+_EVERY_SPACE, _NEVER = b"R", -1
 _EXPIRES = Struct(">q")
+# Expired records are invisible at once, and removed after so many changes, or as many as there are records.
+_LEAST_CHANGES_TO_SWEEP = 2_000
 
 
 class Record(NamedTuple):
@@ -31,184 +29,71 @@ class Record(NamedTuple):
     value: bytes
     expires: int | None
 
-    def is_live(self, now: int) -> bool:
-        """Whether it has not expired."""
-        return self.expires is None or self.expires > now
+
+Changes = Mapping[bytes, Record | None]
 
 
-Changes = Mapping[str, Record | None]
-Evaluate = Callable[[], tuple[Any, Changes]]
+class Rows(Protocol):
+    """Where the records of earlier batches are read."""
+
+    def get(self, key: bytes) -> bytes | None: ...  # noqa: D102
+    def items(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]: ...  # noqa: D102
 
 
-class Table(Protocol):
-    """Where records are kept, live or expired."""
+class Writes(Protocol):
+    """Where the changes of a batch are put."""
 
-    def get(self, space: str, key: str) -> Record | None:
-        """Return the record of a key."""
-        ...
-
-    def scan(self, space: str) -> Iterable[tuple[str, Record]]:
-        """Give all records of a space."""
-        ...
-
-    def committed(self, space: str, key: str) -> Record | None:
-        """Return the record of a key, without what is changed but not durable yet."""
-        ...
-
-    def committed_scan(self, space: str) -> Iterable[tuple[str, Record]]:
-        """Give all records of a space, without what is changed but not durable yet."""
-        ...
-
-    def change(self, space: str, changes: Changes, now: int) -> None:
-        """Make all changes, or raise before the first; None removes."""
-        ...
+    def put(self, key: bytes, value: bytes) -> None: ...  # noqa: D102
+    def delete(self, key: bytes) -> None: ...  # noqa: D102
 
 
-class MemoryTable:
-    """Ephemeral records: they never reach a disk."""
+class MemoryRows:
+    """The rows of ephemeral records: they never reach a disk."""
 
     def __init__(self) -> None:
-        self._spaces: dict[str, dict[str, Record]] = {}
-        self._changes = 0
+        self._rows: dict[bytes, bytes] = {}
+        self.get = self._rows.get
+        self.put = self._rows.__setitem__
 
-    def get(self, space: str, key: str) -> Record | None:
-        """Return the record of a key."""
-        return self._spaces.get(space, {}).get(key)
+    def delete(self, key: bytes) -> None:
+        """Remove a row, if it is there."""
+        self._rows.pop(key, None)
 
-    def scan(self, space: str) -> Iterable[tuple[str, Record]]:
-        """Give all records of a space."""
-        return list(self._spaces.get(space, {}).items())
-
-    committed, committed_scan = get, scan  # a change is made at once
-
-    def change(self, space: str, changes: Changes, now: int) -> None:
-        """Make all changes."""
-        records = self._spaces.setdefault(space, {})
-        for key, record in changes.items():
-            if record is None:
-                records.pop(key, None)
-            else:
-                records[key] = record
-        self._changes += len(changes)
-        if self._changes > max(2_000, sum(map(len, self._spaces.values()))):
-            self._changes = 0
-            for name, kept in self._spaces.items():
-                self._spaces[name] = {key: record for key, record in kept.items() if record.is_live(now)}
+    def items(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Give all rows whose keys begin with `prefix`."""
+        return iter([item for item in self._rows.items() if item[0].startswith(prefix)])
 
 
-class DiskTable:
-    """Durable records, under the key ``R``, length of the space (2), space, key."""
+class RecordRequest(Request[Any]):
+    """One call: how it is evaluated, and what it changes."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        # What the requests of the batch that is being made have changed.
-        self._pending: dict[bytes, Record | None] = {}
-        self._changes = 0
-        self._swept = b"R"
+    __slots__ = ("_evaluate", "_records", "_settled", "changes", "prefix")
 
-    def begin(self, writes: WriteBatch) -> None:
-        """Begin a batch: what was pending is durable, or it failed."""
-        self._writes = writes
-        self._pending.clear()
-
-    def committed(self, space: str, key: str) -> Record | None:
-        """Return the record of a key, without what is pending."""
-        value = self._database.get(_prefix(space) + key.encode())
-        return None if value is None else _decoded(value)
-
-    def committed_scan(self, space: str) -> Iterator[tuple[str, Record]]:
-        """Give all records of a space, without what is pending."""
-        prefix = _prefix(space)
-        for key, value in self._database.items(prefix, prefix):
-            yield key[len(prefix) :].decode(), _decoded(value)
-
-    def get(self, space: str, key: str) -> Record | None:
-        """Return the record of a key."""
-        place = _prefix(space) + key.encode()
-        return self._pending[place] if place in self._pending else self.committed(space, key)
-
-    def scan(self, space: str) -> Iterable[tuple[str, Record]]:
-        """Give all records of a space."""
-        prefix = _prefix(space)
-        changed = {
-            key[len(prefix) :].decode(): record for key, record in self._pending.items() if key.startswith(prefix)
-        }
-        found = {**dict(self.committed_scan(space)), **changed}
-        return [(key, record) for key, record in found.items() if record is not None]
-
-    def change(self, space: str, changes: Changes, now: int) -> None:
-        """Make all changes in the batch."""
-        prefix = _prefix(space)
-        encoded = [(prefix + key.encode(), record) for key, record in changes.items()]
-        self._changes += len(encoded)
-        if self._changes >= _CHANGES_A_SWEEP:
-            self._changes = 0
-            self._sweep(now)
-        for key, record in encoded:
-            self._pending[key] = record
-            if record is None:
-                self._writes.delete(key)
-            else:
-                self._writes.put(key, _encoded(record))
-
-    def _sweep(self, now: int) -> None:
-        items = self._database.items(self._swept, b"R")
-        found = list(islice(items, _RECORDS_A_SWEEP))
-        for key, value in found:
-            if key not in self._pending and not _decoded(value).is_live(now):
-                self._writes.delete(key)
-        self._swept = found[-1][0] + b"\0" if len(found) == _RECORDS_A_SWEEP else b"R"
-
-
-class RecordRequest:
-    """One call: how it is evaluated, what it changes, and where its result goes."""
-
-    __slots__ = ("_evaluate", "_records", "_result", "changes", "future", "space")
-
-    def __init__(self, records: EmbeddedRecords, space: str, evaluate: Evaluate) -> None:
+    def __init__(
+        self,
+        records: EmbeddedRecords,
+        prefix: bytes,
+        evaluate: Callable[[], tuple[Any, Changes]],
+        settled: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__()
         self._records = records
         self._evaluate = evaluate
-        self._result: Any = None
-        self.space = space
+        self._settled = settled
+        self.prefix = prefix
         self.changes: Changes = {}
-        self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def prepare(self) -> None:
-        """Evaluate the call and make its changes in the batch."""
-        self._result, changes = self._evaluate()
-        if changes:
-            self._records.change(self.space, changes)
+        """Evaluate the call and put its changes in the batch."""
+        self.result, changes = self._evaluate()
+        self._records.change(changes)
         self.changes = changes
 
     def settle(self) -> None:
         """Tell the watchers, then answer the caller."""
-        self._records.announce(self.space, self.changes)
-        if not self.future.done():
-            self.future.set_result(self._result)
-
-    def fail(self, error: Exception) -> None:
-        """Tell the caller why there is no result."""
-        if not self.future.done():
-            self.future.set_exception(error)
-
-
-class WatchRequest(RecordRequest):
-    """A call of `watch`: the watcher hears of what is there when it is evaluated, then of every change behind it."""
-
-    __slots__ = ("_present", "_watcher")
-
-    def __init__(self, records: EmbeddedRecords, space: str, watcher: Watcher) -> None:
-        super().__init__(records, space, self._read)
-        self._watcher = watcher
-        self._present: dict[str, bytes] = {}
-
-    def _read(self) -> tuple[Callable[[], None], Changes]:
-        self._present = self._records.live(self.space)
-        return lambda: self._records.end_watch(self.space, self._watcher), {}
-
-    def settle(self) -> None:
-        """Tell the watcher what is there, then answer the caller."""
-        self._records.begin_watch(self.space, self._watcher, self._present)
+        self._records.announce(self.prefix, self.changes)
+        if self._settled is not None:
+            self._settled()
         super().settle()
 
 
@@ -217,8 +102,8 @@ class EmbeddedRecords:
 
     Parameters
     ----------
-    table
-        Where the records are kept.
+    rows
+        What earlier batches have written.
     submit
         Has a request prepared and settled.
     read
@@ -229,33 +114,36 @@ class EmbeddedRecords:
 
     def __init__(
         self,
-        table: Table,
+        rows: Rows,
         submit: Callable[[RecordRequest], None],
         read: Callable[[Callable[[], Any]], asyncio.Future[Any]],
         now: Callable[[], int],
     ) -> None:
-        self._table = table
+        self._rows = rows
         self._submit = submit
         self._read = read
         self._now = now
-        self._watchers: dict[str, list[Watcher]] = {}
         self._loop = asyncio.get_running_loop()
-        self._unknown: set[tuple[str, str]] = set()
+        self._watchers: dict[bytes, list[Watcher]] = {}
+        self._pending: dict[bytes, Record | None] = {}
+        self._unknown: dict[bytes, set[bytes]] = {}
+        self._changes_left = _LEAST_CHANGES_TO_SWEEP
 
     def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value, or None."""
-        return run_now(lambda: self._value(self._table.committed(space, key)))
+        return run_now(lambda: self._value(_decoded(self._rows.get(_prefix(space) + key.encode()))))
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
         """Set the value."""
-        return self._request(space, lambda: (None, {key: Record(value, expires)}))
+        return self._request(space, lambda prefix: (None, {prefix + key.encode(): Record(value, expires)}))
 
     def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value and remove it."""
 
-        def evaluate() -> tuple[bytes | None, Changes]:
-            value = self._value(self._table.get(space, key))
-            return value, {} if value is None else {key: None}
+        def evaluate(prefix: bytes) -> tuple[bytes | None, Changes]:
+            place = prefix + key.encode()
+            value = self._value(self._find(place))
+            return value, {} if value is None else {place: None}
 
         return self._request(space, evaluate)
 
@@ -268,76 +156,126 @@ class EmbeddedRecords:
     ) -> asyncio.Future[bool]:
         """Make all changes if every expected value still stands."""
 
-        def evaluate() -> tuple[bool, Changes]:
-            if any(self._value(self._table.get(space, key)) != value for key, value in expected.items()):
-                return False, {}
-            return True, {k: None if value is None else Record(value, expires) for k, value in changes.items()}
+        def evaluate(prefix: bytes) -> tuple[bool, Changes]:
+            for key, value in expected.items():
+                if self._value(self._find(prefix + key.encode())) != value:
+                    return False, {}
+            records = [None if value is None else Record(value, expires) for value in changes.values()]
+            return True, dict(zip([prefix + key.encode() for key in changes], records, strict=True))
 
         return self._request(space, evaluate)
 
     def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
         """Add one, or return 0 where that would pass `limit`."""
 
-        def evaluate() -> tuple[int, Changes]:
-            found = self._table.get(space, key)
-            live = found if found is not None and found.is_live(self._now()) else Record(b"0", expires)
+        def evaluate(prefix: bytes) -> tuple[int, Changes]:
+            place = prefix + key.encode()
+            found = self._find(place)
+            live = found if found is not None and self._is_live(found) else Record(b"0", expires)
             number = int(live.value) + 1
             if limit is not None and number > limit:
                 return 0, {}
-            return number, {key: live._replace(value=b"%d" % number)}
+            return number, {place: live._replace(value=b"%d" % number)}
 
         return self._request(space, evaluate)
 
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
         """Return all values of the space."""
-        return self._read(lambda: self._live(self._table.committed_scan(space)))
+        prefix = _prefix(space)
+        return self._read(lambda: self._live(prefix, {}))
 
     def watch(self, space: str, watcher: Watcher) -> asyncio.Future[Callable[[], None]]:
         """Call `watcher` with every present value, then with every change."""
-        request = WatchRequest(self, space, watcher)
+        prefix = _prefix(space)
+        watchers = self._watchers.setdefault(prefix, [])
+        present: dict[str, bytes] = {}
+
+        def stop() -> None:
+            if watcher in watchers:
+                watchers.remove(watcher)
+
+        def evaluate() -> tuple[Callable[[], None], Changes]:
+            present.update(self._live(prefix, self._pending))
+            return stop, {}
+
+        def begin() -> None:
+            self._tell([watcher], present)
+            watchers.append(watcher)
+
+        request = RecordRequest(self, prefix, evaluate, begin)
         self._submit(request)
         return request.future
 
-    # -- for the requests ---------------------------------------------------------------------------------
+    # -- for batches --------------------------------------------------------------------------------------
 
-    def change(self, space: str, changes: Changes) -> None:
-        """Make all changes, or none."""
-        self._table.change(space, changes, self._now())
+    def begin(self, writes: Writes) -> None:
+        """Begin a batch: what was pending is written, or has failed."""
+        self._writes = writes
+        self._pending.clear()
 
-    def live(self, space: str) -> dict[str, bytes]:
-        """Return all values of the space as a request sees them."""
-        return self._live(self._table.scan(space))
+    def change(self, changes: Changes) -> None:
+        """Put all changes in the batch."""
+        self._pending |= changes
+        for key, record in changes.items():
+            if record is None:
+                self._writes.delete(key)
+            else:
+                self._writes.put(key, _encoded(record))
+        self._changes_left -= len(changes)
+        if self._changes_left < 0:
+            self._changes_left = 1 << 62  # until this sweep is over
+            self._read(self._expired).add_done_callback(self._remove)
 
-    def begin_watch(self, space: str, watcher: Watcher, present: Mapping[str, bytes]) -> None:
-        """Tell a watcher what is there, and from now on every change."""
-        self._tell([watcher], present)
-        self._watchers.setdefault(space, []).append(watcher)
-
-    def end_watch(self, space: str, watcher: Watcher) -> None:
-        """Tell a watcher nothing more."""
-        if watcher in self._watchers.get(space, ()):
-            self._watchers[space].remove(watcher)
-
-    def announce(self, space: str, changes: Changes) -> None:
-        """Tell the watchers what has changed."""
-        if watchers := self._watchers.get(space):
-            values = {key: None if record is None else record.value for key, record in changes.items()}
+    def announce(self, prefix: bytes, changes: Changes) -> None:
+        """Tell the watchers of a space what has changed."""
+        if watchers := self._watchers.get(prefix):
+            values = {key[len(prefix) :].decode(): record and record.value for key, record in changes.items()}
             self._tell(tuple(watchers), values)
 
     def forget(self, requests: Iterable[RecordRequest]) -> None:
         """Remember what these requests have changed: a write failed, and the changes may be there or not."""
-        self._unknown |= {(request.space, key) for request in requests for key in request.changes}
+        for request in requests:
+            self._unknown.setdefault(request.prefix, set()).update(request.changes)
 
     def tell_recovered(self) -> None:
         """Tell the watchers the values of the keys whose write failed."""
-        unknown, self._unknown = self._unknown, set()
-        for space, key in unknown:
-            self._tell(tuple(self._watchers.get(space, ())), {key: self._value(self._table.committed(space, key))})
+        unknown, self._unknown = self._unknown, {}
+        for prefix, keys in unknown.items():
+            self.announce(prefix, {key: _decoded(self._rows.get(key)) for key in keys})
 
-    def _request(self, space: str, evaluate: Evaluate) -> asyncio.Future[Any]:
-        request = RecordRequest(self, space, evaluate)
+    def _request(self, space: str, evaluate: Callable[[bytes], tuple[Any, Changes]]) -> asyncio.Future[Any]:
+        # The space is a name of ours; a key may be a caller's text, which `evaluate` encodes.
+        prefix = _prefix(space)
+        request = RecordRequest(self, prefix, lambda: evaluate(prefix))
         self._submit(request)
         return request.future
+
+    def _find(self, key: bytes) -> Record | None:
+        return self._pending[key] if key in self._pending else _decoded(self._rows.get(key))
+
+    def _live(self, prefix: bytes, pending: Changes) -> dict[str, bytes]:
+        found = {key: _decoded(value) for key, value in self._rows.items(prefix, prefix)}
+        found |= {key: record for key, record in pending.items() if key.startswith(prefix)}
+        values = ((key, self._value(record)) for key, record in found.items())
+        return {key[len(prefix) :].decode(): value for key, value in values if value is not None}
+
+    def _expired(self) -> tuple[int, list[bytes]]:
+        rows = [(key, self._value(_decoded(value))) for key, value in self._rows.items(_EVERY_SPACE, _EVERY_SPACE)]
+        return len(rows), [key for key, value in rows if value is None]
+
+    def _remove(self, swept: asyncio.Future[tuple[int, list[bytes]]]) -> None:
+        self._changes_left = _LEAST_CHANGES_TO_SWEEP
+        if swept.cancelled() or swept.exception() is not None:
+            return  # the store is closed or damaged, and its callers know; the next sweep tries again
+        records, expired = swept.result()
+        self._changes_left = max(records, _LEAST_CHANGES_TO_SWEEP)
+
+        def evaluate() -> tuple[None, Changes]:
+            return None, {key: None for key in expired if self._value(self._find(key)) is None}
+
+        request = RecordRequest(self, _EVERY_SPACE, evaluate)
+        request.future.add_done_callback(asyncio.Future.exception)  # nobody waits for it
+        self._submit(request)
 
     def _tell(self, watchers: Iterable[Watcher], values: Mapping[str, bytes | None]) -> None:
         for watcher in watchers:
@@ -347,12 +285,11 @@ class EmbeddedRecords:
                 except Exception as error:  # a watcher's mistake must not leave the caller waiting
                     self._loop.call_exception_handler({"message": "a store's watcher failed", "exception": error})
 
-    def _value(self, record: Record | None) -> bytes | None:
-        return record.value if record is not None and record.is_live(self._now()) else None
+    def _is_live(self, record: Record) -> bool:
+        return record.expires is None or record.expires > self._now()
 
-    def _live(self, records: Iterable[tuple[str, Record]]) -> dict[str, bytes]:
-        now = self._now()
-        return {key: record.value for key, record in records if record.is_live(now)}
+    def _value(self, record: Record | None) -> bytes | None:
+        return record.value if record is not None and self._is_live(record) else None
 
 
 def run_now(job: Callable[[], T]) -> asyncio.Future[T]:
@@ -360,20 +297,22 @@ def run_now(job: Callable[[], T]) -> asyncio.Future[T]:
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     try:
         future.set_result(job())
-    except Exception as error:  # raised to whoever awaits it
+    except Exception as error:  # raised to the caller, who awaits it
         future.set_exception(error)
     return future
 
 
 def _prefix(space: str) -> bytes:
     name = space.encode()
-    return b"R" + len(name).to_bytes(2, "big") + name
+    return _EVERY_SPACE + len(name).to_bytes(2, "big") + name
 
 
 def _encoded(record: Record) -> bytes:
     return _EXPIRES.pack(_NEVER if record.expires is None else record.expires) + record.value
 
 
-def _decoded(value: bytes) -> Record:
+def _decoded(value: bytes | None) -> Record | None:
+    if value is None:
+        return None
     (expires,) = _EXPIRES.unpack_from(value)
     return Record(value[_EXPIRES.size :], None if expires == _NEVER else expires)

@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from toolkit.gateway.stores import StoreUnavailable
 
+R = TypeVar("R")
 
-class Item(Protocol):
-    """One request of a batch."""
+
+class Request(Generic[R]):
+    """One request of a batch: its result, and the future that its caller waits for."""
+
+    __slots__ = ("future", "result")
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+        self.result: R
+
+    def settle(self) -> None:
+        """Answer the caller, unless nobody waits any more."""
+        if not self.future.done():
+            self.future.set_result(self.result)
 
     def fail(self, error: Exception) -> None:
-        """Answer the request with an error, unless it has its answer already."""
-        ...
+        """Answer the caller with an error, unless there is an answer already."""
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
-T = TypeVar("T", bound=Item)
+T = TypeVar("T", bound=Request[Any])
 
 
 class GroupCommit(Generic[T]):
@@ -28,10 +42,10 @@ class GroupCommit(Generic[T]):
     Parameters
     ----------
     write
-        Called with the items of a batch, in the order of their submission. Returns an awaitable that ends when they
-        are durable; the next batch is written then. If it raises, every item of the batch fails with that error.
-        An item that succeeded is answered by `write` itself, at best with ``loop.call_soon`` just before it returns:
-        then the next batch is on its way before the answers are sent.
+        Called with the requests of a batch, in the order of their submission. Returns an awaitable that ends when they
+        are durable; the next batch is written then. If it raises, every request of the batch fails with that error.
+        `write` settles the others itself, at best with ``loop.call_soon`` just before it returns: then the next batch
+        is on its way before the answers are sent.
     """
 
     def __init__(self, write: Callable[[list[T]], Awaitable[None]]) -> None:
