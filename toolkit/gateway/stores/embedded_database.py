@@ -38,15 +38,7 @@ _SECONDS_BETWEEN_REOPENS = 1.0
 
 
 class Database:
-    """A key-value database that keeps its keys in order.
-
-    Parameters
-    ----------
-    folder
-        Where it lives; made if missing.
-    is_synced
-        Whether a batch is written once it is on the disk; otherwise once the operating system has it.
-    """
+    """A key-value database that keeps its keys in order; `is_synced` waits for the disk with every batch."""
 
     def __init__(self, folder: Path, *, is_synced: bool) -> None:
         self._folder = StoreFolder(folder)
@@ -56,13 +48,7 @@ class Database:
         self._reopen_at = 0.0
 
     async def open(self) -> None:
-        """Lock the folder and open the database.
-
-        Raises
-        ------
-        StoreUnavailable
-            The folder is in use, cannot be written, is of an older layout, or has a damaged file.
-        """
+        """Lock the folder and open the database."""
         self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
         try:
             await self._reader.run(self._acquire)
@@ -77,17 +63,11 @@ class Database:
         self._folder.release()
 
     async def recover(self) -> bool:
-        """Reopen the database if a write has failed; return whether it was reopened.
-
-        Raises
-        ------
-        StoreUnavailable
-            It cannot be written yet.
-        """
+        """Reopen the database if a write has failed, and return whether it was; raise if there is no room yet."""
         if self._failure is None:
             return False
         if time.monotonic() < self._reopen_at:
-            raise self._failure
+            raise StoreUnavailable(str(self._failure))
         try:
             # In the thread of the reads: an open iterator would keep the database open.
             await self._reader.run(self._reopen)
@@ -100,13 +80,7 @@ class Database:
         return True
 
     async def write(self, batch: WriteBatch) -> None:
-        """Write all of a batch or nothing.
-
-        Raises
-        ------
-        OutcomeUnknown
-            The write failed. Once the database is reopened, all of it is there or nothing.
-        """
+        """Write all of a batch; if that fails, all of it or nothing is there once the database is reopened."""
         try:
             await self._writer.run(lambda: self._write(batch))
         except StoreUnavailable as error:

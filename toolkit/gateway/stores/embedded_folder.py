@@ -14,13 +14,7 @@ _OLDER_FILE = "gateway.sqlite"
 
 
 class StoreFolder:
-    """A folder that one process holds at a time.
-
-    Parameters
-    ----------
-    path
-        The folder; made if missing, for its owner only.
-    """
+    """A folder that one process holds at a time; made if missing, for its owner only."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -31,15 +25,7 @@ class StoreFolder:
         self._noted = ("", 0)
 
     def acquire(self) -> None:
-        """Lock the folder.
-
-        Raises
-        ------
-        FolderInUse
-            Another process holds it.
-        StoreUnavailable
-            It cannot be written, or it is of an older layout.
-        """
+        """Lock the folder, unless another process holds it, it cannot be written, or it is of an older layout."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if (self.path / _OLDER_FILE).exists():
@@ -92,13 +78,7 @@ class StoreFolder:
                 self._noted = noted
 
     def check_room(self, size: int) -> None:
-        """Write and remove a file of this size: neither quotas nor limits show in the free space of a disk.
-
-        Raises
-        ------
-        StoreUnavailable
-            There is no room for it.
-        """
+        """Write and remove a file of this size: neither quotas nor limits show in the free space of a disk."""
         probe = self.path / "room.probe"
         try:
             with probe.open("wb") as file:

@@ -10,8 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from struct import Struct
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from rocksdict import WriteBatch
+
+from toolkit.gateway.stores.embedded_database import Database
 from toolkit.gateway.stores.group_commit import Request
 
 T = TypeVar("T")
@@ -31,20 +34,6 @@ class Record(NamedTuple):
 
 
 Changes = Mapping[bytes, Record | None]
-
-
-class Rows(Protocol):
-    """Where the records of earlier batches are read."""
-
-    def get(self, key: bytes) -> bytes | None: ...  # noqa: D102
-    def items(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]: ...  # noqa: D102
-
-
-class Writes(Protocol):
-    """Where the changes of a batch are put."""
-
-    def put(self, key: bytes, value: bytes) -> None: ...  # noqa: D102
-    def delete(self, key: bytes) -> None: ...  # noqa: D102
 
 
 class MemoryRows:
@@ -100,21 +89,13 @@ class RecordRequest(Request[Any]):
 class EmbeddedRecords:
     """See `toolkit.gateway.stores.Records`.
 
-    Parameters
-    ----------
-    rows
-        What earlier batches have written.
-    submit
-        Has a request prepared and settled.
-    read
-        Runs a long read.
-    now
-        The gateway's clock in milliseconds since the epoch; decides what has expired.
+    `rows` holds what earlier batches have written, `submit` has a request prepared and settled, `read` runs a long
+    read, and `now` is the gateway's clock, which decides what has expired.
     """
 
     def __init__(
         self,
-        rows: Rows,
+        rows: Database | MemoryRows,
         submit: Callable[[RecordRequest], None],
         read: Callable[[Callable[[], Any]], asyncio.Future[Any]],
         now: Callable[[], int],
@@ -208,7 +189,7 @@ class EmbeddedRecords:
 
     # -- for batches --------------------------------------------------------------------------------------
 
-    def begin(self, writes: Writes) -> None:
+    def begin(self, writes: WriteBatch | MemoryRows) -> None:
         """Begin a batch: what was pending is written, or has failed."""
         self._writes = writes
         self._pending.clear()
@@ -244,7 +225,6 @@ class EmbeddedRecords:
             self.announce(prefix, {key: _decoded(self._rows.get(key)) for key in keys})
 
     def _request(self, space: str, evaluate: Callable[[bytes], tuple[Any, Changes]]) -> asyncio.Future[Any]:
-        # The space is a name of ours; a key may be a caller's text, which `evaluate` encodes.
         prefix = _prefix(space)
         request = RecordRequest(self, prefix, lambda: evaluate(prefix))
         self._submit(request)
