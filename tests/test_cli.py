@@ -202,6 +202,7 @@ def test_one_gateway_a_folder(tmp_path: Path) -> None:
             assert refused.stdout == ""
             used = rf"Error: the folder [^\n]+ is in use by the gateway with process id {process.pid}: [^\n]+\n"
             assert re.fullmatch(used, refused.stderr)
+            assert ("issue the lock, and start the gateway again" in refused.stderr) == (command[0] == "lock")
 
 
 @pytest.mark.parametrize(

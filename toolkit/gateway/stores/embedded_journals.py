@@ -66,7 +66,7 @@ class Append(Request[list[Entry]]):
     def __init__(
         self, journals: EmbeddedJournals, name: str, drafts: Sequence[Draft], keep: int | None, floor: int | None
     ) -> None:
-        super().__init__()
+        self.future = journals.loop.create_future()
         self._journals = journals
         self.name = name
         self.drafts = drafts
@@ -83,12 +83,14 @@ class EmbeddedJournals:
     """See `toolkit.gateway.stores.Journals`."""
 
     def __init__(self, database: Database, commits: GroupCommit[Any]) -> None:
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._database = database
         self._commits = commits
         self._writes = WriteBatch(raw_mode=True)
         self._followers: dict[str, list[Follower]] = {}
         self._places: dict[str, _Place] = {}
+        # When journals without a place were last written, for `names`: this process has not written them.
+        self._unwritten: dict[_Id, int] = {}
         self._newest: int | None = None
         self._unknown: dict[str, int] = {}
 
@@ -114,8 +116,10 @@ class EmbeddedJournals:
         name, drafts, writes = append.name, append.drafts, self._writes
         place = self._places.get(name) or self._find(name)
         # Nothing may fail behind the first change of the batch: so encode first.
-        encoded = [(id.encode(), at, data) for at, id, data in drafts]
-        values = [_HEAD.pack(at, len(id)) + id + data for id, at, data in encoded]
+        values = []
+        for at, id, data in drafts:  # noqa: A001
+            text = id.encode()
+            values.append(_HEAD.pack(at, len(text)) + text + data)
         number, at = 0 if place is None else place.last, drafts[-1].at
         if place is None:
             place = self._add(name)
@@ -143,10 +147,12 @@ class EmbeddedJournals:
             self._tell(name, entries)
         while len(self._places) > _MOST_PLACES:
             del self._places[next(iter(self._places))]
+            self._unwritten.clear()
 
     def forget(self, appends: Sequence[Append]) -> None:
         """Read again what is there: a write failed, and these appends may have been written or not."""
         self._places.clear()
+        self._unwritten.clear()
         self._newest = None
         for append in appends:
             if append.result:
@@ -164,7 +170,7 @@ class EmbeddedJournals:
             try:
                 follower(entries)
             except Exception as error:  # one follower's mistake must not cost the others their entries
-                self._loop.call_exception_handler({"message": "a journal's follower failed", "exception": error})
+                self.loop.call_exception_handler({"message": "a journal's follower failed", "exception": error})
 
     def _add(self, name: str) -> _Place:
         if self._newest is None:
@@ -274,8 +280,13 @@ class EmbeddedJournals:
         place = self._places.get(name)  # safe in this thread: one lookup
         if place is not None and place.at is not None:
             return place.at
-        newest = next(self._database.items_backwards(b"J" + id), None)
-        return 0 if newest is None else _decoded(*newest).at
+        at = self._unwritten.get(id)
+        if at is None:
+            newest = next(self._database.items_backwards(b"J" + id), None)
+            at = 0 if newest is None else _decoded(*newest).at
+            if len(self._unwritten) < _MOST_PLACES:
+                self._unwritten[id] = at
+        return at
 
     # -- following ----------------------------------------------------------------------------------------
 
