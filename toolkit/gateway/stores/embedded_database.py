@@ -20,6 +20,7 @@ from rocksdict import (
     DBRecoveryMode,
     Options,
     Rdict,
+    RdictIter,
     WriteBatch,
     WriteOptions,
 )
@@ -103,20 +104,14 @@ class Database:
         with self._adapted_errors():
             cursor = self._rocks.iter()
             cursor.seek(start)
-            while cursor.valid() and (key := cursor.key()).startswith(prefix):
-                yield key, cursor.value()
-                cursor.next()
-            cursor.status()  # at a damaged block an iterator is not valid either
+            yield from _walk(cursor, cursor.next, prefix)
 
     def items_backwards(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Give the keys that begin with `prefix`, the last one first, and their values."""
         with self._adapted_errors():
             cursor = self._rocks.iter()
             cursor.seek_for_prev(prefix + b"\xff" * 16)
-            while cursor.valid() and (key := cursor.key()).startswith(prefix):
-                yield key, cursor.value()
-                cursor.prev()
-            cursor.status()
+            yield from _walk(cursor, cursor.prev, prefix)
 
     # -- in the threads -----------------------------------------------------------------------------------
 
@@ -169,6 +164,14 @@ class Database:
         if str(self._folder.files) not in text:  # RocksDB does not name the log whose checksum is wrong
             text += f" (in {self._folder.names_of_logs()})"
         return f"a file of the store in {self._folder.path} is damaged: {text}; restore the folder from a backup"
+
+
+def _walk(cursor: RdictIter, move: Callable[[], None], prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    is_valid, key_of, value_of = cursor.valid, cursor.key, cursor.value  # looked up once: history is read with this
+    while is_valid() and (key := key_of()).startswith(prefix):
+        yield key, value_of()
+        move()
+    cursor.status()  # at a damaged block an iterator is not valid either
 
 
 def _options() -> Options:

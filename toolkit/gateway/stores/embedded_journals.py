@@ -19,7 +19,7 @@ import asyncio
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby, islice, takewhile
 from struct import Struct
 from typing import Any
 
@@ -257,10 +257,7 @@ class EmbeddedJournals:
         if id is None:
             return
         oldest = b"J" + id + self._first(id).to_bytes(8, "big")
-        for item in self._database.items_backwards(b"J" + id):
-            if item[0] < oldest:
-                return
-            yield item
+        yield from takewhile(lambda item: item[0] >= oldest, self._database.items_backwards(b"J" + id))
 
     def _first(self, id: _Id) -> int:  # noqa: A002
         return int.from_bytes(self._database.get(b"F" + id) or b"\1", "big")
