@@ -141,8 +141,9 @@ def measure_start(folder: Path) -> None:
             memory = psutil.Process(gateway.pid).memory_info().rss
             connection.close()
         print(
-            f"process ready after {ready:.2f} s ({bare:.2f} s without a folder), "
-            f"first answer {first * 1000:.1f} ms later; {memory / 1e6:.0f} MB after 100 things of {size / 1e6:.1f} MB ({least / 1e6:.0f} MB without a folder)"
+            f"process ready after {ready:.2f} s ({bare:.2f} s without a folder); first answer {first * 1000:.1f} ms "
+            f"later; {memory / 1e6:.0f} MB after 100 things, {size / 1e6:.1f} MB of answers "
+            f"({least / 1e6:.0f} MB without a folder)"
         )
 
 
