@@ -79,7 +79,7 @@ def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
         with_store(file, lambda store: store.records.get("s", "k"))
 
 
-def test_read_only_folder_is_refused(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     # A file in the way of the database: permissions do not stop root, who may run the tests.
     (tmp_path / "rocksdb").write_text("x")
     with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used"):
