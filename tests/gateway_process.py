@@ -60,6 +60,10 @@ class GatewayProcess:
     def port(self) -> int:
         return int(self.base_url.rpartition(":")[2])
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def kill(self) -> None:
         """End it as a power cut would."""
         self._process.send_signal(signal.SIGKILL)

@@ -9,7 +9,6 @@ import os
 import re
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import threading
@@ -24,10 +23,12 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT, raw_call
+from tests.gateway.kept_folder import kept_contents
 from toolkit.gateway.stores.embedded import EmbeddedStore
 
 TOOLKIT = (sys.executable, "-m", "toolkit")
 KEY = "correct-horse-battery"
+KEPT_FILES = ["gateway.lock", "manifest.size", "rocksdb"]
 
 
 def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -147,7 +148,7 @@ def test_every_option_is_explained(command: str) -> None:
 def test_the_entrance_loads_nothing_heavy() -> None:
     program = "import sys, toolkit.cli; print(*{name.split('.')[0] for name in sys.modules})"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    heavy = {"pandas", "numpy", "matplotlib", "ipywidgets", "requests", "uvicorn", "sqlite3", "jupyterlab", "asyncio"}
+    heavy = {"pandas", "numpy", "matplotlib", "ipywidgets", "requests", "uvicorn", "rocksdict", "jupyterlab", "asyncio"}
     assert not heavy & set(loaded.stdout.split())
 
 
@@ -164,7 +165,7 @@ def test_a_signal_ends_the_gateway_and_everything_is_kept(name: str, tmp_path: P
         url = url_of(process)
         assert outcome(url, "GET", "/dweet/for/kitchen?celsius=21.5") == "succeeded"
         assert end(process, getattr(signal, name)) == ("", "")
-    assert [path.name for path in tmp_path.iterdir()] == ["gateway.sqlite"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == KEPT_FILES
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         latest = raw_call(url_of(process), "GET", "/get/latest/dweet/for/kitchen")
     assert json.loads(latest.body)["with"][0]["content"] == {"celsius": 21.5}
@@ -174,10 +175,7 @@ def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         with posting_until_it_ends(url_of(process)) as acknowledged:
             end(process)
-    with sqlite3.connect(tmp_path / "gateway.sqlite") as store:
-        rows = store.execute("SELECT data FROM lines ORDER BY key").fetchall()
-    store.close()
-    kept = [json.loads(data)["content"]["n"] for (data,) in rows]
+    kept = [content["n"] for content in kept_contents(tmp_path, "kitchen")]
     assert kept[: len(acknowledged)] == acknowledged
     assert len(kept) <= len(acknowledged) + 1
 
@@ -204,7 +202,9 @@ def test_one_gateway_a_folder(tmp_path: Path) -> None:
         for command in (["gateway", "--port=0"], ["lock", "new"]):
             refused = run(*command, f"--data={tmp_path}", code=1)
             assert refused.stdout == ""
-            assert re.fullmatch(r"Error: another gateway has the folder [^\n]+ open; [^\n]+\n", refused.stderr)
+            used = rf"Error: the folder [^\n]+ is in use by the gateway with process id {process.pid}: [^\n]+\n"
+            assert re.fullmatch(used, refused.stderr)
+            assert ("run this command again" in refused.stderr) == (command[0] == "lock")
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_damaged_lock_is_named_at_the_start_and_repaired(tmp_path: Path) -> No
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         assert outcome(url_of(process), "POST", "/dweet/for/front%20door", b"1") == 403
         refused = run("lock", "repair", "front door", f"--data={tmp_path}", code=1)
-        assert "stop it" in refused.stderr
+        assert "stop that gateway" in refused.stderr
         _, log = end(process)
     assert "the lock of the thing 'front door' is damaged" in log
     assert run("lock", "repair", "front door", f"--data={tmp_path}").stdout == (
@@ -321,10 +321,7 @@ def test_as_many_dweets_are_kept_as_asked_for(tmp_path: Path) -> None:
         for _ in range(10):
             assert outcome(url, "POST", "/dweets/for/kitchen", batch) == "succeeded"
         end(process)
-    with sqlite3.connect(tmp_path / "gateway.sqlite") as store:
-        (kept,) = store.execute("SELECT count(*) FROM lines").fetchone()
-    store.close()
-    assert 500 <= kept < 1000
+    assert 500 <= len(kept_contents(tmp_path, "kitchen")) < 1000
 
 
 @pytest.mark.parametrize("arguments", [[], ["--demo"]])
@@ -405,7 +402,7 @@ def test_the_lab_serves_and_leaves_nothing(name: str, tmp_path: Path, terminal: 
     assert not is_open(urlsplit(gateway).port)
     assert not is_open(urlsplit(lab).port)
     assert not runtime.exists()
-    assert [path.name for path in (tmp_path / "data").iterdir()] == ["gateway.sqlite"]
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == KEPT_FILES
 
 
 def _runtime_folder(pid: int) -> Path:
@@ -449,7 +446,7 @@ def test_a_lab_on_a_folder_that_is_in_use_is_one_line(tmp_path: Path) -> None:
         url_of(process)
         options = ["--no-browser", f"--data={tmp_path / 'data'}", f"--folder={tmp_path / 'lab'}"]
         refused = run("lab", *options, code=1)
-    assert re.fullmatch(r"Error: another gateway has the folder [^\n]+\n", refused.stderr)
+    assert re.fullmatch(r"Error: the folder [^\n]+ is in use by [^\n]+\n", refused.stderr)
 
 
 def test_a_lab_on_a_port_that_was_asked_for_and_is_taken_is_one_line(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Mobile rewards: moments a second through HTTP with durable decisions, and the seconds of a what-if.
 
 Run it by hand: ``python -m tests.benchmarks.rewards [moments] [events]``. The gateway keeps everything in a
-temporary folder (SQLite, WAL, synchronous=FULL); the 16 connections live in a process of their own.
+temporary folder (RocksDB, every batch synced); the 16 connections live in a process of their own.
 """
 
 from __future__ import annotations

@@ -1,13 +1,18 @@
-"""The Redis store against the embedded one: ``python -m tests.benchmarks.stores [--rounds N] [--appends N]``.
+"""The stores under the fleet load: ``python -m tests.benchmarks.stores [--rounds N] [--appends N]``.
 
-Both kept durably: SQLite with ``synchronous=FULL``, Redis with ``appendfsync always``; and both in memory only. The
-same calls of the Store protocol, in turn, from one process; Redis runs beside it on the same machine.
+10,000 things at random, contents of 1 to 8 numbers, 64 calls in flight, from one process. The embedded store syncs
+every batch and Redis has ``appendfsync always``; both are measured without a disk too. The stores take turns, and
+Redis runs beside them on the same machine. ``--folder-of 1_000_000`` fills a folder with so many dweets instead, and
+measures how fast a gateway starts on it and how much memory it needs.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import http.client
+import json
+import random
 import statistics
 import tempfile
 import time
@@ -16,22 +21,31 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psutil
 import redis
 import uvloop
 
 from tests.benchmarks.peers import program, running
+from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
+from toolkit.dweets import wire
+from toolkit.dweets.things import journal_of
 from toolkit.gateway.stores import Draft, Store
 from toolkit.gateway.stores.embedded import EmbeddedStore
 from toolkit.gateway.stores.redis.store import RedisStore
 
-IN_FLIGHT, THINGS = 64, 64
-DATA = b'{"thing":"bench","created":"2026-01-01T00:00:00.000Z","content":{"celsius":21.5,"humidity":40,"ok":true}}'
+IN_FLIGHT, THINGS, KEEP = 64, 10_000, 10_000
+START = 1_767_225_600_000
 
 
 def now() -> int:
     """Return the time as a gateway's clock does."""
     return time.time_ns() // 1_000_000
+
+
+def content(chance: random.Random) -> bytes:
+    """Return a content of 1 to 8 numbers."""
+    return json.dumps({f"n{n}": round(chance.uniform(-50, 50), 2) for n in range(chance.randint(1, 8))}).encode()
 
 
 async def together(calls: int, call: Callable[[int], Awaitable[Any]]) -> tuple[float, float]:
@@ -49,17 +63,24 @@ async def together(calls: int, call: Callable[[int], Awaitable[Any]]) -> tuple[f
 
 async def measure(store: Store, appends: int) -> dict[str, tuple[float, float]]:
     """Return what each operation reached."""
-    journals = store.journals
+    chance = random.Random(1)
+    things = [f"thing-{chance.randrange(THINGS)}" for _ in range(appends)]
+    contents = [content(chance) for _ in range(1_000)]
     ids = [str(uuid4()) for _ in range(1_000)]
 
     def append(name: str, number: int) -> Awaitable[Any]:
-        return journals.append(name, [Draft(1_767_225_600_000, ids[number % 1_000], DATA)], 10_000)
+        draft = Draft(START + number, ids[number % 1_000], contents[number % 1_000])
+        return store.journals.append(name, [draft], KEEP)
 
+    for start in range(0, THINGS, 500):
+        await asyncio.gather(*(append(f"thing-{number}", number) for number in range(start, start + 500)))
+    await asyncio.gather(*(append("hot", number) for number in range(500)))
     return {
+        "append, 10,000 things": await together(appends, lambda number: append(things[number], number)),
         "append, one thing": await together(appends, lambda number: append("bench", number)),
-        "append, 64 things": await together(appends, lambda number: append(f"bench-{number % THINGS}", number)),
-        "latest": await together(appends // 4, lambda number: journals.last(f"bench-{number % THINGS}", 1)),
-        "last 500": await together(appends // 40, lambda number: journals.last("bench", 500)),
+        "latest, 10,000 things": await together(appends // 4, lambda number: store.journals.last(things[number], 1)),
+        "last 500": await together(appends // 40, lambda number: store.journals.last("hot", 500)),
+        "names, 100 of 10,000": await together(20, lambda number: store.journals.names("", 100)),
     }
 
 
@@ -78,7 +99,52 @@ async def run(makers: dict[str, Callable[[], Store]], rounds: int, appends: int)
         for name, measured in reached.items():
             a_second = statistics.median(one[operation][0] for one in measured)
             own = statistics.median(one[operation][1] for one in measured)
-            print(f"{operation:18} {name:30} {a_second:10,.0f}/s  {own:6.1f} us CPU  {a_second / base:5.2f} x {first}")
+            print(f"{operation:22} {name:26} {a_second:10,.0f}/s  {own:8.1f} us CPU  {a_second / base:5.2f} x {first}")
+
+
+async def fill(folder: Path, dweets: int) -> None:
+    """Fill a folder with dweets of 10,000 things."""
+    chance, store = random.Random(1), EmbeddedStore(folder, now)
+    await store.open()
+    for start in range(0, dweets, 1_000):
+        drafts = []
+        for number in range(start, min(start + 1_000, dweets)):
+            thing, at = f"thing-{chance.randrange(THINGS)}", START + number
+            record = wire.dweet_record(thing, at, content(chance))
+            drafts.append((thing, Draft(at, str(uuid4()), record)))
+        await asyncio.gather(*(store.journals.append(journal_of(thing), [draft], KEEP) for thing, draft in drafts))
+    await store.close()
+
+
+def measure_start(folder: Path) -> None:
+    """Start a gateway on a folder; print how long its first answer takes, and its memory after 100 things were read."""
+    for _ in range(3):
+        started = time.perf_counter()
+        with GatewayProcess(None) as empty:
+            bare = time.perf_counter() - started
+            least = psutil.Process(empty.pid).memory_info().rss
+        started = time.perf_counter()
+        with GatewayProcess(folder) as gateway:
+            ready = time.perf_counter() - started
+            connection = http.client.HTTPConnection("127.0.0.1", gateway.port)
+
+            def ask(thing: int) -> int:
+                connection.request("GET", f"/get/dweets/for/thing-{thing}")  # noqa: B023
+                return len(connection.getresponse().read())  # noqa: B023
+
+            begun = time.perf_counter()
+            ask(0)
+            first = time.perf_counter() - begun
+            size = sum(ask(thing) for thing in range(100))
+            connection.request("GET", "/get/stats")
+            connection.getresponse().read()
+            memory = psutil.Process(gateway.pid).memory_info().rss
+            connection.close()
+        print(
+            f"process ready after {ready:.2f} s ({bare:.2f} s without a folder); first answer {first * 1000:.1f} ms "
+            f"later; {memory / 1e6:.0f} MB after 100 things, {size / 1e6:.1f} MB of answers "
+            f"({least / 1e6:.0f} MB without a folder)"
+        )
 
 
 def main() -> None:
@@ -86,23 +152,31 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--appends", type=int, default=20_000)
+    parser.add_argument("--folder-of", type=int, metavar="DWEETS")
     given = parser.parse_args()
-    ports = [free_port(), free_port()]
     with tempfile.TemporaryDirectory() as folder:
-        server = [program("redis-server", "redis-server"), "--bind", "127.0.0.1", "--save", "", "--dir", folder]
-        durable = [*server, "--port", str(ports[0]), "--appendonly", "yes", "--appendfsync", "always"]
-        with running(durable, ports[0]), running([*server, "--port", str(ports[1])], ports[1]):
-            with redis.Redis(port=ports[0]) as client:
-                print(
-                    f"Redis {client.info('server')['redis_version']}, {IN_FLIGHT} calls in flight, contents of 60 bytes"
-                )
-            makers: dict[str, Callable[[], Store]] = {
-                "SQLite, synchronous=FULL": lambda: EmbeddedStore(Path(folder) / uuid4().hex, now),
-                "Redis, appendfsync always": lambda: _redis_store(ports[0]),
-                "SQLite, in memory": lambda: EmbeddedStore(None, now),
-                "Redis, in memory": lambda: _redis_store(ports[1]),
-            }
-            uvloop.run(run(makers, given.rounds, given.appends))
+        if given.folder_of:
+            asyncio.run(fill(Path(folder) / "store", given.folder_of))
+            measure_start(Path(folder) / "store")
+        else:
+            measure_all(Path(folder), given.rounds, given.appends)
+
+
+def measure_all(folder: Path, rounds: int, appends: int) -> None:
+    """Measure all stores against each other."""
+    ports = [free_port(), free_port()]
+    server = [program("redis-server", "redis-server"), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    durable = [*server, "--port", str(ports[0]), "--appendonly", "yes", "--appendfsync", "always"]
+    with running(durable, ports[0]), running([*server, "--port", str(ports[1])], ports[1]):
+        with redis.Redis(port=ports[0]) as client:
+            print(f"Redis {client.info('server')['redis_version']}, {IN_FLIGHT} calls in flight")
+        makers: dict[str, Callable[[], Store]] = {
+            "RocksDB, synced": lambda: EmbeddedStore(folder / uuid4().hex, now),
+            "Redis, appendfsync always": lambda: _redis_store(ports[0]),
+            "RocksDB, not synced": lambda: EmbeddedStore(None, now),
+            "Redis, in memory": lambda: _redis_store(ports[1]),
+        }
+        uvloop.run(run(makers, rounds, appends))
 
 
 def _redis_store(port: int) -> Store:

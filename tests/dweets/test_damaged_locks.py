@@ -215,7 +215,7 @@ def test_a_repair_of_a_folder_in_use_says_what_to_do(tmp_path: Path) -> None:
     lock_both(place)
     damage(place, "thing: no JSON")
     with place.gateway():
-        assert "stop it" in repair(place, "kitchen", code=1)
+        assert "stop that gateway" in repair(place, "kitchen", code=1)
     assert "The thing is unlocked" in repair(place, "kitchen")
 
 

@@ -1,22 +1,27 @@
-"""The embedded store's own promises: one opener, a full disk, and that one bad call costs no other."""
+"""The embedded store: one process a folder, batches, retention, and what reaches the disk."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Awaitable, Callable
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from toolkit.gateway.stores import Draft, StoreUnavailable
+from toolkit.gateway.stores import Draft, Entry, FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.gateway.stores.embedded_database import Database
 
 
-def with_store(folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]]) -> Any:
+def with_store(folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], now: int = 0) -> Any:
     async def run() -> Any:
-        store = EmbeddedStore(folder, lambda: 0)
+        store = EmbeddedStore(folder, lambda: now)
         await store.open()
         try:
             return await asyncio.wait_for(work(store), 60)
@@ -26,40 +31,105 @@ def with_store(folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[An
     return asyncio.run(run())
 
 
-def test_a_second_opener_of_the_folder_is_told(tmp_path: Path) -> None:
+def line(text: str, at: int = 5) -> Draft:
+    return Draft(at, text, text.encode())
+
+
+def ids(entries: Sequence[Entry]) -> list[str]:
+    return [entry.id for entry in entries]
+
+
+# -- the folder -------------------------------------------------------------------------------------------
+
+
+def test_second_opener_learns_who_holds_the_folder(tmp_path: Path) -> None:
     async def work(_: EmbeddedStore) -> None:
         second = EmbeddedStore(tmp_path, lambda: 0)
-        with pytest.raises(StoreUnavailable, match=r"another gateway has the folder .* open"):
+        with pytest.raises(FolderInUse, match=rf"in use by the gateway with process id {os.getpid()}: stop that"):
             await second.open()
 
     with_store(tmp_path, work)
     with_store(tmp_path, lambda store: store.records.get("s", "k"))
 
 
-def test_a_folder_that_is_a_file_or_holds_something_else_is_told(tmp_path: Path) -> None:
+def test_folder_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
+    program = (
+        "import asyncio, sys, pathlib\n"
+        "from toolkit.gateway.stores.embedded import EmbeddedStore\n"
+        "async def run():\n"
+        "    await EmbeddedStore(pathlib.Path(sys.argv[1]), lambda: 0).open()\n"
+        "    print('open', flush=True)\n"
+        "    await asyncio.sleep(600)\n"
+        "asyncio.run(run())\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(FolderInUse, match=f"process id {holder.pid}"):
+            with_store(tmp_path, lambda store: store.records.get("s", "k"))
+        holder.kill()
+    assert with_store(tmp_path, lambda store: store.records.get("s", "k")) is None
+
+
+def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("x")
-    with pytest.raises(StoreUnavailable, match="cannot be used"):
+    with pytest.raises(StoreUnavailable, match=r"the folder .*file cannot be used: .*exists"):
         with_store(file, lambda store: store.records.get("s", "k"))
-    (tmp_path / "gateway.sqlite").write_bytes(b"not a database, but long enough to look at" * 100)
-    with pytest.raises(StoreUnavailable, match="not a database"):
+
+
+def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    # A file in the way of the database: permissions do not stop root, who may run the tests.
+    (tmp_path / "rocksdb").write_text("x")
+    with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used"):
         with_store(tmp_path, lambda store: store.records.get("s", "k"))
+    (tmp_path / "rocksdb").unlink()
+    if os.geteuid() != 0:
+        tmp_path.chmod(0o500)
+        with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used: .*Permission denied"):
+            with_store(tmp_path, lambda store: store.records.get("s", "k"))
+        tmp_path.chmod(0o700)
+    with_store(tmp_path, lambda store: store.records.get("s", "k"))
 
 
-def test_it_is_as_durable_as_it_says(tmp_path: Path) -> None:
-    async def work(store: EmbeddedStore) -> list[Any]:
-        def settings(connection: sqlite3.Connection) -> list[Any]:
-            names = ("journal_mode", "synchronous", "locking_mode")
-            return [connection.execute(f"PRAGMA main.{name}").fetchone()[0] for name in names]
-
-        return await store._commits.run(settings)
-
-    assert with_store(tmp_path, work) == ["wal", 2, "exclusive"]
+def test_a_folder_of_the_older_layout_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "gateway.sqlite").write_bytes(b"SQLite format 3\0")
+    with pytest.raises(StoreUnavailable) as refused:
+        with_store(tmp_path, lambda store: store.records.get("s", "k"))
+    assert "gateway.sqlite" in str(refused.value)
+    assert "choose another folder" in str(refused.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["gateway.sqlite"], "nothing is touched"
 
 
-def test_fleeting_records_never_reach_the_folder(tmp_path: Path) -> None:
+def test_only_the_owner_reads_the_folder(tmp_path: Path) -> None:
+    with_store(tmp_path / "new", lambda store: store.records.put("s", "k", b"1"))
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    (tmp_path / "old").mkdir(mode=0o755)
+    with_store(tmp_path / "old", lambda store: store.records.put("s", "k", b"1"))
+    assert stat.S_IMODE((tmp_path / "old" / "rocksdb").stat().st_mode) == 0o700
+
+
+def test_temporary_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.records.put("s", "k", b"1")
+        (folder,) = tmp_path.iterdir()
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+    with_store(None, work)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- what reaches the disk --------------------------------------------------------------------------------
+
+
+def test_ephemeral_records_never_reach_the_folder(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> None:
         await store.fleeting.put("s", "k", b"a-code-that-is-never-written-down")
+        await store.fleeting.swap("s", {"k": None}, {"k": b"a-code-that-is-never-written-down"})
+        await store.fleeting.count("a-code-that-is-never-written-down", "n")
         await store.records.put("s", "k", b"a-record-that-is")
 
     with_store(tmp_path, work)
@@ -68,56 +138,51 @@ def test_fleeting_records_never_reach_the_folder(tmp_path: Path) -> None:
     assert b"a-code-that-is-never" not in written
 
 
-def test_a_full_disk_answers_every_caller_and_all_goes_on_once_there_is_room(tmp_path: Path) -> None:
-    async def work(store: EmbeddedStore) -> None:
-        def room(pages: int) -> Any:
-            return store._commits.run(lambda connection: connection.execute(f"PRAGMA main.max_page_count = {pages}"))
+def test_batches_are_synced_with_a_folder_only(tmp_path: Path) -> None:
+    async def is_synced(store: EmbeddedStore) -> bool:
+        return store._database._write_options.sync
 
-        await store.journals.append("a", [Draft(0, "first", b"x")])
-        await room(1)  # SQLite takes the pages in use instead: nothing more fits
-        appends = [store.journals.append("a", [Draft(0, f"{n}", bytes(5000))]) for n in range(50)]
-        puts = [store.records.put("s", f"{n}", bytes(5000)) for n in range(50)]
-        outcomes = await asyncio.gather(*appends, *puts, return_exceptions=True)
-        failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-        assert len(failed) == 100
-        assert {type(error) for error in failed} == {StoreUnavailable}
-        assert [entry.id for entry in await store.journals.last("a", 10)] == ["first"], "reading goes on"
-        await room(1_000_000)
-        (entry,) = await store.journals.append("a", [Draft(0, "second", b"y")])
-        assert entry.sequence == 2, "no number was used up by what was never written"
-        assert await store.records.get("s", "7") is None
+    assert with_store(tmp_path, is_synced)
+    assert not with_store(None, is_synced)
 
-    with_store(tmp_path, work)
+
+# -- batches ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_one_piece_of_work_that_fails_costs_no_other_its_result(tmp_path: Path, on_disk: bool) -> None:
+def test_a_bad_request_costs_no_other_its_result(tmp_path: Path, on_disk: bool) -> None:
     async def work(store: EmbeddedStore) -> None:
         heard: list[int] = []
         store.journals.follow("a", lambda entries: heard.extend(entry.sequence for entry in entries))
         before = store.records.put("s", "before", b"1")
         bad = store.records.put("s", "half a surrogate \ud800", b"1")
-        append = store.journals.append("a", [Draft(0, "x", b"x")])
+        append = store.journals.append("a", [line("x")])
         count = store.records.count("s", "n")
         worse = store.records.get("s", "\udcff")
+        half = store.records.swap("s", {}, {"first": b"1", "half a surrogate \ud800": b"1"})
         after = store.records.swap("s", {"before": b"1"}, {"after": b"1"})
-        outcomes = await asyncio.gather(before, bad, append, count, worse, after, return_exceptions=True)
+        late = store.journals.append("a", [line("y"), Draft(5, "\ud800", b"")])
+        outcomes = await asyncio.gather(
+            before, bad, append, count, worse, half, after, late, return_exceptions=True
+        )  # fmt: skip
         assert [type(outcome).__name__ for outcome in outcomes] == [
-            "NoneType", "UnicodeEncodeError", "list", "int", "UnicodeEncodeError", "bool",
+            "NoneType", "UnicodeEncodeError", "list", "int", "UnicodeEncodeError", "UnicodeEncodeError", "bool",
+            "UnicodeEncodeError",
         ]  # fmt: skip
         assert outcomes[2][0].sequence == 1
-        assert (outcomes[3], outcomes[5], heard) == (1, True, [1])
+        assert (outcomes[3], outcomes[6], heard) == (1, True, [1])
         assert await store.records.scan("s") == {"before": b"1", "after": b"1", "n": b"1"}
+        assert ids(await store.journals.last("a", 10)) == ["x"]
 
     with_store(tmp_path if on_disk else None, work)
 
 
-def test_appends_from_a_failed_turn_and_the_next_are_all_answered() -> None:
+def test_every_append_among_bad_ones_is_answered() -> None:
     async def work(store: EmbeddedStore) -> None:
         futures = []
         for number in range(2_000):
             name = "bad \ud800" if number % 100 == 50 else f"thing {number % 7}"
-            futures.append(store.journals.append(name, [Draft(0, str(number), b"x")]))
+            futures.append(store.journals.append(name, [line(str(number))]))
             if number % 10 == 0:
                 await asyncio.sleep(0)
         outcomes = await asyncio.gather(*futures, return_exceptions=True)
@@ -129,14 +194,190 @@ def test_appends_from_a_failed_turn_and_the_next_are_all_answered() -> None:
     with_store(None, work)
 
 
-def test_after_the_close_everybody_is_refused(tmp_path: Path) -> None:
+def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    write = Database.write
+
+    async def counted(database: Database, batch: Any) -> None:
+        sizes.append(len(batch))
+        await write(database, batch)
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [line("first")])
+        monkeypatch.setattr(Database, "write", counted)
+        first = store.journals.append("a", [line("alone")])
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        others = [store.journals.append("a", [line(f"{n}")]) for n in range(50)]
+        assert not first.done()
+        puts = [store.records.put("s", f"{n}", b"1") for n in range(50)]
+        await asyncio.gather(first, *others, *puts)
+        assert sizes == [1, 100], "journals and records share a batch"
+
+    with_store(None, work)
+
+
+def test_requests_after_the_close_are_refused(tmp_path: Path) -> None:
     async def run() -> None:
         store = EmbeddedStore(tmp_path, lambda: 0)
         await store.open()
         await store.close()
         with pytest.raises(StoreUnavailable, match="stopping"):
-            await store.journals.append("a", [Draft(0, "x", b"x")])
+            await store.journals.append("a", [line("x")])
         with pytest.raises(StoreUnavailable, match="stopping"):
             await store.records.get("s", "k")
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_failed_write_is_told_once_it_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
+    # A failed fsync: what was written may be there after all. Its callers get an error that says so.
+    write = Database._write
+
+    def fail(database: Database, batch: Any) -> None:
+        if is_there:
+            write(database, batch)
+        raise StoreUnavailable("IO error: sync failed")
+
+    async def work(store: EmbeddedStore) -> None:
+        heard: list[Entry] = []
+        seen: list[tuple[str, bytes | None]] = []
+        store.journals.follow("a", heard.extend)
+        await store.records.watch("s", lambda key, value: seen.append((key, value)))
+        await store.journals.append("a", [line("1")])
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "_write", fail)
+            requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+            outcomes = await asyncio.gather(*requests, return_exceptions=True)
+            assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 2
+        (entry,) = await store.journals.append("a", [line("3")])
+        expected = ["1", "2", "3"] if is_there else ["1", "3"]
+        assert ids(heard) == ids(await store.journals.last("a", 9)) == expected
+        assert [entry.sequence for entry in heard] == list(range(1, len(expected) + 1))
+        assert await store.records.get("s", "k") == seen[-1][1] == (b"1" if is_there else None)
+
+    with_store(tmp_path, work)
+
+
+# -- journals ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [-1, -5_000, 1 << 38, 1 << 62, 1 << 90])
+def test_no_number_reaches_into_another_journal(number: int) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        for name in ("a", "b", "c"):
+            await store.journals.append(name, [line(f"{name}{n}") for n in range(3)])
+        found = await store.journals.after("b", number)
+        assert ids(found) == (["b0", "b1", "b2"] if number < 0 else [])
+
+    with_store(None, work)
+
+
+def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
+    async def fill(store: EmbeddedStore) -> None:
+        for number in range(10):
+            await store.journals.append("a", [line(f"{number}.{n}") for n in range(100)], 64)
+        await store.journals.append("b", [line("b")])
+
+    async def go_on(store: EmbeddedStore) -> None:
+        assert [entry.sequence for entry in await store.journals.append("a", [line("x")])] == [1_001]
+        assert [entry.sequence for entry in await store.journals.append("c", [line("c")])] == [1]
+        assert ids(await store.journals.last("b", 5)) == ["b"]
+        assert len(await store.journals.after("a", 0)) < 200
+        assert sorted(await store.journals.names("", 9)) == ["a", "b", "c"]
+
+    with_store(tmp_path, fill)
+    with_store(tmp_path, go_on)
+
+
+def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
+    minute = 60_000
+
+    async def fill(store: EmbeddedStore) -> None:
+        for number, name in enumerate("abcdefgh"):
+            await store.journals.append(name, [line("x", at=number * minute)])
+        await store.journals.append("c", [line("x", at=9 * minute)])
+        await store.journals.append("a", [line("x", at=9 * minute + 1)])
+        await store.journals.append("h", [line("x", at=minute)])  # its clock was set back
+
+    async def read(store: EmbeddedStore) -> None:
+        await store.journals.append("e", [line("x", at=9 * minute + 2)])
+        assert await store.journals.names("", 99) == list("eacgfdbh")
+        assert await store.journals.names("", 3) == list("eac")
+        assert await store.journals.names("", 0) == []
+
+    with_store(tmp_path, fill)
+    with_store(tmp_path, read)
+
+
+def test_times_that_go_back_are_found() -> None:
+    async def work(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
+        assert ids(await store.journals.between("a", 5, 20)) == ["10", "5", "15"]
+
+    with_store(None, work)
+
+
+def test_last_entries_are_read_past_many_dropped_ones(tmp_path: Path) -> None:
+    async def work(store: EmbeddedStore) -> None:
+        for start in range(0, 100_000, 1_000):
+            await store.journals.append("a", [line(str(start + n)) for n in range(1_000)], 500)
+        assert ids(await store.journals.last("a", 500)) == [str(n) for n in range(99_500, 100_000)]
+        everything = await store.journals.after("a", 0)
+        assert 500 <= len(everything) <= 1_500
+        assert len(await store.journals.last("a", 50_000)) == len(everything)
+
+    with_store(tmp_path, work)
+
+
+def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
+    data = os.urandom(1 << 20)
+
+    async def write(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [Draft(5, "big", data)] * 20)
+
+    async def read(store: EmbeddedStore) -> None:
+        assert [entry.data == data for entry in await store.journals.last("a", 50)] == [True] * 20
+
+    with_store(tmp_path, write)
+    with_store(tmp_path, read)
+
+
+# -- records ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["records", "fleeting"])
+def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> None:
+    async def fill(store: EmbeddedStore) -> None:
+        records = getattr(store, part)
+        await asyncio.gather(*(records.put("old", str(number), b"x", 10) for number in range(1_000)))
+        await records.put("old", "stays", b"x")
+        records._now = lambda: 1_000
+        for number in range(5_000):
+            await records.put("new", str(number % 10), b"x", 5_000)
+            await asyncio.sleep(0)
+        records._now = lambda: 0  # what has expired would be there again, had it not been removed
+        while len(await records.scan("old")) > 1:
+            await asyncio.sleep(0.01)
+        assert await records.scan("old") == {"stays": b"x"}
+        assert len(await records.scan("new")) == 10
+
+    with_store(None if part == "fleeting" else tmp_path, fill)
+
+
+def test_a_watcher_that_fails_costs_nobody_an_answer() -> None:
+    async def work(store: EmbeddedStore) -> None:
+        complaints: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context["exception"]))
+        seen: list[str] = []
+
+        def fail(key: str, value: bytes | None) -> None:
+            raise ValueError("this watcher is broken")
+
+        await store.records.watch("s", fail)
+        await store.records.watch("s", lambda key, value: seen.append(key))
+        await store.records.put("s", "k", b"1")
+        assert (seen, [str(error) for error in complaints]) == (["k"], ["this watcher is broken"])
+
+    with_store(None, work)

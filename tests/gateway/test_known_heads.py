@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import random
 import socket
-import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import suppress
 from itertools import accumulate, pairwise
 from pathlib import Path
 
 import httptools
 import pytest
 
+from tests.gateway.kept_folder import kept_entries
 from toolkit.gateway import Gateway, known_heads
 from toolkit.gateway.known_heads import KnownHeads
 from toolkit.gateway.lane import LaneProtocol
@@ -169,8 +169,7 @@ def test_a_gateway_that_stops_answers_what_it_has_taken(tmp_path: Path) -> None:
         gateway.stop()
         for one in posting:
             one.result()
-    with closing(sqlite3.connect(tmp_path / "gateway.sqlite")) as store:
-        kept = b"".join(data for (data,) in store.execute("SELECT data FROM lines"))
+    kept = b"".join(entry.data for entry in kept_entries(tmp_path, "hall"))
     assert all(body in kept for body in acknowledged)
 
 

@@ -3,34 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.gateway.stores_under_test import STORES, StoreBench, StoreKind
-from toolkit.gateway.stores import Draft, Entry, Records, Store, StoreUnavailable, embedded_journals
+from toolkit.gateway.stores import Draft, Entry, Records, Store, StoreUnavailable
 
 
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)
 def on_store(request: pytest.FixtureRequest, tmp_path: Path) -> StoreBench:
     kind: StoreKind = request.param
     return StoreBench(kind, tmp_path)
-
-
-@pytest.fixture
-def prepared(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """What the embedded store's thread waits for before it writes: in memory it may be done before all else."""
-    event, insert = threading.Event(), embedded_journals.insert
-
-    def insert_later(*given: Any) -> None:
-        assert event.wait(20)
-        insert(*given)
-
-    monkeypatch.setattr(embedded_journals, "insert", insert_later)
-    return event
 
 
 def drafts(*texts: str, at: int = 5) -> list[Draft]:
@@ -70,43 +55,6 @@ def test_an_append_of_nothing_is_nothing(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         assert await store.journals.append("a", []) == []
         assert await store.journals.last("a", 10) == []
-
-    on_store(work)
-
-
-def test_what_is_prepared_meanwhile_sees_the_drafts_before_the_answer(
-    on_store: StoreBench, prepared: threading.Event
-) -> None:
-    async def work(store: Store) -> None:
-        seen: list[list[str]] = []
-
-        def prepare(given: Sequence[Draft]) -> None:
-            assert not future.done()
-            seen.append([draft.data.decode() for draft in given])
-            prepared.set()
-
-        future = store.journals.append("a", drafts(*map(str, range(100))), None, None, prepare)
-        assert texts(await future) == [str(number) for number in range(100)]
-        assert seen == [[str(number) for number in range(100)]]
-
-    on_store(work)
-
-
-def test_a_mistake_of_what_is_prepared_meanwhile_is_told_to_its_caller_only(
-    on_store: StoreBench, prepared: threading.Event
-) -> None:
-    async def work(store: Store) -> None:
-        def mistaken(_: Sequence[Draft]) -> None:
-            prepared.set()
-            raise ZeroDivisionError
-
-        many = drafts(*map(str, range(100)))
-        good = store.journals.append("a", many)
-        bad = store.journals.append("a", many, None, None, mistaken)
-        after = store.journals.append("a", many)
-        outcomes = await asyncio.gather(good, bad, after, return_exceptions=True)
-        assert [type(outcome) for outcome in outcomes] == [list, ZeroDivisionError, list]
-        assert [entry.sequence for entry in outcomes[2]] == list(range(201, 301))
 
     on_store(work)
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -16,9 +14,8 @@ from tests.redis_servers import RedisServer
 from toolkit.dweets import wire
 from toolkit.dweets.service import DweetService
 from toolkit.gateway import Gateway
-from toolkit.gateway.exchange import Call, Reply, Together
+from toolkit.gateway.exchange import Call, Together
 from toolkit.gateway.lane import _LaneCall
-from toolkit.gateway.stores import embedded_journals
 
 GOOD, BAD = b'{"celsius": 21.5}', b'{"celsius": 21.5,'
 
@@ -92,35 +89,10 @@ def test_in_a_large_turn_each_gets_the_answer_to_what_it_posted(stack: ExitStack
     assert {call._answer for call in held} == {b""}, "a connection at rest holds no answer"
 
 
-def test_answers_that_were_prepared_for_nothing_are_held_no_longer(
-    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    callers = Callers(stack.enter_context(Gateway()), stack, [b"hall"] * 25)
-    held: list[_LaneCall] = []
-    all_are_held = threading.Event()
-    hold = _LaneCall.hold
-
-    def hold_and_tell(call: _LaneCall, reply: Reply) -> None:
-        hold(call, reply)
-        held.append(call)
-        if len(held) == 25:
-            all_are_held.set()
-
-    def fail(*_: Any) -> None:
-        assert all_are_held.wait(20)
-        raise sqlite3.OperationalError("database or disk is full")
-
-    monkeypatch.setattr(_LaneCall, "hold", hold_and_tell)
-    monkeypatch.setattr(embedded_journals, "insert", fail)
-    assert told(callers.post(*[GOOD] * 25)) == [503] * 25
-    assert {call._answer for call in held} == {b""}
-
-
 @pytest.mark.parametrize(("on_redis", "each"), [(False, 2), (False, 25), (True, 25)])
 def test_a_mistake_at_preparing_answers_is_told_to_those_only(
     stack: ExitStack, monkeypatch: pytest.MonkeyPatch, on_redis: bool, each: int
 ) -> None:
-    # Of a few, the answers are prepared after the store has written; of many, while it writes.
     store = stack.enter_context(RedisServer()).url if on_redis else None
     callers = Callers(stack.enter_context(Gateway(store=store)), stack, [b"hall"] * each + [b"attic"] * each)
     posted = wire.posted

@@ -151,15 +151,11 @@ class Lab:
 
     def kept(self) -> bytes:
         """Return everything that the store holds now, of all spaces, as one run of bytes."""
-        connection = self.gateway._services._store._commits
-
-        def read(database: Any) -> bytes:
-            rows = [*database.execute("SELECT space, key, value FROM main.records")]
-            rows += [*database.execute("SELECT space, key, value FROM fleeting.records")]
-            return repr(rows).encode()
+        store = self.gateway._services._store
 
         async def run() -> bytes:
-            return await connection.run(read)
+            durable = b"".join(key + value for key, value in store._database.items(b"", b""))
+            return durable + repr(store.fleeting._rows._rows).encode()
 
         return self.gateway._server.call(run())
 

@@ -16,6 +16,7 @@ from toolkit.gateway import Gateway
 from toolkit.gateway.exchange import Request
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.routes.identity import IdentityRoutes
+from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.embedded import EmbeddedStore
 from toolkit.identity import wire as identity_wire
 from toolkit.identity.body_checks import normal_address
@@ -312,12 +313,16 @@ def test_legacy_http_200_tells_the_truth_in_status_only(make_lab: Any) -> None:
     assert (refused.http, refused.status) == (200, 1000)
 
 
-def test_a_store_that_fails_is_a_503_in_the_envelope(make_lab: Any) -> None:
+def test_a_store_that_fails_is_a_503_in_the_envelope(make_lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = make_lab()
     pair = lab.wire.pair()
-    lab.gateway._services._store._commits._closing = True
-    answer = lab.wire.eligibility(pair)
-    lab.gateway._services._store._commits._closing = False
+
+    def fail(key: bytes) -> bytes:
+        raise StoreUnavailable("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lab.gateway._services._store._database, "get", fail)
+        answer = lab.wire.eligibility(pair)
     assert (answer.http, answer.status) == (503, 1)
 
 

@@ -20,7 +20,7 @@ from toolkit.dweets.stored_records import DamagedRecord
 from toolkit.dweets.things import HotThing, Things, journal_of
 from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
 from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores import Draft, Entry, Meanwhile, Store, StoreUnavailable
+from toolkit.gateway.stores import Draft, Entry, Store, StoreUnavailable
 from toolkit.rate_limit import LimitReached, RateLimit
 
 if TYPE_CHECKING:
@@ -116,10 +116,8 @@ class DweetService:
         """Add one dweet; done when it is on disk. `content` is checked JSON, kept byte for byte."""
         return self.post_all(thing, [content], key)
 
-    def post_all(
-        self, thing: str, contents: list[bytes], key: str | None, meanwhile: Meanwhile | None = None
-    ) -> asyncio.Future[list[Entry]]:
-        """Add dweets in order, all or none; done when they are on disk. `meanwhile` sees them before that.
+    def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
+        """Add dweets in order, all or none; done when they are on disk.
 
         Raises
         ------
@@ -136,7 +134,7 @@ class DweetService:
             at = tick()
             drafts.append(Draft(at, fresh_id(), wire.dweet_record(thing, at, content)))
         floor = None if self._archiving is None else self._archiving.floor(thing)
-        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor, meanwhile)
+        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
 
     def fresh_name(self) -> str:
         """Return a readable name for a thing that has none yet."""

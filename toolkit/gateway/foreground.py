@@ -19,7 +19,7 @@ from toolkit.dweets.locks import IssuedLock, Locks
 from toolkit.gateway.gateway import store_of
 from toolkit.gateway.options import GatewayOptions
 from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores import Records
+from toolkit.gateway.stores import FolderInUse, Records
 
 T = TypeVar("T")
 
@@ -98,7 +98,11 @@ def repair_in(folder: Path | None, store: str | None, thing: str | None, lock: s
 def _with_records(folder: Path | None, store: str | None, work: Callable[[Records], Coroutine[Any, Any, T]]) -> T:
     async def run() -> T:
         kept = store_of(folder, store, OutsideWorld().clock.now)
-        await kept.open()
+        try:
+            await kept.open()
+        except FolderInUse as error:
+            advice = "stop that gateway, run this command again, and start the gateway"
+            raise FolderInUse(error.problem, advice) from None
         try:
             return await work(kept.records)
         finally:

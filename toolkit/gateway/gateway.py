@@ -50,7 +50,7 @@ class Gateway(PublicNames):
     Parameters
     ----------
     folder
-        Where to keep everything, durably. None keeps all in memory.
+        Where to keep everything, durably. None: in a temporary folder, which is removed when the gateway stops.
     store
         Keep everything in this Redis instead, which any number of gateways share: ``redis://host:port/0`` or another
         URL of `toolkit.gateway.stores.redis.address`.
@@ -284,7 +284,7 @@ def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | Non
 
 
 def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
-    """Return the store in a folder, in the Redis at a URL, or in memory; it is not open yet."""
+    """Return the store in a folder, in the Redis at a URL, or in a temporary folder; it is not open yet."""
     if url is None:
         return EmbeddedStore(folder, now)
     if folder is not None:

@@ -9,7 +9,7 @@ from toolkit.dweets import wire
 from toolkit.dweets.content import checked_content, content_of_form
 from toolkit.dweets.service import DweetService
 from toolkit.gateway.exchange import Call, Reply, Request, Together
-from toolkit.gateway.stores import Draft, Entry
+from toolkit.gateway.stores import Entry
 
 
 def posts_together(service: DweetService) -> Together:
@@ -30,7 +30,7 @@ def posts_together(service: DweetService) -> Together:
         for thing, batch in batches.items():
             try:
                 # A head that came before has no key.
-                done = service.post_all(thing, batch.contents, None, batch.prepare)
+                done = service.post_all(thing, batch.contents, None)
             except Exception as error:  # also a mistake of ours: what other things were sent is on its way
                 batch.refuse(error)
             else:
@@ -45,7 +45,7 @@ def content_of_body(request: Request) -> Callable[[bytes], bytes]:
     return content_of_form if is_form else checked_content
 
 
-def receipt_of(dweet: Draft | Entry) -> Reply:
+def receipt_of(dweet: Entry) -> Reply:
     """Write what a post answers."""
     return Reply(200, wire.posted(dweet.data, dweet.id))
 
@@ -55,18 +55,11 @@ def _prepared(request: Request) -> tuple[str, Callable[[bytes], bytes]]:
 
 
 class _Batch:
-    """Posts to one thing, and their answers: ready before they may be sent, if the store takes its time."""
+    """Posts to one thing."""
 
     def __init__(self) -> None:
         self.contents: list[bytes] = []
         self.callers: list[Call] = []
-        self._is_ready = False
-
-    def prepare(self, drafts: Sequence[Draft]) -> None:
-        """Make all answers ready."""
-        for call, draft in zip(self.callers, drafts, strict=True):
-            call.hold(receipt_of(draft))
-        self._is_ready = True
 
     def answer(self, done: asyncio.Future[list[Entry]]) -> None:
         """Answer all callers, each as soon as its answer is ready."""
@@ -77,8 +70,7 @@ class _Batch:
             return
         for call, entry in zip(self.callers, entries, strict=True):
             try:
-                if not self._is_ready:
-                    call.hold(receipt_of(entry))
+                call.hold(receipt_of(entry))
                 call.send()
             except Exception as error:  # a mistake of ours at one of them leaves no other waiting
                 call.refuse(error)

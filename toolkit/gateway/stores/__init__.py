@@ -41,11 +41,18 @@ class Draft(NamedTuple):
 
 
 Follower = Callable[[Sequence[Entry]], None]
-Meanwhile = Callable[[Sequence[Draft]], None]
 
 
 class StoreUnavailable(Exception):
     """The store cannot keep or read anything now (disk full, server away); nothing was acknowledged."""
+
+
+class FolderInUse(StoreUnavailable):
+    """Another process has the folder open."""
+
+    def __init__(self, problem: str, advice: str = "stop that gateway or choose another folder") -> None:
+        super().__init__(f"{problem}: {advice}")
+        self.problem = problem
 
 
 class OutcomeUnknown(StoreUnavailable):
@@ -66,13 +73,11 @@ class Journals(Protocol):
         drafts: Sequence[Draft],
         keep: int | None = None,
         floor: int | None = None,
-        meanwhile: Meanwhile | None = None,
     ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order or none; done when they are committed.
 
         With `keep`, older lines than about the last `keep` are dropped now and then; never one of the last `keep`,
-        and with `floor` never one numbered above it. `meanwhile` is called with the drafts while the store is at
-        work, where that spares time: what it prepares then delays nobody.
+        and with `floor` never one numbered above it.
         """
         ...
 

@@ -1,30 +1,34 @@
-"""The embedded store: SQLite in WAL mode, in a folder or in memory.
+"""The embedded store: journals and durable records in one RocksDB, ephemeral records in memory.
 
-``synchronous=FULL`` and one transaction for all that waits: an acknowledged change survives ``kill -9`` and
-power loss. The fleeting records live in an attached in-memory database, so they share every line of code with
-the durable ones but never reach a disk.
+All requests that wait are one batch of RocksDB, written and synced at once: an acknowledged change survives
+``kill -9`` and power loss, whether it is of a journal or of a record.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rocksdict import WriteBatch
+
 from toolkit.gateway.stores import Journals, Records, StoreUnavailable
-from toolkit.gateway.stores.embedded_journals import EmbeddedJournals
-from toolkit.gateway.stores.embedded_records import EmbeddedRecords, records_table
+from toolkit.gateway.stores.embedded_database import Database
+from toolkit.gateway.stores.embedded_journals import Append, EmbeddedJournals
+from toolkit.gateway.stores.embedded_records import EmbeddedRecords, MemoryRows, RecordRequest, run_now
 from toolkit.gateway.stores.group_commit import GroupCommit
-from toolkit.gateway.stores.journal_tables import make_tables
+
+_Request = Append | RecordRequest
 
 
 class EmbeddedStore:
-    """Keep everything in one SQLite file, or in memory.
+    """Keep everything in a folder.
 
     Parameters
     ----------
     folder
-        Where the file ``gateway.sqlite`` lives; made if missing. None keeps all in memory.
+        The folder; made if missing. None: a temporary one, removed at the end, whose writes are not synced.
     now
         The gateway's clock in milliseconds since the epoch; decides what has expired.
     """
@@ -32,65 +36,88 @@ class EmbeddedStore:
     def __init__(self, folder: Path | None, now: Callable[[], int]) -> None:
         self._folder = folder
         self._now = now
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def __repr__(self) -> str:
         return str(self._folder) if self._folder is not None else "memory"
 
     async def open(self) -> None:
-        """Open the database in its own thread.
+        """Open the database.
 
         Raises
         ------
         StoreUnavailable
-            The folder cannot be written, or another gateway has it open.
+            The folder is in use, cannot be written, is of an older layout, or has a damaged file.
         """
-        self._commits = GroupCommit(self._connect, lambda: journals.forget())
-        journals = self._journals = EmbeddedJournals(self._commits)
+        folder = self._folder
+        if folder is None:
+            # Not RocksDB's environment in memory: rocksdict writes a file to the folder all the same.
+            self._temporary = tempfile.TemporaryDirectory(prefix="toolkit-gateway-", ignore_cleanup_errors=True)
+            folder = Path(self._temporary.name)
+        self._loop = asyncio.get_running_loop()
+        self._database = Database(folder, is_synced=self._folder is not None)
+        self._commits: GroupCommit[_Request] = GroupCommit(self._write)
+        journals = self._journals = EmbeddedJournals(self._database, self._commits)
+        records = self._records = EmbeddedRecords(self._database, self._commits.submit, self._database.read, self._now)
         self.journals: Journals = journals
-        self.records: Records = EmbeddedRecords(self._commits, "main", self._now)
-        self.fleeting: Records = EmbeddedRecords(self._commits, "fleeting", self._now)
-        await self._commits.open()
+        self.records: Records = records
+        self.fleeting: Records = self._ephemeral()
+        try:
+            await self._database.open()
+        except BaseException:
+            self._remove_temporary()
+            raise
 
     async def close(self) -> None:
-        """Commit what was asked for and close the file."""
-        self._journals.submit()
-        self._commits.close()
+        """Commit what was asked for and close the folder."""
+        await self._commits.close()
+        await self._database.close()
+        self._remove_temporary()
 
-    def _connect(self) -> sqlite3.Connection:
-        if self._folder is None:
-            return _prepared(sqlite3.connect(":memory:", isolation_level=None, cached_statements=256))
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            file = self._folder / "gateway.sqlite"
-            connection = sqlite3.connect(file, isolation_level=None, cached_statements=256, timeout=0.2)
+    def _remove_temporary(self) -> None:
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _ephemeral(self) -> EmbeddedRecords:
+        rows = MemoryRows()
+
+        def settle_now(request: RecordRequest) -> None:
+            records.begin(rows)
+            if _prepare(request):
+                request.settle()
+
+        records = EmbeddedRecords(rows, settle_now, run_now, self._now)
+        return records
+
+    async def _write(self, requests: Sequence[_Request]) -> None:
+        if await self._database.recover():
+            self._journals.tell_recovered()
+            self._records.tell_recovered()
+        writes = WriteBatch(raw_mode=True)
+        self._journals.begin(writes)
+        self._records.begin(writes)
+        prepared = [request for request in requests if _prepare(request)]
+        appends = [request for request in prepared if isinstance(request, Append)]
+        if not writes.is_empty():
             try:
-                _own(connection)
-                return _prepared(connection)
-            except sqlite3.Error:
-                connection.close()
+                await self._database.write(writes)
+            except StoreUnavailable:
+                self._journals.forget(appends)
+                self._records.forget([request for request in prepared if isinstance(request, RecordRequest)])
                 raise
-        except (sqlite3.Error, OSError) as error:
-            raise StoreUnavailable(_why_not_open(self._folder, error)) from None
+        # The next batch is handed to the disk before these answers are sent.
+        self._loop.call_soon(self._settle, prepared, appends)
+
+    def _settle(self, prepared: Sequence[_Request], appends: Sequence[Append]) -> None:
+        self._journals.settle(appends)
+        for request in prepared:
+            request.settle()
 
 
-def _own(connection: sqlite3.Connection) -> None:
-    # Exclusive: one gateway a folder. A second one is told so instead of sharing half of the state.
-    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("BEGIN IMMEDIATE")
-    connection.execute("COMMIT")
-
-
-def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
-    connection.execute("ATTACH ':memory:' AS fleeting")
-    make_tables(connection)
-    connection.execute(records_table("main"))
-    connection.execute(records_table("fleeting"))
-    return connection
-
-
-def _why_not_open(folder: Path, error: Exception) -> str:
-    if "locked" in str(error):
-        return f"another gateway has the folder {folder} open; stop it or choose another folder"
-    return f"the folder {folder} cannot be used: {error}"
+def _prepare(request: _Request) -> bool:
+    try:
+        request.prepare()
+    except Exception as error:  # one caller's mistake costs no other anything
+        request.fail(error)
+        return False
+    return True

@@ -1,61 +1,136 @@
-"""Records in SQLite: each call is one step of the store's thread, so each is atomic by itself."""
+"""Records of the embedded store: the durable ones in RocksDB, the ephemeral ones in the memory of the process.
+
+The key of a record is ``R``, the length of its space (2 bytes), its space, its key; its value begins with its expiry.
+Each call is evaluated at once on the event loop, so it is atomic. One that is durable is evaluated when the batch
+before it is written, and answered when its own batch is.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from struct import Struct
+from typing import Any, NamedTuple, TypeVar
 
-from toolkit.gateway.stores import cannot_watch
-from toolkit.gateway.stores.group_commit import GroupCommit
+from rocksdict import WriteBatch
 
+from toolkit.gateway.stores import StoreUnavailable, cannot_watch
+from toolkit.gateway.stores.embedded_database import Database
+from toolkit.gateway.stores.group_commit import Request
+
+T = TypeVar("T")
 Watcher = Callable[[str, bytes | None], None]
 
-# Expired rows are invisible at once; they are swept away after this many writes.
-_WRITES_A_SWEEP = 2_000
+_EVERY_SPACE, _NEVER = b"R", -1
+_EXPIRES = Struct(">q")
+# Expired records are invisible at once, and removed after so many changes, or as many as there are records.
+_LEAST_CHANGES_TO_SWEEP = 2_000
 
 
-def records_table(schema: str) -> str:
-    """Return the statement that makes the table of records in `schema`."""
-    return f"""
-    CREATE TABLE IF NOT EXISTS {schema}.records (
-        space TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, expires INTEGER,
-        PRIMARY KEY (space, key)
-    ) WITHOUT ROWID
-    """
+class Record(NamedTuple):
+    """A value, and when it expires (milliseconds since the epoch) if it does."""
+
+    value: bytes
+    expires: int | None
+
+
+Changes = Mapping[bytes, Record | None]
+
+
+class MemoryRows:
+    """The rows of ephemeral records: they never reach a disk."""
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, bytes] = {}
+        self.get = self._rows.get
+        self.put = self._rows.__setitem__
+
+    def delete(self, key: bytes) -> None:
+        """Remove a row, if it is there."""
+        self._rows.pop(key, None)
+
+    def items(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Give all rows whose keys begin with `prefix`."""
+        return iter([item for item in self._rows.items() if item[0].startswith(prefix)])
+
+
+class RecordRequest(Request[Any]):
+    """One call: how it is evaluated, and what it changes."""
+
+    __slots__ = ("_evaluate", "_records", "_settled", "changes", "prefix")
+
+    def __init__(
+        self,
+        records: EmbeddedRecords,
+        prefix: bytes,
+        evaluate: Callable[[], tuple[Any, Changes]],
+        settled: Callable[[], None] | None = None,
+    ) -> None:
+        super().__init__()
+        self._records = records
+        self._evaluate = evaluate
+        self._settled = settled
+        self.prefix = prefix
+        self.changes: Changes = {}
+
+    def prepare(self) -> None:
+        """Evaluate the call and put its changes in the batch."""
+        self.result, changes = self._evaluate()
+        self._records.change(changes)
+        self.changes = changes
+
+    def settle(self) -> None:
+        """Tell the watchers, then answer the caller."""
+        self._records.announce(self.prefix, self.changes)
+        try:
+            if self._settled is not None:
+                self._settled()
+        except StoreUnavailable as error:
+            self.fail(error)
+        super().settle()
 
 
 class EmbeddedRecords:
-    """See `toolkit.gateway.stores.Records`."""
+    """See `toolkit.gateway.stores.Records`.
 
-    def __init__(self, commits: GroupCommit, schema: str, now: Callable[[], int]) -> None:
-        self._commits = commits
-        self._table = f"{schema}.records"
+    `rows` holds what earlier batches have written, `submit` has a request prepared and settled, `read` runs a long
+    read, and `now` is the gateway's clock, which decides what has expired.
+    """
+
+    def __init__(
+        self,
+        rows: Database | MemoryRows,
+        submit: Callable[[RecordRequest], None],
+        read: Callable[[Callable[[], Any]], asyncio.Future[Any]],
+        now: Callable[[], int],
+    ) -> None:
+        self._rows = rows
+        self._submit = submit
+        self._read = read
         self._now = now
-        self._watchers: dict[str, list[Watcher]] = {}
-        self._writes = 0
+        self._loop = asyncio.get_running_loop()
+        self._watchers: dict[bytes, list[Watcher]] = {}
+        self._pending: dict[bytes, Record | None] = {}
+        self._unknown: dict[bytes, set[bytes]] = {}
+        self._changes_left = _LEAST_CHANGES_TO_SWEEP
 
     def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value, or None."""
-        return self._commits.run(lambda connection: self._read(connection, space, key))
+        return run_now(lambda: self._value(_decoded(self._rows.get(_prefix(space) + key.encode()))))
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
         """Set the value."""
-        return self._commits.run(
-            lambda connection: self._write(connection, space, key, value, expires),
-            lambda _: self._announce(space, {key: value}),
-        )
+        return self._request(space, lambda prefix: (None, {prefix + key.encode(): Record(value, expires)}))
 
     def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value and remove it."""
 
-        def work(connection: sqlite3.Connection) -> bytes | None:
-            value = self._read(connection, space, key)
-            if value is not None:
-                self._remove(connection, space, key)
-            return value
+        def evaluate(prefix: bytes) -> tuple[bytes | None, Changes]:
+            place = prefix + key.encode()
+            value = self._value(self._find(place))
+            return value, {} if value is None else {place: None}
 
-        return self._commits.run(work, lambda value: self._announce(space, {} if value is None else {key: None}))
+        return self._request(space, evaluate)
 
     def swap(
         self,
@@ -66,100 +141,166 @@ class EmbeddedRecords:
     ) -> asyncio.Future[bool]:
         """Make all changes if every expected value still stands."""
 
-        def work(connection: sqlite3.Connection) -> bool:
-            if any(self._read(connection, space, key) != value for key, value in expected.items()):
-                return False
-            for key, value in changes.items():
-                if value is None:
-                    self._remove(connection, space, key)
-                else:
-                    self._write(connection, space, key, value, expires)
-            return True
+        def evaluate(prefix: bytes) -> tuple[bool, Changes]:
+            for key, value in expected.items():
+                if self._value(self._find(prefix + key.encode())) != value:
+                    return False, {}
+            records = [None if value is None else Record(value, expires) for value in changes.values()]
+            return True, dict(zip([prefix + key.encode() for key in changes], records, strict=True))
 
-        return self._commits.run(work, lambda done: self._announce(space, changes if done else {}))
+        return self._request(space, evaluate)
 
     def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
         """Add one, or return 0 where that would pass `limit`."""
 
-        def work(connection: sqlite3.Connection) -> int:
-            present = self._read(connection, space, key)
-            number = int(present or 0) + 1
+        def evaluate(prefix: bytes) -> tuple[int, Changes]:
+            place = prefix + key.encode()
+            found = self._find(place)
+            live = found if found is not None and self._is_live(found) else Record(b"0", expires)
+            number = int(live.value) + 1
             if limit is not None and number > limit:
-                return 0
-            if present is None:
-                self._write(connection, space, key, b"%d" % number, expires)
-            else:
-                sql = f"UPDATE {self._table} SET value = ? WHERE space = ? AND key = ?"
-                connection.execute(sql, (b"%d" % number, space, key))
-            return number
+                return 0, {}
+            return number, {place: live._replace(value=b"%d" % number)}
 
-        return self._commits.run(work, lambda number: self._announce(space, {key: b"%d" % number} if number else {}))
+        return self._request(space, evaluate)
 
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
         """Return all values of the space."""
-        sql = f"SELECT key, value FROM {self._table} WHERE space = ? AND (expires IS NULL OR expires > ?)"
-        return self._commits.run(lambda connection: dict(connection.execute(sql, (space, self._now())).fetchall()))
+        prefix = _prefix(space)
+        return self._read(lambda: self._live(prefix, {}))
 
     def watch(self, space: str, watcher: Watcher) -> asyncio.Future[Callable[[], None]]:
         """Call `watcher` with every present value, then with every change."""
-        watchers = self._watchers.setdefault(space, [])
-        sql = f"SELECT key, value FROM {self._table} WHERE space = ? AND (expires IS NULL OR expires > ?)"
+        prefix = _prefix(space)
+        watchers = self._watchers.setdefault(prefix, [])
         present: dict[str, bytes] = {}
 
         def stop() -> None:
             if watcher in watchers:
                 watchers.remove(watcher)
 
-        def work(connection: sqlite3.Connection) -> Callable[[], None]:
-            present.clear()
-            present.update(connection.execute(sql, (space, self._now())).fetchall())
-            return stop
+        def evaluate() -> tuple[Callable[[], None], Changes]:
+            present.update(self._live(prefix, self._pending))
+            return stop, {}
 
-        def begin(stop: Callable[[], None]) -> None:
+        def begin() -> None:
             try:
                 for key, value in present.items():
                     watcher(key, value)
             except Exception as error:  # the caller must know that nothing is watched
-                fail(cannot_watch(space, error))
-                return
+                raise cannot_watch(space, error) from error
             watchers.append(watcher)
-            if not watching.done():
-                watching.set_result(stop)
 
-        def fail(error: Exception) -> None:
-            if not watching.done():
-                watching.set_exception(error)
+        request = RecordRequest(self, prefix, evaluate, begin)
+        self._submit(request)
+        return request.future
 
-        watching: asyncio.Future[Callable[[], None]] = asyncio.get_running_loop().create_future()
-        self._commits.submit(work, begin, fail)
-        return watching
+    # -- for batches --------------------------------------------------------------------------------------
 
-    # -- in the store's thread -----------------------------------------------------------------------------
+    def begin(self, writes: WriteBatch | MemoryRows) -> None:
+        """Begin a batch: what was pending is written, or has failed."""
+        self._writes = writes
+        self._pending.clear()
 
-    def _read(self, connection: sqlite3.Connection, space: str, key: str) -> bytes | None:
-        sql = f"SELECT value, expires FROM {self._table} WHERE space = ? AND key = ?"
-        row = connection.execute(sql, (space, key)).fetchone()
-        if row is None or (row[1] is not None and row[1] <= self._now()):
-            return None
-        value: bytes = row[0]
-        return value
+    def change(self, changes: Changes) -> None:
+        """Put all changes in the batch."""
+        self._pending |= changes
+        for key, record in changes.items():
+            if record is None:
+                self._writes.delete(key)
+            else:
+                self._writes.put(key, _encoded(record))
+        self._changes_left -= len(changes)
+        if self._changes_left < 0:
+            self._changes_left = 1 << 62  # until this sweep is over
+            self._read(self._expired).add_done_callback(self._remove)
 
-    def _write(self, connection: sqlite3.Connection, space: str, key: str, value: bytes, expires: int | None) -> None:
-        connection.execute(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?, ?, ?)", (space, key, value, expires))
-        self._writes += 1
-        if self._writes % _WRITES_A_SWEEP == 0:
-            connection.execute(f"DELETE FROM {self._table} WHERE expires <= ?", (self._now(),))
+    def announce(self, prefix: bytes, changes: Changes) -> None:
+        """Tell the watchers of a space what has changed."""
+        if watchers := self._watchers.get(prefix):
+            values = {key[len(prefix) :].decode(): record and record.value for key, record in changes.items()}
+            self._tell(tuple(watchers), values)
 
-    def _remove(self, connection: sqlite3.Connection, space: str, key: str) -> None:
-        connection.execute(f"DELETE FROM {self._table} WHERE space = ? AND key = ?", (space, key))
+    def forget(self, requests: Iterable[RecordRequest]) -> None:
+        """Remember what these requests have changed: a write failed, and the changes may be there or not."""
+        for request in requests:
+            self._unknown.setdefault(request.prefix, set()).update(request.changes)
 
-    # -- on the event loop ---------------------------------------------------------------------------------
+    def tell_recovered(self) -> None:
+        """Tell the watchers the values of the keys whose write failed."""
+        unknown, self._unknown = self._unknown, {}
+        for prefix, keys in unknown.items():
+            self.announce(prefix, {key: _decoded(self._rows.get(key)) for key in keys})
 
-    def _announce(self, space: str, changes: Mapping[str, bytes | None]) -> None:
-        for watcher in tuple(self._watchers.get(space, ())):
-            for key, value in changes.items():
+    def _request(self, space: str, evaluate: Callable[[bytes], tuple[Any, Changes]]) -> asyncio.Future[Any]:
+        prefix = _prefix(space)
+        request = RecordRequest(self, prefix, lambda: evaluate(prefix))
+        self._submit(request)
+        return request.future
+
+    def _find(self, key: bytes) -> Record | None:
+        return self._pending[key] if key in self._pending else _decoded(self._rows.get(key))
+
+    def _live(self, prefix: bytes, pending: Changes) -> dict[str, bytes]:
+        found = {key: _decoded(value) for key, value in self._rows.items(prefix, prefix)}
+        found |= {key: record for key, record in pending.items() if key.startswith(prefix)}
+        values = ((key, self._value(record)) for key, record in found.items())
+        return {key[len(prefix) :].decode(): value for key, value in values if value is not None}
+
+    def _expired(self) -> tuple[int, list[bytes]]:
+        rows = [(key, self._value(_decoded(value))) for key, value in self._rows.items(_EVERY_SPACE, _EVERY_SPACE)]
+        return len(rows), [key for key, value in rows if value is None]
+
+    def _remove(self, swept: asyncio.Future[tuple[int, list[bytes]]]) -> None:
+        self._changes_left = _LEAST_CHANGES_TO_SWEEP
+        if swept.cancelled() or swept.exception() is not None:
+            return  # the store is closed or damaged, and its callers know; the next sweep tries again
+        records, expired = swept.result()
+        self._changes_left = max(records, _LEAST_CHANGES_TO_SWEEP)
+
+        def evaluate() -> tuple[None, Changes]:
+            return None, {key: None for key in expired if self._value(self._find(key)) is None}
+
+        request = RecordRequest(self, _EVERY_SPACE, evaluate)
+        request.future.add_done_callback(asyncio.Future.exception)  # nobody waits for it
+        self._submit(request)
+
+    def _tell(self, watchers: Iterable[Watcher], values: Mapping[str, bytes | None]) -> None:
+        for watcher in watchers:
+            for key, value in values.items():
                 try:
                     watcher(key, value)
-                except Exception as error:  # one watcher's mistake must not cost the others their news
-                    loop = asyncio.get_running_loop()
-                    loop.call_exception_handler({"message": "a watcher of records failed", "exception": error})
+                except Exception as error:  # a watcher's mistake must not leave the caller waiting
+                    self._loop.call_exception_handler({"message": "a store's watcher failed", "exception": error})
+
+    def _is_live(self, record: Record) -> bool:
+        return record.expires is None or record.expires > self._now()
+
+    def _value(self, record: Record | None) -> bytes | None:
+        return record.value if record is not None and self._is_live(record) else None
+
+
+def run_now(job: Callable[[], T]) -> asyncio.Future[T]:
+    """Return the result of a job that takes no time."""
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    try:
+        future.set_result(job())
+    except Exception as error:  # raised to the caller, who awaits it
+        future.set_exception(error)
+    return future
+
+
+def _prefix(space: str) -> bytes:
+    name = space.encode()
+    return _EVERY_SPACE + len(name).to_bytes(2, "big") + name
+
+
+def _encoded(record: Record) -> bytes:
+    return _EXPIRES.pack(_NEVER if record.expires is None else record.expires) + record.value
+
+
+def _decoded(value: bytes | None) -> Record | None:
+    if value is None:
+        return None
+    (expires,) = _EXPIRES.unpack_from(value)
+    return Record(value[_EXPIRES.size :], None if expires == _NEVER else expires)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -10,7 +9,7 @@ from toolkit.gateway.stores.redis.calls import Call
 from toolkit.gateway.stores.redis.lines import packed_line
 from toolkit.gateway.stores.redis.link import Argument
 from toolkit.gateway.stores.redis.scripts import APPEND
-from toolkit.gateway.stores.waiting_append import WaitingAppend
+from toolkit.gateway.stores.redis.waiting_append import WaitingAppend
 
 # What one call of the script takes at most, so that the others on its server do not wait long for it.
 _LINES_A_CALL, _BYTES_A_CALL = 1_000, 1024 * 1024
@@ -99,7 +98,6 @@ class AppendCall(Call):
     def command(self) -> tuple[Argument, ...]:
         """Return the command."""
         self._journals.sent(self)
-        asyncio.get_running_loop().call_soon(self._prepare)  # as soon as it is on its way
         keys: list[Argument] = [self._journals.key(name) for name in self._by_name]
         arguments: list[Argument] = [len(keys)]
         for name, appends in self._by_name.items():
@@ -110,11 +108,6 @@ class AppendCall(Call):
         if index is not None:
             keys.append(index)
         return b"EVALSHA", APPEND.digest, len(keys), *keys, *arguments
-
-    def _prepare(self) -> None:
-        for appends in self._by_name.values():
-            for append in appends:
-                append.prepare()
 
     def on_answer(self, answer: list[int]) -> None:
         """Give the lines of every journal their numbers."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from toolkit.gateway.stores import Draft, Entry, Follower, Meanwhile, StoreUnavailable
+from toolkit.gateway.stores import Draft, Entry, Follower, StoreUnavailable
 from toolkit.gateway.stores.redis.appends import Append, AppendCall
 from toolkit.gateway.stores.redis.calls import FutureCall, ScriptCall
 from toolkit.gateway.stores.redis.channels import Channels, Listener
@@ -53,11 +53,10 @@ class RedisJournals:
         drafts: Sequence[Draft],
         keep: int | None = None,
         floor: int | None = None,
-        meanwhile: Meanwhile | None = None,
     ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order, or none."""
         future: asyncio.Future[list[Entry]] = self._loop.create_future()
-        append = Append(name, drafts, keep, floor, meanwhile, future)
+        append = Append(name, drafts, keep, floor, future)
         try:
             append.check()
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""An append that waits for its commit: the same in every store."""
+"""An append that waits for its commit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from toolkit.gateway.stores import Draft, Entry, Meanwhile
+from toolkit.gateway.stores import Draft, Entry
 
 # Makes an Entry of its fields, twice as fast as Entry(*fields): an append may have thousands of lines.
 _entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, Entry)
@@ -15,7 +15,7 @@ _entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, 
 class WaitingAppend:
     """One caller's drafts, and where its numbered lines go."""
 
-    __slots__ = ("_meanwhile", "drafts", "floor", "future", "keep", "name")
+    __slots__ = ("drafts", "floor", "future", "keep", "name")
 
     def __init__(
         self,
@@ -23,28 +23,18 @@ class WaitingAppend:
         drafts: Sequence[Draft],
         keep: int | None,
         floor: int | None,
-        meanwhile: Meanwhile | None,
         future: asyncio.Future[list[Entry]],
     ) -> None:
         self.name = name
         self.drafts = drafts
         self.keep = keep
         self.floor = floor
-        self._meanwhile = meanwhile
         self.future = future
 
     def numbered(self, before: int) -> list[Entry]:
         """Return its lines, numbered from the one behind `before`."""
         numbers = range(before + 1, before + 1 + len(self.drafts))
         return list(map(_entry, zip(numbers, *zip(*self.drafts, strict=True), strict=True)))
-
-    def prepare(self) -> None:
-        """Let the caller prepare what it does with its answer."""
-        if self._meanwhile is not None and not self.future.done():
-            try:
-                self._meanwhile(self.drafts)
-            except Exception as error:  # a mistake of this caller's costs no other anything
-                self.fail(error)
 
     def settle(self, entries: list[Entry]) -> None:
         """Answer the caller, unless nobody waits any more."""

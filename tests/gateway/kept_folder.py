@@ -1,0 +1,31 @@
+"""What a gateway that has stopped, or was killed, has kept in its folder."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from toolkit.dweets.things import journal_of
+from toolkit.gateway.stores import Entry
+from toolkit.gateway.stores.embedded import EmbeddedStore
+
+
+def kept_entries(folder: Path, thing: str) -> list[Entry]:
+    """Return all entries of a thing, oldest first."""
+
+    async def read() -> list[Entry]:
+        store = EmbeddedStore(folder, lambda: 0)
+        await store.open()
+        try:
+            return await store.journals.after(journal_of(thing), 0)
+        finally:
+            await store.close()
+
+    return asyncio.run(read())
+
+
+def kept_contents(folder: Path, thing: str) -> list[Any]:
+    """Return the contents of all dweets of a thing, oldest first."""
+    return [json.loads(entry.data)["content"] for entry in kept_entries(folder, thing)]
