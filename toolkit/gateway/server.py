@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
-import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -52,8 +51,6 @@ class ServerThread:
         Called on the server's loop: opens the services and returns the application.
     close_application
         Called on the server's loop after the last answer.
-    listener
-        A bound socket to listen on, in place of one for `host` and `port`; closed at the end.
     """
 
     def __init__(
@@ -62,7 +59,6 @@ class ServerThread:
         port: int,
         open_application: Callable[[], Awaitable[Application]],
         close_application: Callable[[], Awaitable[None]],
-        listener: socket.socket | None = None,
     ) -> None:
         if not 0 <= port <= 65535:
             raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
@@ -70,7 +66,6 @@ class ServerThread:
         self._requested_port = port
         self._open = open_application
         self._close = close_application
-        self._listener = listener
         self._opened = threading.Event()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -182,7 +177,7 @@ class ServerThread:
         server.config.load()
         server.lifespan = server.config.lifespan_class(server.config)
         try:
-            await server.startup([self._listener] if self._listener is not None else None)
+            await server.startup(None)
         except SystemExit:
             raise cannot_listen(self._host, self._requested_port) from None
         self.port = server.servers[0].sockets[0].getsockname()[1]
