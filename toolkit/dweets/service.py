@@ -18,7 +18,7 @@ from toolkit.dweets.outbox import Outbox, Postman
 from toolkit.dweets.things import HotThing, Things, journal_of
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
 from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores import Draft, Entry, Meanwhile, Store
+from toolkit.gateway.stores import Draft, Entry, Store
 
 if TYPE_CHECKING:
     from toolkit.dweets.archive.archiving import Archiving
@@ -100,21 +100,14 @@ class DweetService:
         if self._archiving is not None:
             await self._archiving.close()
 
-    @property
-    def counts_posts(self) -> bool:
-        """Whether a thing may post only so often."""
-        return self._settings.rate is not None
-
     # -- posting ------------------------------------------------------------------------------------------
 
     def post(self, thing: str, content: bytes, key: str | None) -> asyncio.Future[list[Entry]]:
         """Add one dweet; done when it is on disk. `content` is checked JSON, kept byte for byte."""
         return self.post_all(thing, [content], key)
 
-    def post_all(
-        self, thing: str, contents: list[bytes], key: str | None, meanwhile: Meanwhile | None = None
-    ) -> asyncio.Future[list[Entry]]:
-        """Add dweets in order, all or none; done when they are on disk. `meanwhile` sees them before that.
+    def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
+        """Add dweets in order, all or none; done when they are on disk.
 
         Raises
         ------
@@ -131,7 +124,7 @@ class DweetService:
             at = tick()
             drafts.append(Draft(at, fresh_id(), wire.dweet_record(thing, at, content)))
         floor = None if self._archiving is None else self._archiving.floor(thing)
-        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor, meanwhile)
+        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
 
     def fresh_name(self) -> str:
         """Return a readable name for a thing that has none yet."""
