@@ -20,15 +20,13 @@ class StreamWriter:
         Its head has been sent.
     connections
         Limits and clock.
-    chunked
-        Whether the reader knows chunked encoding; HTTP/1.0 does not.
     heartbeat
         Sent after a while of silence; empty for none.
+    chunked
+        Whether the reader knows chunked encoding; HTTP/1.0 does not.
     """
 
-    def __init__(
-        self, transport: asyncio.Transport, connections: Connections, *, chunked: bool, heartbeat: bytes
-    ) -> None:
+    def __init__(self, transport: asyncio.Transport, connections: Connections, heartbeat: bytes, chunked: bool) -> None:
         self._transport = transport
         self._connections = connections
         self._chunked = chunked

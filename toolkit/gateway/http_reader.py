@@ -1,0 +1,215 @@
+"""Bytes to requests, within the limits of a connection. The parser is httptools."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+
+import httptools
+
+from toolkit.gateway.connections import Connections
+from toolkit.gateway.exchange import Header, Request
+
+log = logging.getLogger("toolkit.gateway")
+
+NEVER = float("inf")
+_AUTHORITY = re.compile(rb"https?://[^/?#]+", re.IGNORECASE)
+
+
+class Refused(Exception):
+    """What is being received is refused, and the connection is closed.
+
+    Parameters
+    ----------
+    status, text
+        Why.
+    request
+        Its head, where that was complete: then its service says no in its own dialect.
+    """
+
+    def __init__(self, status: int, text: str, request: Request | None = None) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.request = request
+
+
+class RequestReader:
+    """Reads the requests of one connection.
+
+    Parameters
+    ----------
+    connections
+        Application, limits and clock.
+    client
+        The caller's address.
+    take
+        Called with each request once it is complete.
+    """
+
+    def __init__(self, connections: Connections, client: str, take: Callable[[Request], None]) -> None:
+        self._connections = connections
+        self._limits = connections.limits
+        self._begin = connections.application.begin
+        self._client = client
+        self._take = take
+        self._parser = httptools.HttpRequestParser(self)
+        #: Whether a request has begun and is not complete, and by when it must be.
+        self.is_receiving = False
+        self.deadline = NEVER
+        #: Whether the caller waits for a "100 Continue" before it sends the body.
+        self.awaits_continue = False
+        self._target = b""
+        self._headers: list[Header] = []
+        self._request: Request | None = None  # once its head is complete
+        self._pieces: list[bytes] = []
+        self._body_bytes = 0
+        self._max_body = 0
+        self._overhead_bytes = 0
+
+    def feed(self, piece: bytes) -> None:
+        """Take the next piece of the input.
+
+        Raises
+        ------
+        Refused
+            It is not HTTP, or larger than a request may be.
+        """
+        before = self._body_bytes
+        try:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._feed_without_upgrade(piece[upgrade.args[0] :])
+        except httptools.HttpParserError as error:
+            cause = error.__context__
+            if isinstance(cause, Refused):
+                raise cause from None
+            if isinstance(error, httptools.HttpParserCallbackError):
+                raise RuntimeError("the HTTP protocol failed at a request") from cause
+            raise Refused(400, "this is not a valid HTTP/1.1 request") from None
+        # Whatever brings no body counts, so that no head, trailer or chunk extension goes on for ever.
+        if self.is_receiving and self._body_bytes == before:
+            self._overhead_bytes += len(piece)
+            if self._overhead_bytes > self._limits.head_bytes:
+                raise Refused(431, "the head of the request is too large")
+
+    def late(self) -> Refused:
+        """Return why a request whose deadline is over is refused."""
+        return Refused(408, f"the request did not arrive within {self._limits.request_seconds:g} s", self._request)
+
+    def _feed_without_upgrade(self, rest: bytes) -> None:
+        """Parse a request for another protocol once more as an ordinary one: the parser skips the body of the first."""
+        head = [b"%b %b HTTP/1.1\r\n" % (self._parser.get_method(), self._target)]
+        head += [b"%b: %b\r\n" % (name, value) for name, value in self._headers if name != b"upgrade"]
+        self._parser = httptools.HttpRequestParser(self)
+        self.feed(b"%b\r\n%b" % (b"".join(head), rest))
+
+    # -- called by the parser -----------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._target, self._headers, self._request, self._pieces = b"", [], None, []
+        self._body_bytes = self._overhead_bytes = 0
+        self.is_receiving = True
+        self.deadline = self._connections.now + self._limits.request_seconds
+
+    def on_url(self, url: bytes) -> None:
+        """Take a piece of the target."""
+        self._target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; a trailer, which comes behind the body, is dropped."""
+        if self._request is None:
+            if len(self._headers) >= self._limits.headers:
+                raise Refused(431, f"a request has at most {self._limits.headers} headers")
+            self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        """Find out who answers, and what body is expected."""
+        parser, headers = self._parser, self._headers
+        if parser.should_upgrade():
+            if parser.get_method() == b"CONNECT":
+                raise Refused(400, "CONNECT is not served")
+            return  # the parser raises HttpParserUpgrade behind the head
+        fields = dict(headers)
+        keeps, is_1_1 = parser.should_keep_alive(), True
+        # What is kept without a word about it is HTTP/1.1; to ask the parser costs as much as a header.
+        if not keeps or b"connection" in fields:
+            version = parser.get_http_version()
+            is_1_1 = version == "1.1"
+            if version not in ("1.0", "1.1"):
+                raise Refused(505, "send HTTP/1.0 or HTTP/1.1")
+        if is_1_1 and not _names_its_host_once(fields, headers):
+            raise Refused(400, "a request of HTTP/1.1 names its host once")
+        path, query = split_target(self._target)
+        request = Request(parser.get_method().decode("ascii"), path, query, headers, self._client)
+        request.keep_alive, request.is_chunkable = keeps and is_1_1, is_1_1
+        self._max_body = self._begin(request)
+        self._request = request
+        if b"content-length" in fields or b"transfer-encoding" in fields:
+            self._expect_body(request, fields, is_1_1)
+
+    def _expect_body(self, request: Request, fields: dict[bytes, bytes], is_1_1: bool) -> None:
+        if self._max_body and int(fields.get(b"content-length", b"0")) > self._max_body:
+            raise _body_too_large(self._max_body, request)
+        self.deadline = self._connections.now + self._limits.request_seconds
+        self.awaits_continue = is_1_1 and fields.get(b"expect", b"").lower() == b"100-continue"
+
+    def on_body(self, piece: bytes) -> None:
+        """Take a piece of the body; where none is expected it is dropped."""
+        self.awaits_continue = False
+        self._body_bytes += len(piece)
+        if self._body_bytes > (self._max_body or self._limits.dropped_bytes):
+            assert self._request is not None, "its head is complete"
+            raise _body_too_large(self._max_body, self._request)
+        if self._max_body:
+            self._pieces.append(piece)
+
+    def on_message_complete(self) -> None:
+        """Hand the request over."""
+        request, pieces = self._request, self._pieces
+        if request is None:  # it will be parsed once more, without its upgrade
+            return
+        if pieces:
+            request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            self._pieces = []
+        self.is_receiving = self.awaits_continue = False
+        self.deadline = NEVER
+        self._take(request)
+
+
+def split_target(target: bytes) -> tuple[bytes, bytes]:
+    """Return the raw path and the query of a target in origin form or absolute form.
+
+    Raises
+    ------
+    Refused
+        It is neither.
+
+    Examples
+    --------
+    >>> split_target(b"/dweet/for/a%2Fb?n=1"), split_target(b"http://host/get/stats")
+    ((b'/dweet/for/a%2Fb', b'n=1'), (b'/get/stats', b''))
+    """
+    if not target.startswith(b"/"):
+        authority = _AUTHORITY.match(target)
+        if authority is None:
+            raise Refused(400, "the target of a request is a path or an http URL")
+        target = target[authority.end() :]
+        if not target.startswith(b"/"):
+            target = b"/" + target
+    if b"#" in target:
+        target = target.partition(b"#")[0]
+    path, _, query = target.partition(b"?")
+    return path, query
+
+
+def _names_its_host_once(fields: dict[bytes, bytes], headers: list[Header]) -> bool:
+    if b"host" not in fields:
+        return False
+    return len(fields) == len(headers) or [name for name, _ in headers].count(b"host") == 1
+
+
+def _body_too_large(limit: int, request: Request) -> Refused:
+    return Refused(413, f"the body is larger than {limit} bytes", request)
