@@ -52,7 +52,7 @@ class Application:
             answer = request.route.handler(request)
         except Exception as error:  # the one place for errors: a mistake of ours gets a response too
             return self.refuse(request, error)
-        return answer if isinstance(answer, Response | Stream) else asyncio.ensure_future(answer)
+        return answer if isinstance(answer, (Response, Stream)) else asyncio.ensure_future(answer)
 
     def refuse(self, request: Request, error: BaseException) -> Response:
         """Return the response to an error, in the dialect of the service."""

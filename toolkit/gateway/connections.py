@@ -8,7 +8,7 @@ from email.utils import formatdate
 from typing import Protocol
 
 from toolkit.gateway.app import Application
-from toolkit.gateway.exchange import Answer
+from toolkit.gateway.exchange import Answer, Routes
 
 TICK_SECONDS = 0.25
 
@@ -74,9 +74,9 @@ class Connections:
         self.limits = limits
         self.open: set[Connection] = set()
         self.is_stopping = False
-        #: The event loop's time and the date header, both as of the last tick.
+        #: The event loop's time, and the header lines of each service with the date, both as of the last tick.
         self.now = 0.0
-        self.date_line = b""
+        self.common_headers: dict[Routes | None, bytes] = {}
         self._tasks: set[asyncio.Future[Answer]] = set()
         self._tick()
 
@@ -88,7 +88,8 @@ class Connections:
 
     def _tick(self) -> None:
         self.now = now = asyncio.get_running_loop().time()
-        self.date_line = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
+        date = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
+        self.common_headers = {routes: date + lines for routes, lines in self.application.common_headers.items()}
         for connection in tuple(self.open):
             connection.tick(now)
 

@@ -19,32 +19,29 @@ JSON = b"application/json"
 
 _STATUS_LINES = {one.value: b"HTTP/1.1 %d %b\r\n" % (one.value, one.phrase.encode("ascii")) for one in HTTPStatus}
 _WITHOUT_BODY = (204, 304)
+_CLOSE = b"connection: close\r\n"
 
 
 class Request:
     """One request.
 
     ``method``, ``raw_path``, ``query_string`` and ``body`` are as they came, ``headers`` have lower-case names,
-    ``client`` is the address of the caller. The router sets ``route``, its ``values`` (path values, decoded once), and
-    ``routes``, the service that answers.
+    ``fields`` the first value of each name, ``client`` is the address of the caller. The router sets ``route``, its
+    ``values`` (path values, decoded once), and ``routes``, the service that answers.
     """
 
-    __slots__ = (
-        "_query",
-        "body",
-        "client",
-        "headers",
-        "is_chunkable",
-        "keep_alive",
-        "method",
-        "query_string",
-        "raw_path",
-        "refusal",
-        "route",
-        "routes",
-        "started",
-        "values",
-    )
+    body = b""
+    route: Route | None = None
+    routes: Routes | None = None
+    values: dict[str, str]
+    #: Whether the connection may be kept after it, and whether the caller knows chunked encoding.
+    keep_alive = False
+    is_http_1_1 = True
+    #: The response, where the server refuses the request before a handler sees it.
+    refusal: Response | None = None
+    #: When it began, where that is logged.
+    started = 0.0
+    _query: dict[str, str] | None = None
 
     def __init__(
         self, method: str, raw_path: bytes, query_string: bytes, headers: list[Header], client: str = ""
@@ -53,17 +50,8 @@ class Request:
         self.raw_path = raw_path
         self.query_string = query_string
         self.headers = headers
+        self.fields = dict(headers[::-1])
         self.client = client
-        self.body = b""
-        self.values: dict[str, str] = {}
-        self.route: Route | None = None
-        self.routes: Routes | None = None
-        self.keep_alive = False
-        self.is_chunkable = True
-        #: The response, where the server refuses the request before a handler sees it.
-        self.refusal: Response | None = None
-        self.started = 0.0
-        self._query: dict[str, str] | None = None
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -80,10 +68,7 @@ class Request:
 
     def header(self, name: bytes) -> str:
         """Return the first header of this (lower-case) name, or an empty text."""
-        for given, value in self.headers:
-            if given == name:
-                return value.decode("latin-1")
-        return ""
+        return self.fields.get(name, b"").decode("latin-1")
 
 
 class Response(NamedTuple):
@@ -105,10 +90,19 @@ class Response(NamedTuple):
             Whether the connection is closed after it.
         """
         status, body, content_type, headers = self
-        lines = [_STATUS_LINES[status], common]
-        if status not in _WITHOUT_BODY:
-            lines.append(b"content-type: %b\r\ncontent-length: %d\r\n" % (content_type, len(body)))
-        return _finished(lines, headers, close)
+        if headers:
+            common += b"".join([b"%b: %b\r\n" % header for header in headers])
+        if close:
+            common += _CLOSE
+        if status in _WITHOUT_BODY:
+            return b"%b%b\r\n" % (_STATUS_LINES[status], common)
+        length = len(body)
+        return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (
+            _STATUS_LINES[status],
+            common,
+            content_type,
+            length,
+        )
 
 
 class Writer(Protocol):
@@ -142,16 +136,10 @@ class Stream:
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
         """Return the status line and all headers, as `Response.head` does."""
-        lines = [_STATUS_LINES[200], common, b"content-type: %b\r\n" % self.content_type]
-        if chunked:
-            lines.append(b"transfer-encoding: chunked\r\n")
-        return _finished(lines, self.headers, close=True)
-
-
-def _finished(lines: list[bytes], headers: tuple[Header, ...], close: bool) -> bytes:
-    lines += [b"%b: %b\r\n" % header for header in headers]
-    lines.append(b"connection: close\r\n\r\n" if close else b"\r\n")
-    return b"".join(lines)
+        framing = b"transfer-encoding: chunked\r\n" if chunked else b""
+        own = b"".join([b"%b: %b\r\n" % header for header in self.headers])
+        lines = _STATUS_LINES[200], common, b"content-type: %b\r\n" % self.content_type, framing, own, _CLOSE, b"\r\n"
+        return b"".join(lines)
 
 
 Answer = Response | Stream

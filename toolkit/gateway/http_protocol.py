@@ -114,7 +114,7 @@ class HttpProtocol(asyncio.Protocol):
         """Parse as much as may wait, and keep the rest."""
         reader = self._reader
         for start in range(0, len(data), _SLICE_BYTES):
-            if self._is_full:
+            if (self._waiting or self._write_deadline != NEVER) and self._is_full:
                 self._raw = data[start:]
                 self._transport.pause_reading()
                 return
@@ -142,9 +142,11 @@ class HttpProtocol(asyncio.Protocol):
             return
         self._deadline = NEVER
         self._is_over = not request.keep_alive
-        self._waiting.append(request)
-        self._waiting_bytes += len(request.body)
-        self._answer_waiting()
+        if self._current is None and not self._waiting and self._write_deadline == NEVER:
+            self._answer(request)
+        else:
+            self._waiting.append(request)
+            self._waiting_bytes += len(request.body)
 
     def _refuse(self, refused: Refused) -> None:
         """Refuse what is being received, in its turn; nothing that comes behind it counts."""
@@ -173,15 +175,19 @@ class HttpProtocol(asyncio.Protocol):
     def _answer_waiting(self) -> None:
         """Answer in order, until one takes its time or the caller does not read."""
         while self._waiting and self._current is None and self._write_deadline == NEVER:
-            request = self._current = self._waiting.popleft()
+            request = self._waiting.popleft()
             self._waiting_bytes -= len(request.body)
-            answer = self._application.answer(request)
-            if isinstance(answer, asyncio.Future):
-                if isinstance(answer, asyncio.Task):
-                    self._connections.hold(answer)
-                answer.add_done_callback(self._answered)
-            else:
-                self._send(request, answer)
+            self._answer(request)
+
+    def _answer(self, request: Request) -> None:
+        self._current = request
+        answer = self._application.answer(request)
+        if isinstance(answer, asyncio.Future):
+            if isinstance(answer, asyncio.Task):
+                self._connections.hold(answer)
+            answer.add_done_callback(self._answered)
+        else:
+            self._send(request, answer)
 
     def _answered(self, done: asyncio.Future[Answer]) -> None:
         request = self._current
@@ -206,7 +212,7 @@ class HttpProtocol(asyncio.Protocol):
             log_response(request, answer.status if isinstance(answer, Response) else 200)
         if transport.is_closing():
             return
-        common = self._connections.date_line + self._application.common_headers[request.routes]
+        common = self._connections.common_headers[request.routes]
         if isinstance(answer, Stream):
             self._begin_stream(request, answer, common)
             return
@@ -232,11 +238,11 @@ class HttpProtocol(asyncio.Protocol):
         self._waiting.clear()
         self._raw = b""
         self._transport.resume_reading()  # it tells whether the reader is still there
-        self._transport.write(stream.head(common, chunked=request.is_chunkable))
+        self._transport.write(stream.head(common, chunked=request.is_http_1_1))
         if request.method == "HEAD":
             self._shut()
             return
-        self._stream = StreamWriter(self._transport, self._connections, stream.heartbeat, request.is_chunkable)
+        self._stream = StreamWriter(self._transport, self._connections, stream.heartbeat, request.is_http_1_1)
         if self._connections.is_stopping:
             self._stream.end()
         else:

@@ -109,7 +109,7 @@ class RequestReader:
 
     def on_message_begin(self) -> None:
         """Begin a request."""
-        self._target, self._headers, self._request, self._pieces = b"", [], None, []
+        self._target, self._headers, self._request = b"", [], None
         self._body_bytes = self._overhead_bytes = 0
         self.is_receiving = True
         self.deadline = self._connections.now + self._limits.request_seconds
@@ -132,29 +132,29 @@ class RequestReader:
             if parser.get_method() == b"CONNECT":
                 raise Refused(400, "CONNECT is not served")
             return  # the parser raises HttpParserUpgrade behind the head
-        fields = dict(headers)
-        keeps, is_1_1 = parser.should_keep_alive(), True
-        # What is kept without a word about it is HTTP/1.1; to ask the parser costs as much as a header.
-        if not keeps or b"connection" in fields:
-            version = parser.get_http_version()
-            is_1_1 = version == "1.1"
-            if version not in ("1.0", "1.1"):
-                raise Refused(505, "send HTTP/1.0 or HTTP/1.1")
-        if is_1_1 and not _names_its_host_once(fields, headers):
-            raise Refused(400, "a request of HTTP/1.1 names its host once")
         path, query = split_target(self._target)
         request = Request(parser.get_method().decode("ascii"), path, query, headers, self._client)
-        request.keep_alive, request.is_chunkable = keeps and is_1_1, is_1_1
+        keeps = parser.should_keep_alive()
+        # What is kept without a word about it is HTTP/1.1; to ask the parser costs as much as a header.
+        if not keeps or b"connection" in request.fields:
+            version = parser.get_http_version()
+            request.is_http_1_1 = version == "1.1"
+            if version not in ("1.0", "1.1"):
+                raise Refused(505, "send HTTP/1.0 or HTTP/1.1")
+        if request.is_http_1_1 and not _names_its_host_once(request):
+            raise Refused(400, "a request of HTTP/1.1 names its host once")
+        request.keep_alive = keeps and request.is_http_1_1
         self._max_body = self._begin(request)
         self._request = request
-        if b"content-length" in fields or b"transfer-encoding" in fields:
-            self._expect_body(request, fields, is_1_1)
+        if b"content-length" in request.fields or b"transfer-encoding" in request.fields:
+            self._expect_body(request)
 
-    def _expect_body(self, request: Request, fields: dict[bytes, bytes], is_1_1: bool) -> None:
+    def _expect_body(self, request: Request) -> None:
+        fields = request.fields
         if self._max_body and int(fields.get(b"content-length", b"0")) > self._max_body:
             raise _body_too_large(self._max_body, request)
         self.deadline = self._connections.now + self._limits.request_seconds
-        self.awaits_continue = is_1_1 and fields.get(b"expect", b"").lower() == b"100-continue"
+        self.awaits_continue = request.is_http_1_1 and fields.get(b"expect", b"").lower() == b"100-continue"
 
     def on_body(self, piece: bytes) -> None:
         """Take a piece of the body; where none is expected it is dropped."""
@@ -172,9 +172,9 @@ class RequestReader:
         if request is None:  # it will be parsed once more, without its upgrade
             return
         if pieces:
-            request.body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            request.body = b"".join(pieces)  # of one piece it is that very piece
             self._pieces = []
-        self.is_receiving = self.awaits_continue = False
+        self.is_receiving = False
         self.deadline = NEVER
         self._take(request)
 
@@ -205,10 +205,10 @@ def split_target(target: bytes) -> tuple[bytes, bytes]:
     return path, query
 
 
-def _names_its_host_once(fields: dict[bytes, bytes], headers: list[Header]) -> bool:
-    if b"host" not in fields:
+def _names_its_host_once(request: Request) -> bool:
+    if b"host" not in request.fields:
         return False
-    return len(fields) == len(headers) or [name for name, _ in headers].count(b"host") == 1
+    return len(request.fields) == len(request.headers) or [name for name, _ in request.headers].count(b"host") == 1
 
 
 def _body_too_large(limit: int, request: Request) -> Refused:

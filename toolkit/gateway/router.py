@@ -35,6 +35,7 @@ class Router:
                 if values is not None:
                     request.routes, request.route, request.values = routes, route, values
                     return
+        request.values = {}
         request.routes = self._owners.get(segment, self._fallback)
 
     def methods(self, raw_path: bytes) -> list[str]:

@@ -96,7 +96,7 @@ class DweetRoutes:
 
     def _read(self, request: Request, respond: Callable[[HotThing], Response]) -> Response | asyncio.Future[Response]:
         thing = request.values["thing"]
-        hot = self._service.readable(thing, request.query.get("key"))
+        hot = self._service.readable(thing, request.query.get("key") if request.query_string else None)
         return respond(hot) if hot is not None else after(self._service.load(thing), respond)
 
     async def _stored(self, request: Request) -> Response:
@@ -206,13 +206,13 @@ def _jsonp(handler: Handler) -> Handler:
     """Wrap the answer of a GET in the function named by ``callback``, where one is."""
 
     def handle(request: Request) -> Answer | Awaitable[Answer]:
-        callback = request.query.get("callback") if b"callback=" in request.query_string else None
+        callback = request.query.get("callback") if request.query_string else None
         if callback is None:
             return handler(request)
         if not wire.is_callback(callback):  # before anything is done: a GET may post or lock
             raise MalformedRequest("callback must be the name of a function")
         answer = handler(request)
-        return called(callback, answer) if isinstance(answer, Response | Stream) else called_later(callback, answer)
+        return called(callback, answer) if isinstance(answer, (Response, Stream)) else called_later(callback, answer)
 
     def called(callback: str, answer: Answer) -> Answer:
         return _called(callback, answer) if isinstance(answer, Response) else answer
