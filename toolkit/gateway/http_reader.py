@@ -88,11 +88,21 @@ class RequestReader:
             if isinstance(error, httptools.HttpParserCallbackError):
                 raise RuntimeError("the HTTP protocol failed at a request") from cause
             raise Refused(400, "this is not a valid HTTP/1.1 request") from None
-        # Whatever brings no body counts, so that no head, trailer or chunk extension goes on for ever.
-        if self.is_receiving and self._body_bytes == before:
-            self._overhead_bytes += len(piece)
-            if self._overhead_bytes > self._limits.head_bytes:
-                raise Refused(431, "the head of the request is too large")
+        if self.is_receiving:
+            self._check_unfinished(0 if self._body_bytes > before else len(piece))
+
+    def _check_unfinished(self, overhead: int) -> None:
+        """Bound a request that is not complete: its time, and what is no body (head, trailers, chunk extensions)."""
+        if self.deadline == NEVER:
+            self.deadline = self._connections.now + self._limits.request_seconds
+        self._overhead_bytes += overhead
+        if self._overhead_bytes > self._limits.head_bytes:
+            raise Refused(431, "the head of the request is too large")
+        self._check_headers()
+
+    def _check_headers(self) -> None:
+        if len(self._headers) > self._limits.headers:
+            raise Refused(431, f"a request has at most {self._limits.headers} headers")
 
     def late(self) -> Refused:
         """Return why a request whose deadline is over is refused."""
@@ -112,7 +122,6 @@ class RequestReader:
         self._target, self._headers, self._request = b"", [], None
         self._body_bytes = self._overhead_bytes = 0
         self.is_receiving = True
-        self.deadline = self._connections.now + self._limits.request_seconds
 
     def on_url(self, url: bytes) -> None:
         """Take a piece of the target."""
@@ -121,8 +130,6 @@ class RequestReader:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; a trailer, which comes behind the body, is dropped."""
         if self._request is None:
-            if len(self._headers) >= self._limits.headers:
-                raise Refused(431, f"a request has at most {self._limits.headers} headers")
             self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -132,6 +139,7 @@ class RequestReader:
             if parser.get_method() == b"CONNECT":
                 raise Refused(400, "CONNECT is not served")
             return  # the parser raises HttpParserUpgrade behind the head
+        self._check_headers()
         path, query = split_target(self._target)
         request = Request(parser.get_method().decode("ascii"), path, query, headers, self._client)
         keeps = parser.should_keep_alive()
@@ -153,8 +161,9 @@ class RequestReader:
         fields = request.fields
         if self._max_body and int(fields.get(b"content-length", b"0")) > self._max_body:
             raise _body_too_large(self._max_body, request)
-        self.deadline = self._connections.now + self._limits.request_seconds
-        self.awaits_continue = request.is_http_1_1 and fields.get(b"expect", b"").lower() == b"100-continue"
+        self.deadline = NEVER  # the body has a time of its own
+        if b"expect" in fields:
+            self.awaits_continue = request.is_http_1_1 and fields[b"expect"].lower() == b"100-continue"
 
     def on_body(self, piece: bytes) -> None:
         """Take a piece of the body; where none is expected it is dropped."""
