@@ -107,9 +107,10 @@ class Endpoint:
         """Return what `match` does, whatever the method."""
         if self._simple is not None:  # three times as fast as the pattern
             prefix, name = self._simple
+            if not raw_path.startswith(prefix):
+                return None
             value = raw_path[len(prefix) :]
-            fits = raw_path.startswith(prefix) and value and b"/" not in value
-            return {name: decode_once(value)} if fits else None
+            return {name: decode_once(value)} if value and b"/" not in value else None
         hit = self._pattern.fullmatch(raw_path)
         if hit is None:
             return None

@@ -198,9 +198,9 @@ def test_a_caller_who_never_reads_is_cut_off(gateway: Gateway, monkeypatch: pyte
         eventually(lambda: not any(one.raddr == ours for one in process.net_connections("tcp")))
 
 
-def test_an_idle_connection_is_closed(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "idle_seconds", 0.1)
-    with connect(gateway.base_url) as silent, connect(gateway.base_url) as used:
+    with Gateway() as gateway, connect(gateway.base_url) as silent, connect(gateway.base_url) as used:
         used.sendall(GET)
         assert statuses(received_until_end(used)) == [b"200"]
         assert silent.recv(1) == b""

@@ -74,8 +74,10 @@ class Connections:
         self.limits = limits
         self.open: set[Connection] = set()
         self.is_stopping = False
-        #: The event loop's time, and the header lines of each service with the date, both as of the last tick.
+        #: The event loop's time, when a connection that is idle from now on is closed, and the header lines of each
+        #: service with the date: all as of the last tick.
         self.now = 0.0
+        self.idle_deadline = 0.0
         self.common_headers: dict[Routes | None, bytes] = {}
         self._tasks: set[asyncio.Future[Answer]] = set()
         self._tick()
@@ -88,6 +90,7 @@ class Connections:
 
     def _tick(self) -> None:
         self.now = now = asyncio.get_running_loop().time()
+        self.idle_deadline = now + self.limits.idle_seconds
         date = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
         self.common_headers = {routes: date + lines for routes, lines in self.application.common_headers.items()}
         for connection in tuple(self.open):

@@ -50,7 +50,7 @@ class HttpProtocol(asyncio.Protocol):
         self._starting: asyncio.Task[None] | None = None
         self._stop_stream: Callable[[], None] = lambda: None
         # When an idle connection is closed, and when a caller who does not read is cut off.
-        self._deadline = connections.now + self._limits.idle_seconds
+        self._deadline = connections.idle_deadline
         self._write_deadline = NEVER
 
     # -- asyncio ------------------------------------------------------------------------------------------
@@ -95,6 +95,7 @@ class HttpProtocol(asyncio.Protocol):
             self._stream.resume()
         elif not self._transport.is_closing():
             self._write_deadline = NEVER
+            self._deadline = self._connections.idle_deadline
             self._go_on()
 
     def data_received(self, data: bytes) -> None:
@@ -136,11 +137,15 @@ class HttpProtocol(asyncio.Protocol):
             or self._write_deadline != NEVER
         )
 
+    @property
+    def _is_idle(self) -> bool:
+        is_reading = self._reader.is_receiving and not self._is_over
+        return self._current is None and self._write_deadline == NEVER and not is_reading
+
     def _take(self, request: Request) -> None:
         """Answer a request, or let it wait for the ones before."""
         if self._is_over:
             return
-        self._deadline = NEVER
         self._is_over = not request.keep_alive
         if self._current is None and not self._waiting and self._write_deadline == NEVER:
             self._answer(request)
@@ -230,7 +235,7 @@ class HttpProtocol(asyncio.Protocol):
         elif self._reader.awaits_continue:
             self._continue()
         else:
-            self._deadline = self._connections.now + self._limits.idle_seconds
+            self._deadline = self._connections.idle_deadline
 
     def _begin_stream(self, request: Request, stream: Stream, common: bytes) -> None:
         """Send the head; nothing that comes behind the request counts."""
@@ -293,5 +298,5 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.abort()
         elif self._reader.deadline <= now and not self._raw and not self._is_over:
             self._refuse(self._reader.late())
-        elif self._deadline <= now and (self._is_over or not self._reader.is_receiving):
+        elif self._deadline <= now and self._is_idle:
             self._shut()

@@ -36,8 +36,8 @@ class DweetRoutes:
         self._service = service
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES),
-            Route(wire.LATEST, _jsonp(self._latest)),
-            Route(wire.HISTORY, _jsonp(self._history)),
+            Route(wire.LATEST, _jsonp(self._reading(_latest_of))),
+            Route(wire.HISTORY, _jsonp(self._reading(_history_of))),
             Route(wire.LISTEN, self._listen),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
             Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES),
@@ -88,16 +88,15 @@ class DweetRoutes:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _latest(self, request: Request) -> Response | asyncio.Future[Response]:
-        return self._read(request, _latest_of)
+    def _reading(self, respond: Callable[[HotThing], Response]) -> Handler:
+        service = self._service
 
-    def _history(self, request: Request) -> Response | asyncio.Future[Response]:
-        return self._read(request, _history_of)
+        def read(request: Request) -> Response | asyncio.Future[Response]:
+            thing = request.values["thing"]
+            hot = service.readable(thing, request.query.get("key") if request.query_string else None)
+            return respond(hot) if hot is not None else after(service.load(thing), respond)
 
-    def _read(self, request: Request, respond: Callable[[HotThing], Response]) -> Response | asyncio.Future[Response]:
-        thing = request.values["thing"]
-        hot = self._service.readable(thing, request.query.get("key") if request.query_string else None)
-        return respond(hot) if hot is not None else after(self._service.load(thing), respond)
+        return read
 
     async def _stored(self, request: Request) -> Response:
         query = _checked(wire.STORED.checked_query, request)
