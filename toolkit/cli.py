@@ -143,12 +143,6 @@ def main() -> None:
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
 @click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
 @click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=1,
-    help="Gateway processes that share the port; more than one need a --store. --rate counts in each by itself.",
-)
-@click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
     default="warning",
@@ -166,7 +160,6 @@ def gateway(
     smtp: str | None,
     keep: int,
     rate: int | None,
-    workers: int,
     archive: Path | None,
     log_level: str,
 ) -> None:
@@ -177,22 +170,27 @@ def gateway(
     if context.args:
         # click would print the surplus, and it may well be a key.
         raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
-    if workers > 1 and (store is None or data is not None):
-        example = f"toolkit gateway --workers {workers} --store redis://127.0.0.1:6379"
-        raise click.UsageError(f"several workers need a store that they share, and no --data: {example}")
     with _refusals_in_one_line():
+        from toolkit.dweets.service import DweetSettings
+        from toolkit.gateway import Gateway
         from toolkit.gateway.foreground import log_to_stderr, run_gateway
-        from toolkit.gateway.options import GatewayOptions
-        from toolkit.gateway.workers import run_workers
+
+        def start() -> Gateway:
+            return Gateway(
+                data,
+                store=store,
+                host=host,
+                port=port,
+                locks=locks,
+                smtp=smtp,
+                settings=DweetSettings(keep=keep, rate=rate),
+                archive=archive,
+                demo=demo,
+                exposed=True,  # an address of other machines on the command line is meant
+            )
 
         log_to_stderr(log_level)
-        options = GatewayOptions(
-            folder=data, store=store, locks=locks, smtp=smtp, archive=archive, demo=demo, keep=keep, rate=rate
-        )
-        if workers > 1:
-            run_workers(workers, host, port, options, log_level, _say_where)
-        else:
-            run_gateway(host, port, options, _say_where)
+        run_gateway(start, _say_where)
 
 
 def _say_where(url: str) -> None:

@@ -20,7 +20,8 @@ from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit.connection import Connection
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, ThingNotLocked, Unreachable
-from toolkit.gateway import Gateway, sink
+from toolkit.gateway import Gateway
+from toolkit.gateway.connections import LIMITS
 
 
 def dtypes(frame: pd.DataFrame) -> dict[str, str]:
@@ -343,7 +344,9 @@ def test_collect(tk: Connection) -> None:
 
 
 def test_a_listener_is_closed_from_another_thread_at_once(tk: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink, "HEARTBEAT_SECONDS", 3600.0)  # nothing else wakes it, until it gives up after 30 seconds
+    monkeypatch.setattr(
+        LIMITS, "heartbeat_seconds", 3600.0
+    )  # nothing else wakes it, until it gives up after 30 seconds
     waits = []
     for _ in range(5):
         listener = tk.dweets.listen("door")

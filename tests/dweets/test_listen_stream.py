@@ -14,7 +14,8 @@ from tests.conftest import raw_exchange
 from tests.dweets.conftest import Caller, RawStream
 from tests.mail_server import eventually
 from toolkit.dweets.stream import encode_frame
-from toolkit.gateway import Gateway, server, sink
+from toolkit.gateway import Gateway, server
+from toolkit.gateway.connections import LIMITS
 
 
 def dweet_in(chunk: bytes) -> Any:
@@ -159,7 +160,7 @@ def test_server_sent_events(demo: Gateway) -> None:
 def test_an_idle_stream_of_events_shows_that_it_lives(
     call: Caller, thing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink, "HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr(LIMITS, "heartbeat_seconds", 0.05)
     with call.stream(f"/listen/for/dweets/from/{thing}", "Accept: text/event-stream\r\n") as stream:
         assert stream.chunk() == b"id: 0\n\n"
         assert [stream.chunk() for _ in range(2)] == [b":\n\n"] * 2
@@ -168,7 +169,7 @@ def test_an_idle_stream_of_events_shows_that_it_lives(
 def test_a_stream_of_frames_stays_silent_when_nothing_happens(
     call: Caller, thing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink, "HEARTBEAT_SECONDS", 0.01)
+    monkeypatch.setattr(LIMITS, "heartbeat_seconds", 0.01)
     with call.stream(f"/listen/for/dweets/from/{thing}") as stream:
         for number in range(3):
             threading.Event().wait(0.03)
@@ -192,9 +193,9 @@ def posted_unread(call: Caller) -> RawStream:
 
 
 def test_what_is_queued_leaves_before_the_gateway_stops(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink, "QUEUE_BYTES", 64_000_000)
-    monkeypatch.setattr(sink, "END_SECONDS", 60.0)
-    monkeypatch.setattr(server, "_GRACE_SECONDS", 60)
+    monkeypatch.setattr(LIMITS, "stream_bytes", 64_000_000)
+    monkeypatch.setattr(LIMITS, "end_seconds", 60.0)
+    monkeypatch.setattr(LIMITS, "grace_seconds", 60)
     monkeypatch.setattr(server, "_STOP_SECONDS", 60.0)
     with posted_unread(Caller(gateway)) as late:
         stopping = threading.Thread(target=gateway.stop)
@@ -205,9 +206,9 @@ def test_what_is_queued_leaves_before_the_gateway_stops(gateway: Gateway, monkey
 
 
 def test_a_stalled_listener_does_not_hold_up_the_stop(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sink, "QUEUE_BYTES", 64_000_000)
-    monkeypatch.setattr(sink, "END_SECONDS", 0.1)
-    monkeypatch.setattr(server, "_GRACE_SECONDS", 3600)
+    monkeypatch.setattr(LIMITS, "stream_bytes", 64_000_000)
+    monkeypatch.setattr(LIMITS, "end_seconds", 0.1)
+    monkeypatch.setattr(LIMITS, "grace_seconds", 3600)
     with posted_unread(Caller(gateway)) as stalled:
         gateway.stop()  # raises CannotStop where it waits for all that is queued
         assert 0 < len(list(stalled.chunks_until_cut_off())) < 400
@@ -216,7 +217,7 @@ def test_a_stalled_listener_does_not_hold_up_the_stop(gateway: Gateway, monkeypa
 def test_a_stalled_listener_slows_nobody_is_cut_off_and_can_resume(
     call: Caller, thing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink, "QUEUE_BYTES", 2_000_000)
+    monkeypatch.setattr(LIMITS, "stream_bytes", 2_000_000)
     stalled, lively = (call.stream(f"/listen/for/dweets/from/{thing}") for _ in range(2))
     body = b"\n".join(b'"%b"' % (b"x" * 50_000) for _ in range(20))
     call.post(thing, "first")

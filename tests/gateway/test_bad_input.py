@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import raw_call, raw_exchange
-from toolkit.gateway import Gateway, app, http_bounds
+from toolkit.gateway import Gateway
+from toolkit.gateway.connections import LIMITS
 
 NOT_JSON = b'{"this":"failed","with":400,"because":"the body is not valid JSON"}'
 TOO_LARGE = b'{"this":"failed","with":413,"because":"a dweet holds at most 65536 bytes"}'
@@ -172,7 +173,7 @@ def test_a_body_where_none_is_expected(running: Gateway) -> None:
         b"POST /dweet HTTP/1.1\r\nContent-Length: x\r\n\r\n",
         b"POST /dweet HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
         b"POST /dweet HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n1",
-        b"POST /dweet HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /dweet HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
         b"POST /dweet HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"POST /dweet HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n",
         b"POST /dweet HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -240,12 +241,12 @@ def test_a_head_without_end_is_refused(running: Gateway) -> None:
 
 
 def test_a_large_head_within_bounds_is_taken(running: Gateway) -> None:
-    headers = "".join(f"X-{n}: {'y' * 1000}\r\n" for n in range(100))
+    headers = "".join(f"X-{n}: {'y' * 1000}\r\n" for n in range(98))
     assert raw_call(running.base_url, "GET", "/get/stats", headers=headers).status == 200
 
 
 def test_the_answer_to_a_head_that_is_too_large(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_bounds, "MAX_HEAD_BYTES", 1_000)
+    monkeypatch.setattr(LIMITS, "head_bytes", 1_000)
     with connect(running) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nA: " + b"x" * 1_001)
         head, body = read_reply(connection)
@@ -259,20 +260,18 @@ def test_the_answer_to_a_head_that_is_too_large(running: Gateway, monkeypatch: p
     [
         b"GET /get/stats HT",
         b"POST /dweet/for/slow HTTP/1.1\r\nHost: x\r\n",
-        b"POST /dweet/for/slow HTTP/1.1\r\nContent-Length: 9\r\n\r\n",
-        b'POST /dweet/for/slow HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"a"',
-        b"POST /dweet HTTP/1.1\r\nContent-Length: 9\r\n\r\n",
-        b'POST /dweet HTTP/1.1\r\nContent-Length: 9\r\n\r\n{"a"',
-        b'POST /dweet HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{"a"',
-        b"POST /dweet/for/slow HTTP/1.1\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+        b"POST /dweet/for/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
+        b'POST /dweet/for/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"a"',
+        b"POST /dweet HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
+        b'POST /dweet HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"a"',
+        b'POST /dweet HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{"a"',
+        b"POST /dweet/for/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
     ],
 )
 def test_a_request_that_never_ends_is_answered_and_closed(
     running: Gateway, sent: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_bounds, "REQUEST_SECONDS", 0.15)
-    monkeypatch.setattr(app, "_BODY_SECONDS", 0.15)
-    monkeypatch.setattr(app, "_DRAIN_SECONDS", 0.1)
+    monkeypatch.setattr(LIMITS, "request_seconds", 0.15)
     with connect(running) as connection:
         connection.sendall(sent)
         received = b""
@@ -293,7 +292,7 @@ def test_a_slow_sender_within_the_time_is_answered(running: Gateway) -> None:
 
 
 def test_a_slow_sender_gains_no_time_by_dripping(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_bounds, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(LIMITS, "request_seconds", 0.2)
     with connect(running) as connection:
         connection.sendall(b"GET /get/stats HTTP/1.1\r\n")
         sent = 0
@@ -309,8 +308,8 @@ def test_requests_sent_half_and_gone_leave_the_others_alone(running: Gateway) ->
     for sent in (
         b"",
         b"P",
-        b"POST /dweet/for/gone HTTP/1.1\r\nContent-Length: 10\r\n\r\n",
-        b"GET /listen/for/dweets/from/x HTTP/1.1\r\n\r\n",
+        b"POST /dweet/for/gone HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n",
+        b"GET /listen/for/dweets/from/x HTTP/1.1\r\nHost: x\r\n\r\n",
     ):
         for _ in range(20):
             with connect(running) as connection:

@@ -25,6 +25,7 @@ from tests.conftest import ROOT, raw_call
 from toolkit.errors import Conflict, InvalidArgument, Unreachable
 from toolkit.gateway import Gateway, server
 from toolkit.gateway.app import Application
+from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.server import CannotServe, CannotStop, ServerThread
 from toolkit.gateway.stores import StoreUnavailable
@@ -133,7 +134,7 @@ def test_a_mail_server_that_cannot_be(smtp: str) -> None:
 
 
 def test_stop_ends_open_streams_properly_and_finishes_running_posts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_GRACE_SECONDS", 50)  # a busy machine is not cut off
+    monkeypatch.setattr(LIMITS, "grace_seconds", 50)  # a busy machine is not cut off
     monkeypatch.setattr(server, "_STOP_SECONDS", 60.0)
     gateway = Gateway()
     streams = [socket.create_connection(("127.0.0.1", port_of(gateway)), timeout=60) for _ in range(20)]

@@ -101,9 +101,8 @@ class Exposed:
         headers = [(b"host", host.encode()), (b"content-type", b"application/json")]
         headers.append((b"x-simulated-device-ip", PHONE.encode()))
         text = "&".join(f"{name}={value}" for name, value in query.items()).encode()
-        request = Request(
-            "POST" if body is not None else "GET", path.encode(), {}, text, headers, payload, "198.18.0.9"
-        )
+        request = Request("POST" if body is not None else "GET", path.encode(), text, headers, "198.18.0.9")
+        request.body = payload
         route = next(route for route in routes.table if route.endpoint.template == path)
         try:
             reply = await route.handler(request)

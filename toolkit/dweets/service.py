@@ -105,11 +105,6 @@ class DweetService:
         if self._archiving is not None:
             await self._archiving.close()
 
-    @property
-    def counts_posts(self) -> bool:
-        """Whether a thing may post only so often."""
-        return self._settings.rate is not None
-
     # -- posting ------------------------------------------------------------------------------------------
 
     def post(self, thing: str, content: bytes, key: str | None) -> asyncio.Future[list[Entry]]:

@@ -33,10 +33,21 @@ def journal_of(thing: str) -> str:
 class HotThing:
     """The ring of one thing, and its listeners by the form they read."""
 
-    __slots__ = ("_account", "_entries", "_history", "_listeners", "last_sequence", "name", "size", "unfollow")
+    __slots__ = (
+        "_account",
+        "_entries",
+        "_history",
+        "_listeners",
+        "journal",
+        "last_sequence",
+        "name",
+        "size",
+        "unfollow",
+    )
 
     def __init__(self, name: str, account: Callable[[int], None]) -> None:
         self.name = name
+        self.journal = journal_of(name)
         self._account = account
         self._entries: deque[Entry] = deque(maxlen=HISTORY_LENGTH)
         self._history: bytes | None = None
@@ -123,7 +134,7 @@ class Things:
     def hot(self, name: str) -> HotThing | None:
         """Return the thing if its ring holds all that is committed, without waiting."""
         thing = self._hot.get(name)
-        if thing is None or not self._journals.is_heard(journal_of(name)):
+        if thing is None or not self._journals.is_heard(thing.journal):
             return None
         self._hot.move_to_end(name)
         return thing

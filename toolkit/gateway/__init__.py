@@ -1,7 +1,8 @@
 """The gateway: really implements the four services, in this process or as one command.
 
-Read ``gateway`` first (a running gateway, as a notebook holds it), then ``app`` (HTTP in, HTTP out), ``routes``
-(endpoint to call), ``services`` (the only place where the four meet) and ``stores`` (what is kept).
+Read ``gateway`` first (a running gateway, as a notebook holds it), then ``http_protocol`` (one connection), ``app``
+(request in, response out), ``routes`` (which handler answers), ``services`` (the only place where the four meet) and
+``stores``.
 
 `Gateway` comes with the first use, so that a service may import the Store protocol from here without the server.
 """

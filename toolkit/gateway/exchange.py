@@ -1,48 +1,57 @@
-"""Request and replies, as the routes of all services see them."""
+"""Request, response and route, as all services see them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import NamedTuple, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from toolkit.contract import Endpoint, first_values
 from toolkit.errors import ServiceError
 
 Header = tuple[bytes, bytes]
+T = TypeVar("T")
 
 JSON = b"application/json"
 
+_STATUS_LINES = {one.value: b"HTTP/1.1 %d %b\r\n" % (one.value, one.phrase.encode("ascii")) for one in HTTPStatus}
+_WITHOUT_BODY = (204, 304)
+_CLOSE = b"connection: close\r\n"
+
 
 class Request:
-    """One request, its path values decoded once.
+    """One request.
 
-    ``method`` and ``raw_path`` are as they came, ``values`` holds the path's values, ``query_string`` and ``body``
-    are raw bytes, ``headers`` have lower-case names, ``client`` is the caller's address.
+    ``method``, ``raw_path``, ``query_string`` and ``body`` are as they came, ``headers`` have lower-case names,
+    ``fields`` the first value of each name, ``client`` is the address of the caller. The router sets ``route``, its
+    ``values`` (path values, decoded once), and ``routes``, the service that answers.
     """
 
-    __slots__ = ("_query", "body", "client", "headers", "method", "query_string", "raw_path", "values")
+    body = b""
+    route: Route | None = None
+    routes: Routes | None = None
+    values: dict[str, str]
+    #: Whether the connection may be kept after it, and whether the caller knows chunked encoding.
+    keep_alive = False
+    is_http_1_1 = True
+    #: The response, where the server refuses the request before a handler sees it.
+    refusal: Response | None = None
+    #: When it began, where that is logged.
+    started = 0.0
+    _query: dict[str, str] | None = None
 
     def __init__(
-        self,
-        method: str,
-        raw_path: bytes,
-        values: dict[str, str],
-        query_string: bytes,
-        headers: list[Header],
-        body: bytes,
-        client: str,
+        self, method: str, raw_path: bytes, query_string: bytes, headers: list[Header], client: str = ""
     ) -> None:
         self.method = method
         self.raw_path = raw_path
-        self.values = values
         self.query_string = query_string
         self.headers = headers
-        self.body = body
+        self.fields = dict(headers[::-1])
         self.client = client
-        self._query: dict[str, str] | None = None
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -59,30 +68,52 @@ class Request:
 
     def header(self, name: bytes) -> str:
         """Return the first header of this (lower-case) name, or an empty text."""
-        for given, value in self.headers:
-            if given == name:
-                return value.decode("latin-1")
-        return ""
+        return self.fields.get(name, b"").decode("latin-1")
 
 
-class Reply(NamedTuple):
-    """A whole answer."""
+class Response(NamedTuple):
+    """A whole response."""
 
     status: int
     body: bytes
     content_type: bytes = JSON
     headers: tuple[Header, ...] = ()
 
+    def head(self, common: bytes, *, close: bool) -> bytes:
+        """Return the status line and all headers.
 
-class Sink(Protocol):
-    """Where a stream writes to."""
+        Parameters
+        ----------
+        common
+            Header lines that every response of the service has.
+        close
+            Whether the connection is closed after it.
+        """
+        status, body, content_type, headers = self
+        if headers:
+            common += b"".join([b"%b: %b\r\n" % header for header in headers])
+        if close:
+            common += _CLOSE
+        if status in _WITHOUT_BODY:
+            return b"%b%b\r\n" % (_STATUS_LINES[status], common)
+        length = len(body)
+        return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (
+            _STATUS_LINES[status],
+            common,
+            content_type,
+            length,
+        )
+
+
+class Writer(Protocol):
+    """What a stream writes to."""
 
     def write(self, *pieces: bytes) -> None:
-        """Send each piece as one chunk, or queue them; never blocks. A reader too slow for its queue is cut off."""
+        """Send each piece as one chunk; never blocks. A reader who leaves too much unread is cut off."""
         ...
 
     async def drain(self) -> None:
-        """Wait until all that was written has left."""
+        """Wait until most of what was written has been sent."""
         ...
 
     def end(self) -> None:
@@ -92,125 +123,58 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer without end.
+    """A response without an end.
 
-    ``start`` is called with the sink once the head has been sent and returns the call that ends the stream;
-    what it raises must have been checked before. ``heartbeat`` is sent when nothing else was for a while.
+    ``start`` is called with the writer once the head has been sent and returns the call that ends the stream; what it
+    raises must have been checked before. ``heartbeat`` is sent when nothing else was for a while.
     """
 
-    start: Callable[[Sink], Awaitable[Callable[[], None]]]
+    start: Callable[[Writer], Awaitable[Callable[[], None]]]
     content_type: bytes
     headers: tuple[Header, ...] = ()
     heartbeat: bytes = b""
 
-
-T = TypeVar("T")
-
-
-class Eventually(Generic[T]):
-    """A reply that is written once a future is done. Awaitable, and usable without a task.
-
-    Parameters
-    ----------
-    future
-        What the reply waits for, such as the commit of a dweet.
-    write
-        Makes the reply from the future's result.
-    """
-
-    __slots__ = ("future", "write")
-
-    def __init__(self, future: asyncio.Future[T], write: Callable[[T], Reply]) -> None:
-        self.future = future
-        self.write = write
-
-    def __await__(self) -> Generator[Any, None, Reply]:
-        result = yield from self.future
-        return self.write(result)
-
-    def then(self, change: Callable[[Reply], Reply]) -> Eventually[T]:
-        """Return this with a change made to its reply."""
-        write = self.write
-        return Eventually(self.future, lambda result: change(write(result)))
+    def head(self, common: bytes, *, chunked: bool) -> bytes:
+        """Return the status line and all headers, as `Response.head` does."""
+        framing = b"transfer-encoding: chunked\r\n" if chunked else b""
+        own = b"".join([b"%b: %b\r\n" % header for header in self.headers])
+        lines = _STATUS_LINES[200], common, b"content-type: %b\r\n" % self.content_type, framing, own, _CLOSE, b"\r\n"
+        return b"".join(lines)
 
 
-class Call(Protocol):
-    """One of the requests that are answered together; each is answered once."""
-
-    @property
-    def prepared(self) -> Any:  # noqa: ANN401
-        """What `Together.prepare` made of the request's head."""
-        ...
-
-    @property
-    def body(self) -> bytes:
-        """Its body."""
-        ...
-
-    def hold(self, reply: Reply) -> None:
-        """Make its answer ready to be sent."""
-        ...
-
-    def send(self) -> None:
-        """Answer it with what is ready."""
-        ...
-
-    def refuse(self, error: Exception) -> None:
-        """Answer it with an error, unless it has its answer."""
-        ...
-
-
-class Together:
-    """Answers the requests of one route that come in the same turn of the event loop together.
-
-    Under load that spares most of what each of them costs: its own steps from route to store and back.
-
-    Parameters
-    ----------
-    prepare
-        Reads what does not change while the same head comes again and again.
-    answer
-        Answers all, now or later.
-    """
-
-    def __init__(self, prepare: Callable[[Request], Any], answer: Callable[[Sequence[Call]], None]) -> None:
-        self.prepare = prepare
-        self._answer = answer
-        self._calls: list[Call] = []
-
-    def add(self, call: Call) -> None:
-        """Answer this call with the others of this turn."""
-        if not self._calls:
-            asyncio.get_running_loop().call_soon(self._end_turn)
-        self._calls.append(call)
-
-    def _end_turn(self) -> None:
-        calls, self._calls = self._calls, []
-        try:
-            self._answer(calls)
-        except Exception as error:  # the last fence: a mistake of ours is an answer too, for each of them
-            for call in calls:
-                call.refuse(error)
-
-
-Answer = Reply | Stream
+Answer = Response | Stream
 Handler = Callable[[Request], Answer | Awaitable[Answer]]
 
 
-class Route(NamedTuple):
-    """An endpoint, what answers it, and how large a body may be.
+def after(future: asyncio.Future[T], respond: Callable[[T], Response]) -> asyncio.Future[Response]:
+    """Return the response to a result that is still awaited; cheaper than a coroutine, which needs a task."""
+    response: asyncio.Future[Response] = future.get_loop().create_future()
 
-    A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too. The handler of a ``hot`` route
-    returns a Reply or an Eventually and is called without a task; see `lane`. There, requests with a head that came
-    before are answered ``together``, where that is given.
+    def settle(done: asyncio.Future[T]) -> None:
+        if response.done():  # the caller gave up
+            return
+        if done.cancelled():
+            response.cancel()
+            return
+        try:
+            response.set_result(respond(done.result()))
+        except Exception as error:  # the server answers it, as it does for every handler
+            response.set_exception(error)
+
+    future.add_done_callback(settle)
+    return response
+
+
+class Route(NamedTuple):
+    """An endpoint, its handler, and how large a body may be.
+
+    A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too.
     """
 
     endpoint: Endpoint
     handler: Handler
     max_body: int = 0
-    hot: bool = False
     safe: bool = True
-    together: Together | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -225,21 +189,11 @@ class Routes(Protocol):
     table: list[Route]
     #: First path segments that belong to this service, also where no route matches.
     segments: frozenset[bytes]
-    #: Sent with every answer of this service.
+    #: Sent with every response of this service.
     headers: tuple[Header, ...]
     #: Whether browsers of other origins may call (answers OPTIONS).
     cross_origin: bool
 
-    def refuse(self, error: ServiceError, request: Request) -> Reply:
+    def refuse(self, error: ServiceError, request: Request) -> Response:
         """Write an error in the service's dialect."""
         ...
-
-
-@dataclass
-class Found:
-    """What the router found for a path: a route with its values, or the methods that the path would take."""
-
-    routes: Routes
-    route: Route | None = None
-    values: dict[str, str] = field(default_factory=dict)
-    allowed: list[str] = field(default_factory=list)

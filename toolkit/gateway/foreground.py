@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 from toolkit.dweets.lock_repair import repair_lock, repair_thing
 from toolkit.dweets.locks import IssuedLock, Locks
-from toolkit.gateway.gateway import store_of
-from toolkit.gateway.options import GatewayOptions
+from toolkit.gateway.gateway import Gateway, store_of
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import FolderInUse, Records
 
@@ -27,15 +26,13 @@ T = TypeVar("T")
 END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
-def run_gateway(host: str, port: int, options: GatewayOptions, announce: Callable[[str], object]) -> None:
+def run_gateway(start: Callable[[], Gateway], announce: Callable[[str], object]) -> None:
     """Run a gateway until the first signal to end, then stop it properly.
 
     Parameters
     ----------
-    host, port
-        Where to listen.
-    options
-        Everything else.
+    start
+        Starts the gateway.
     announce
         Called with the base URL once calls are accepted.
 
@@ -45,8 +42,8 @@ def run_gateway(host: str, port: int, options: GatewayOptions, announce: Callabl
         As `Gateway`.
     """
     # Signals first: one that comes while the gateway starts ends it right after.
-    with signals_to_end() as ended, options.start(host, port) as gateway:
-        settle_memory()
+    with _signals_to_end() as ended, start() as gateway:
+        _settle_memory()
         announce(gateway.base_url)
         # In pieces: on Windows a wait without end does not hear Ctrl-C.
         while not ended.wait(1.0):
@@ -54,7 +51,7 @@ def run_gateway(host: str, port: int, options: GatewayOptions, announce: Callabl
 
 
 @contextmanager
-def signals_to_end() -> Iterator[threading.Event]:
+def _signals_to_end() -> Iterator[threading.Event]:
     """Give an event that is set by the first signal to end, instead of what such a signal does otherwise."""
     ended = threading.Event()
 
@@ -69,7 +66,7 @@ def signals_to_end() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def settle_memory() -> None:
+def _settle_memory() -> None:
     """Tune the memory of a process that serves and does nothing else.
 
     What the start made stays for good, and need not be looked through again and again for what may go.

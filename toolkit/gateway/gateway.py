@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -77,8 +76,6 @@ class Gateway(PublicNames):
         A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; made if missing.
     demo
         Load the demo world; a service that is given its own setup keeps that.
-    listener
-        A bound socket of `host` and `port` to listen on, such as one that several processes share.
 
     Raises
     ------
@@ -116,7 +113,6 @@ class Gateway(PublicNames):
         exposed: bool = False,
         archive: str | os.PathLike[str] | None = None,
         demo: bool = False,
-        listener: socket.socket | None = None,
     ) -> None:
         self._folder = Path(folder) if folder is not None else None
         if not exposed and not is_loopback(host):
@@ -139,7 +135,7 @@ class Gateway(PublicNames):
         )
         # The thread holds services, never this object: so that it ends when that is forgotten.
         opening, closing = partial(_open, self._services, self._locks), partial(_close, self._services, self._postman)
-        self._server = ServerThread(host, port, opening, closing, listener)
+        self._server = ServerThread(host, port, opening, closing)
         self._server.start()
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         self._forgotten.atexit = False  # the server itself ends with the process

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolkit.gateway.exchange import Found, Route, Routes
-
-_KNOWN_PATHS = 10_000
-_KNOWN_PATH_BYTES = 512
+from toolkit.gateway.exchange import Request, Route, Routes
 
 
 class Router:
@@ -21,39 +18,31 @@ class Router:
 
     def __init__(self, services: Sequence[Routes]) -> None:
         self._fallback = services[0]
-        self._known: dict[tuple[str, bytes], Found] = {}
         self._owners = {segment: routes for routes in services for segment in routes.segments}
-        self._by_segment: dict[bytes, list[tuple[Routes, Route]]] = {}
+        self._by_segment: dict[bytes, list[tuple[Routes, Route, tuple[str, ...]]]] = {}
         for routes in services:
             for route in routes.table:
                 segment = _first_segment(route.endpoint.literal_prefix)
-                self._by_segment.setdefault(segment, []).append((routes, route))
+                self._by_segment.setdefault(segment, []).append((routes, route, route.methods))
 
-    def find(self, method: str, raw_path: bytes) -> Found:
-        """Return the route for this method and path, or who refuses it and which methods there would be.
-
-        Things are read and written again and again, so what was found for a hot route is remembered.
-        """
-        found = self._known.get((method, raw_path))
-        if found is None:
-            found = self._search(method, raw_path)
-            if found.route is not None and found.route.hot and len(raw_path) <= _KNOWN_PATH_BYTES:
-                if len(self._known) >= _KNOWN_PATHS:
-                    self._known.clear()
-                self._known[method, raw_path] = found
-        return found
-
-    def _search(self, method: str, raw_path: bytes) -> Found:
+    def find(self, request: Request) -> None:
+        """Set the request's service, and its route and path values where there is one."""
+        method, raw_path = request.method, request.raw_path
         segment = _first_segment(raw_path)
-        allowed: list[str] = []
-        for routes, route in self._by_segment.get(segment, ()):
-            values = route.endpoint.path_values(raw_path)
-            if values is None:
-                continue
-            if method in route.methods:
-                return Found(routes, route, values)
-            allowed += route.methods
-        return Found(self._owners.get(segment, self._fallback), allowed=allowed)
+        for routes, route, methods in self._by_segment.get(segment, ()):
+            if method in methods:
+                values = route.endpoint.path_values(raw_path)
+                if values is not None:
+                    request.routes, request.route, request.values = routes, route, values
+                    return
+        request.values = {}
+        request.routes = self._owners.get(segment, self._fallback)
+
+    def methods(self, raw_path: bytes) -> list[str]:
+        """Return the methods that this path takes."""
+        candidates = self._by_segment.get(_first_segment(raw_path), ())
+        fitting = [methods for _, route, methods in candidates if route.endpoint.path_values(raw_path) is not None]
+        return sorted({method for methods in fitting for method in methods})
 
 
 def _first_segment(raw_path: bytes) -> bytes:

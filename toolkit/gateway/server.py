@@ -1,21 +1,19 @@
-"""The server: uvicorn on an event loop of its own, in a daemon thread."""
+"""The server: an event loop in a daemon thread, with the HTTP protocol on its port."""
 
 from __future__ import annotations
 
 import asyncio
 import atexit
 import logging
-import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
 
-import uvicorn
-
 from toolkit.errors import InvalidArgument, ToolkitError
 from toolkit.gateway.app import Application
-from toolkit.gateway.long_query import LongQueryProtocol
+from toolkit.gateway.connections import Connections
+from toolkit.gateway.http_protocol import HttpProtocol
 
 T = TypeVar("T")
 
@@ -23,18 +21,12 @@ log = logging.getLogger("toolkit.gateway")
 
 _START_SECONDS = 10.0
 _STOP_SECONDS = 15.0
-_GRACE_SECONDS = 3
-_LOOK_SECONDS = 0.002
+# Connections that wait to be accepted.
+_BACKLOG = 4096
 
 
 class CannotServe(ToolkitError):
     """The server could not start: the port is taken, the address is not this machine's, ..."""
-
-
-def cannot_listen(host: str, port: int) -> CannotServe:
-    """Return the error for an address that cannot be listened on."""
-    why = "it is in use or not this machine's address; take another port, or 0 for a free one"
-    return CannotServe(f"cannot listen on {host}:{port}: {why}")
 
 
 class CannotStop(ToolkitError):
@@ -52,8 +44,6 @@ class ServerThread:
         Called on the server's loop: opens the services and returns the application.
     close_application
         Called on the server's loop after the last answer.
-    listener
-        A bound socket to listen on, in place of one for `host` and `port`; closed at the end.
     """
 
     def __init__(
@@ -62,7 +52,6 @@ class ServerThread:
         port: int,
         open_application: Callable[[], Awaitable[Application]],
         close_application: Callable[[], Awaitable[None]],
-        listener: socket.socket | None = None,
     ) -> None:
         if not 0 <= port <= 65535:
             raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
@@ -70,7 +59,6 @@ class ServerThread:
         self._requested_port = port
         self._open = open_application
         self._close = close_application
-        self._listener = listener
         self._opened = threading.Event()
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -163,75 +151,26 @@ class ServerThread:
         application = await self._open()
         self._opened.set()
         try:
-            server = uvicorn.Server(_config(application, self._host, self._requested_port))
-            await self._bind(server)
-            # uvicorn's main loop keeps the date of the answers; it would hear of a stop late, so it is cancelled.
-            ticking = asyncio.ensure_future(server.main_loop())
+            connections = Connections(application)
+            server = await self._listen(connections)
+            clock = asyncio.ensure_future(connections.run_clock())
             self._ready.set()
             await self._stop_asked.wait()
-            ticking.cancel()
-            with suppress(asyncio.CancelledError):
-                await ticking
-            application.end_streams()
-            await _finish(server)
-            await _abort(server)
+            server.close()
+            await connections.finish()
+            clock.cancel()
         finally:
             await self._close()
 
-    async def _bind(self, server: uvicorn.Server) -> None:
-        server.config.load()
-        server.lifespan = server.config.lifespan_class(server.config)
+    async def _listen(self, connections: Connections) -> asyncio.Server:
+        loop, address = asyncio.get_running_loop(), (self._host, self._requested_port)
         try:
-            await server.startup([self._listener] if self._listener is not None else None)
-        except SystemExit:
-            raise cannot_listen(self._host, self._requested_port) from None
-        self.port = server.servers[0].sockets[0].getsockname()[1]
-
-
-async def _finish(server: uvicorn.Server) -> None:
-    """Accept nobody any more and let the last answers go out, for at most `_GRACE_SECONDS`.
-
-    As uvicorn's own shutdown does, which looks every tenth of a second only: too slow for a notebook.
-    """
-    state = server.server_state
-    for listener in server.servers:
-        listener.close()
-    for connection in list(state.connections):
-        connection.shutdown()
-    try:
-        async with asyncio.timeout(_GRACE_SECONDS):
-            while state.connections or state.tasks:
-                await asyncio.sleep(_LOOK_SECONDS)
-            for listener in server.servers:
-                await listener.wait_closed()
-    except TimeoutError:
-        for task in list(state.tasks):
-            task.cancel()
-
-
-async def _abort(server: uvicorn.Server) -> None:
-    """Drop the connections of those who do not read their answer; a loop is not closed with open ones."""
-    for connection in list(server.server_state.connections):
-        connection.transport.abort()
-    await asyncio.sleep(0)
-
-
-def _config(application: Application, host: str, port: int) -> uvicorn.Config:
-    return uvicorn.Config(
-        application,
-        host=host,
-        port=port,
-        http=LongQueryProtocol,
-        ws="none",
-        lifespan="off",
-        log_config=None,
-        log_level="critical",
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,
-        timeout_keep_alive=75,
-        backlog=4096,
-    )
+            server = await loop.create_server(lambda: HttpProtocol(connections), *address, backlog=_BACKLOG)
+        except OSError:
+            why = "it is in use or not this machine's address; take another port, or 0 for a free one"
+            raise CannotServe(f"cannot listen on {self._host}:{self._requested_port}: {why}") from None
+        self.port = server.sockets[0].getsockname()[1]
+        return server
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

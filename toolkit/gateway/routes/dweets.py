@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
 import orjson
 
 from toolkit.dweets import wire
-from toolkit.dweets.content import checked_batch, content_of_pairs
+from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
 from toolkit.dweets.service import DweetService
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.dweets.things import HotThing
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
-from toolkit.gateway.exchange import (
-    Answer,
-    Eventually,
-    Handler,
-    Header,
-    Reply,
-    Request,
-    Route,
-    Sink,
-    Stream,
-)
-from toolkit.gateway.routes.dweet_posts import content_of_body, posts_together, receipt_of
+from toolkit.gateway.exchange import Answer, Handler, Header, Request, Response, Route, Stream, Writer, after
 from toolkit.gateway.stores import Entry
 
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
@@ -44,12 +34,10 @@ class DweetRoutes:
 
     def __init__(self, service: DweetService) -> None:
         self._service = service
-        # Where posts are counted, each is one by itself.
-        together = None if service.counts_posts else posts_together(service)
         self.table = [
-            Route(wire.POST_DWEET, self._post, _POST_BYTES, hot=True, together=together),
-            Route(wire.LATEST, _jsonp(self._latest), hot=True),
-            Route(wire.HISTORY, _jsonp(self._history), hot=True),
+            Route(wire.POST_DWEET, self._post, _POST_BYTES),
+            Route(wire.LATEST, _jsonp(self._reading(_latest_of))),
+            Route(wire.HISTORY, _jsonp(self._reading(_history_of))),
             Route(wire.LISTEN, self._listen),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
             Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES),
@@ -67,65 +55,64 @@ class DweetRoutes:
             Route(wire.REMOVE_ALERT, _jsonp(self._remove_alert), safe=False),
         ]
 
-    def refuse(self, error: ServiceError, request: Request) -> Reply:
+    def refuse(self, error: ServiceError, request: Request) -> Response:
         """Write a failure: HTTP 200, but for what is no operation of this service at all."""
         if error.status == 413 and not request.raw_path.startswith(b"/dweets/"):
             error = wire.too_large(wire.MAX_DWEET_BYTES)  # told by the server, which knows only of bodies
         status = error.status if error.status in (404, 405) and not request.values else 200
-        reply = Reply(status, wire.failed(error))
+        response = Response(status, wire.failed(error))
         callback = request.query.get("callback", "")
         # A script element shows its page no failure but one that is a script too.
-        return _called(callback, reply) if request.method == "GET" and wire.is_callback(callback) else reply
+        return _called(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
 
     # -- posting ------------------------------------------------------------------------------------------
 
-    def _post(self, request: Request) -> Eventually[list[Entry]]:
+    def _post(self, request: Request) -> asyncio.Future[Response]:
         return self._posted(request, request.values["thing"])
 
-    def _post_unnamed(self, request: Request) -> Eventually[list[Entry]]:
+    def _post_unnamed(self, request: Request) -> asyncio.Future[Response]:
         return self._posted(request, self._service.fresh_name())
 
-    def _posted(self, request: Request, thing: str) -> Eventually[list[Entry]]:
-        return Eventually(self._service.post(thing, _content(request), request.query.get("key")), _receipt)
+    def _posted(self, request: Request, thing: str) -> asyncio.Future[Response]:
+        return after(self._service.post(thing, _content(request), request.query.get("key")), _receipt)
 
-    def _post_quietly(self, request: Request) -> Eventually[list[Entry]]:
+    def _post_quietly(self, request: Request) -> asyncio.Future[Response]:
         done = self._service.post(request.values["thing"], _content(request), request.query.get("key"))
-        return Eventually(done, lambda _: Reply(204, b""))
+        return after(done, lambda _: Response(204, b""))
 
-    async def _post_batch(self, request: Request) -> Reply:
+    async def _post_batch(self, request: Request) -> Response:
         contents = checked_batch(request.body)
         entries = await self._service.post_all(request.values["thing"], contents, request.query.get("key"))
         data = b"[%b]" % b",".join([wire.receipt(entry.data, entry.id) for entry in entries])
-        return Reply(200, wire.succeeded("dweeting", "dweets", data))
+        return Response(200, wire.succeeded("dweeting", "dweets", data))
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _latest(self, request: Request) -> Reply | Eventually[HotThing]:
-        return self._read(request, _latest_of)
+    def _reading(self, respond: Callable[[HotThing], Response]) -> Handler:
+        service = self._service
 
-    def _history(self, request: Request) -> Reply | Eventually[HotThing]:
-        return self._read(request, _history_of)
+        def read(request: Request) -> Response | asyncio.Future[Response]:
+            thing = request.values["thing"]
+            hot = service.readable(thing, request.query.get("key") if request.query_string else None)
+            return respond(hot) if hot is not None else after(service.load(thing), respond)
 
-    def _read(self, request: Request, answer: Callable[[HotThing], Reply]) -> Reply | Eventually[HotThing]:
-        thing = request.values["thing"]
-        hot = self._service.readable(thing, request.query.get("key"))
-        return answer(hot) if hot is not None else Eventually(self._service.load(thing), answer)
+        return read
 
-    async def _stored(self, request: Request) -> Reply:
+    async def _stored(self, request: Request) -> Response:
         query = _checked(wire.STORED.checked_query, request)
         thing, kind = request.values["thing"], query.get("responseType", "json")
         records = await self._service.stored(thing, query.get("key"), query["date"], query.get("hour"))
         if kind == "csv":
             try:
-                return Reply(200, _as_csv(records), _CSV)
+                return Response(200, _as_csv(records), _CSV)
             except RecursionError:
                 raise MalformedRequest("a dweet is nested too deeply for CSV: ask for json") from None
         if kind != "json":
             raise MalformedRequest("responseType must be csv or json")
-        return Reply(200, wire.succeeded("getting", "dweets", b"[%b]" % b",".join(reversed(records))))
+        return Response(200, wire.succeeded("getting", "dweets", b"[%b]" % b",".join(reversed(records))))
 
-    async def _stats(self, request: Request) -> Reply:
-        return _reply("getting", "stats", {"active_things": await self._service.stats()})
+    async def _stats(self, request: Request) -> Response:
+        return _succeeded("getting", "stats", {"active_things": await self._service.stats()})
 
     async def _listen(self, request: Request) -> Stream:
         thing, query = request.values["thing"], request.query
@@ -135,73 +122,76 @@ class DweetRoutes:
         number = await self._service.streams.position(thing, key, since)
         encode = encode_event if events else encode_frame
 
-        async def start(sink: Sink) -> Callable[[], None]:
+        async def start(writer: Writer) -> Callable[[], None]:
             if events:
-                sink.write(encode_position(number))
-            return await self._service.streams.listen(thing, key, number, encode, sink)
+                writer.write(encode_position(number))
+            return await self._service.streams.listen(thing, key, number, encode, writer)
 
         return Stream(start, _EVENTS, heartbeat=EVENT_HEARTBEAT) if events else Stream(start, b"application/json")
 
     # -- locks and alerts ---------------------------------------------------------------------------------
 
-    async def _lock(self, request: Request) -> Reply:
+    async def _lock(self, request: Request) -> Response:
         thing, lock = wire.checked_thing(request.values["thing"]), request.query.get("lock", "")
         await self._service.locks.lock(thing, lock, request.query.get("key"))
-        return _reply("locking", thing, lock)
+        return _succeeded("locking", thing, lock)
 
-    async def _unlock(self, request: Request) -> Reply:
+    async def _unlock(self, request: Request) -> Response:
         thing = wire.checked_thing(request.values["thing"])
         await self._service.locks.unlock(thing, request.query.get("key"))
-        return _reply("unlocking", "thing", thing)
+        return _succeeded("unlocking", "thing", thing)
 
-    async def _remove_lock(self, request: Request) -> Reply:
+    async def _remove_lock(self, request: Request) -> Response:
         lock = request.values["lock"]
         await self._service.locks.remove(lock, request.query.get("key"))
-        return _reply("removing", "lock", lock)
+        return _succeeded("removing", "lock", lock)
 
-    async def _set_alert(self, request: Request) -> Reply:
+    async def _set_alert(self, request: Request) -> Response:
         values = request.values
         alert = await self._service.set_alert(
             values["who"], values["thing"], values["condition"], request.query.get("key")
         )
-        return _reply("alerting", "alert", alert.record())
+        return _succeeded("alerting", "alert", alert.record())
 
-    async def _get_alert(self, request: Request) -> Reply:
+    async def _get_alert(self, request: Request) -> Response:
         alert, status = await self._service.get_alert(request.values["thing"], request.query.get("key"))
-        return _reply("getting", "alert", {"status": status, **alert.record()})
+        return _succeeded("getting", "alert", {"status": status, **alert.record()})
 
-    async def _remove_alert(self, request: Request) -> Reply:
+    async def _remove_alert(self, request: Request) -> Response:
         thing = request.values["thing"]
         await self._service.remove_alert(thing, request.query.get("key"))
-        return _reply("removing", "alert", {"thing": thing})
+        return _succeeded("removing", "alert", {"thing": thing})
 
 
 def _content(request: Request) -> bytes:
-    return content_of_body(request)(request.body) if request.method == "POST" else content_of_pairs(request.pairs)
+    if request.method != "POST":
+        return content_of_pairs(request.pairs)
+    is_form = request.header(b"content-type").startswith("application/x-www-form-urlencoded")
+    return content_of_form(request.body) if is_form else checked_content(request.body)
 
 
-def _receipt(entries: list[Entry]) -> Reply:
+def _receipt(entries: list[Entry]) -> Response:
     (entry,) = entries
-    return receipt_of(entry)
+    return Response(200, wire.posted(entry.data, entry.id))
 
 
-def _latest_of(thing: HotThing) -> Reply:
+def _latest_of(thing: HotThing) -> Response:
     record = thing.latest()
     if record is None:
         raise NotFound(wire.NOT_FOUND)
-    return Reply(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record)
+    return Response(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record)
 
 
-def _history_of(thing: HotThing) -> Reply:
+def _history_of(thing: HotThing) -> Response:
     records = thing.history()
     if records is None:
         raise NotFound(wire.NOT_FOUND)
-    return Reply(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":%b}' % records)
+    return Response(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":%b}' % records)
 
 
-def _reply(by: str, the: str, data: object) -> Reply:
+def _succeeded(by: str, the: str, data: object) -> Response:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    return Reply(200, wire.succeeded(by, the, text.encode("utf-8")))
+    return Response(200, wire.succeeded(by, the, text.encode("utf-8")))
 
 
 def _checked(check: Callable[[dict[str, str]], dict[str, str]], request: Request) -> dict[str, str]:
@@ -215,31 +205,29 @@ def _jsonp(handler: Handler) -> Handler:
     """Wrap the answer of a GET in the function named by ``callback``, where one is."""
 
     def handle(request: Request) -> Answer | Awaitable[Answer]:
-        callback = request.query.get("callback") if b"callback=" in request.query_string else None
+        callback = request.query.get("callback") if request.query_string else None
         if callback is None:
             return handler(request)
         if not wire.is_callback(callback):  # before anything is done: a GET may post or lock
             raise MalformedRequest("callback must be the name of a function")
         answer = handler(request)
-        if isinstance(answer, Reply):
-            return _called(callback, answer)
-        if isinstance(answer, Eventually):
-            return answer.then(lambda reply: _called(callback, reply))
-        return called_later(callback, answer)
+        return called(callback, answer) if isinstance(answer, (Response, Stream)) else called_later(callback, answer)
 
-    async def called_later(callback: str, answer: Answer | Awaitable[Answer]) -> Answer:
-        reply = answer if isinstance(answer, Reply | Stream) else await answer
-        return _called(callback, reply) if isinstance(reply, Reply) else reply
+    def called(callback: str, answer: Answer) -> Answer:
+        return _called(callback, answer) if isinstance(answer, Response) else answer
+
+    async def called_later(callback: str, answer: Awaitable[Answer]) -> Answer:
+        return called(callback, await answer)
 
     return handle
 
 
-def _called(callback: str, reply: Reply) -> Reply:
-    if reply.content_type == _CSV:
-        return reply
+def _called(callback: str, response: Response) -> Response:
+    if response.content_type == _CSV:
+        return response
     # The comment keeps the file from being read as anything but a script; the two separators end a line there.
-    safe = reply.body.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
-    return reply._replace(body=b"/**/%b(%b);" % (callback.encode("ascii"), safe), content_type=_JAVASCRIPT)
+    safe = response.body.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
+    return response._replace(body=b"/**/%b(%b);" % (callback.encode("ascii"), safe), content_type=_JAVASCRIPT)
 
 
 def _as_csv(records: list[bytes]) -> bytes:

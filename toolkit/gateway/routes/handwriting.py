@@ -7,7 +7,7 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 
 from toolkit.errors import RateLimited, ServiceError
-from toolkit.gateway.exchange import Handler, Header, Reply, Request, Route
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
 from toolkit.handwriting import wire
 from toolkit.handwriting.authentication import Caller
 from toolkit.handwriting.parameters import Format
@@ -20,7 +20,7 @@ _NO_STORE: Header = (b"cache-control", b"no-store")
 _ROUTER_TEXTS = {404: wire.NOT_FOUND, 405: wire.METHOD_NOT_ALLOWED}
 
 # What a caller may do, once it is known: request, its query, who it is -> the answer.
-_Call = Callable[[Request, Mapping[str, str], Caller], Awaitable[Reply]]
+_Call = Callable[[Request, Mapping[str, str], Caller], Awaitable[Response]]
 
 
 class HandwritingRoutes:
@@ -41,7 +41,7 @@ class HandwritingRoutes:
             Route(wire.RENDER_REPLAY, self._admitted(self._render("replay"))),
         ]
 
-    def refuse(self, error: ServiceError, request: Request) -> Reply:
+    def refuse(self, error: ServiceError, request: Request) -> Response:
         """Write a failure in the words of this service."""
         if not request.values and error.status in _ROUTER_TEXTS and not isinstance(error, wire.InvalidParameters):
             error = ServiceError(_ROUTER_TEXTS[error.status], status=error.status)
@@ -50,48 +50,48 @@ class HandwritingRoutes:
             headers.append((b"www-authenticate", b'Basic realm="handwriting"'))
         if isinstance(error, RateLimited):
             headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
-        return Reply(error.status, wire.failed(error), _JSON, tuple(headers))
+        return Response(error.status, wire.failed(error), _JSON, tuple(headers))
 
     def _admitted(self, call: _Call) -> Handler:
         """Let a call through once its caller is known and not too fast; every answer tells what is left."""
 
-        async def handle(request: Request) -> Reply:
+        async def handle(request: Request) -> Response:
             query = decoded(request.query_string)
             caller = self._service.caller(query, request.header(b"authorization"))
             try:
                 left = self._service.admit(caller)
-                reply = await call(request, query, caller)
+                response = await call(request, query, caller)
             except RateLimited as error:
-                left, reply = self._service.allowance(caller), self.refuse(error, request)
+                left, response = self._service.allowance(caller), self.refuse(error, request)
             except ServiceError as error:
-                reply = self.refuse(error, request)
-            return reply._replace(headers=(*reply.headers, *_left(left)))
+                response = self.refuse(error, request)
+            return response._replace(headers=(*response.headers, *_left(left)))
 
         return handle
 
-    async def _listing(self, request: Request, query: Mapping[str, str], caller: Caller) -> Reply:
+    async def _listing(self, request: Request, query: Mapping[str, str], caller: Caller) -> Response:
         return _json(self._service.listing(listing_of(query)))
 
-    async def _record(self, request: Request, query: Mapping[str, str], caller: Caller) -> Reply:
+    async def _record(self, request: Request, query: Mapping[str, str], caller: Caller) -> Response:
         return _json(self._service.record(request.values["id"]))
 
     def _render(self, kind: Format) -> _Call:
         content_type = wire.CONTENT_TYPES[kind].encode("ascii")
 
-        async def call(request: Request, query: Mapping[str, str], caller: Caller) -> Reply:
+        async def call(request: Request, query: Mapping[str, str], caller: Caller) -> Response:
             handwriting, parameters = await self._service.checked(query, kind, caller.dialect)
             name = fingerprint(handwriting, parameters, kind)
             caching = _caching(name)
             if name is not None and f'"{name}"' in request.header(b"if-none-match"):
-                return Reply(304, b"", content_type, caching)
+                return Response(304, b"", content_type, caching)
             writing = await self._service.render(handwriting, parameters, kind)
-            return Reply(200, writing.rendered.data, content_type, (*caching, *_figures(writing)))
+            return Response(200, writing.rendered.data, content_type, (*caching, *_figures(writing)))
 
         return call
 
 
-def _json(data: object) -> Reply:
-    return Reply(200, json.dumps(data, ensure_ascii=False).encode("utf-8"), _JSON, (_NO_STORE,))
+def _json(data: object) -> Response:
+    return Response(200, json.dumps(data, ensure_ascii=False).encode("utf-8"), _JSON, (_NO_STORE,))
 
 
 def _caching(name: str | None) -> tuple[Header, ...]:

@@ -7,7 +7,7 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from toolkit.errors import ServiceError
-from toolkit.gateway.exchange import Handler, Header, Reply, Request, Route
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
 from toolkit.identity import envelope, wire
 from toolkit.identity.body_checks import echoable_request_id, normal_address, parse_body
 from toolkit.identity.carrier import Arrival
@@ -52,7 +52,7 @@ class IdentityRoutes:
         posts = [Route(operation.endpoint, self._post(operation), wire.MAX_BODY_BYTES) for operation in wire.OPERATIONS]
         self.table = [*posts, Route(wire.OPEN_TARGET, self._open_target, safe=False)]
 
-    def refuse(self, error: ServiceError, request: Request) -> Reply:
+    def refuse(self, error: ServiceError, request: Request) -> Response:
         """Write a failure: the envelope, or for a phone a single text."""
         error = _in_own_words(error, request)
         retry: tuple[Header, ...] = ()
@@ -60,22 +60,22 @@ class IdentityRoutes:
             retry = ((b"retry-after", b"%d" % seconds),)
         if request.raw_path == _DEVICE_PATH:
             status, body = envelope.device_failed(error)
-            return Reply(status, body, headers=(*retry, _NO_REFERRER))
+            return Response(status, body, headers=(*retry, _NO_REFERRER))
         status = 200 if self._service.settings.legacy_http_200 else error.status
-        return Reply(status, envelope.failed(echoable_request_id(request.body), error), headers=retry)
+        return Response(status, envelope.failed(echoable_request_id(request.body), error), headers=retry)
 
     def _post(self, operation: wire.Operation) -> Handler:
-        async def handle(request: Request) -> Reply:
+        async def handle(request: Request) -> Response:
             origin = self._origin(request)
             if not _JSON_TYPE.fullmatch(request.header(b"content-type")):
                 raise refusal(2, envelope.NOT_JSON_TYPE, http=415)
             body = parse_body(request.body)
             response = await self._service.answer(operation, body, request.client, origin)
-            return Reply(200, envelope.succeeded(body["RequestId"], response))
+            return Response(200, envelope.succeeded(body["RequestId"], response))
 
         return handle
 
-    async def _open_target(self, request: Request) -> Reply:
+    async def _open_target(self, request: Request) -> Response:
         self._origin(request)
         fingerprint, answer_here = request.query.get("vfp", ""), request.query.get("r")
         if not fingerprint:
@@ -84,10 +84,10 @@ class IdentityRoutes:
             raise refusal(1000, envelope.R_MUST_BE_F)
         opened = await self._service.open_target(fingerprint, self._arrival(request))
         if answer_here == "f":
-            return Reply(200, envelope.final_fingerprint(opened.fingerprint), headers=(_NO_REFERRER,))
+            return Response(200, envelope.final_fingerprint(opened.fingerprint), headers=(_NO_REFERRER,))
         # 302 and never 307: the phone must not repeat what it sent here to somebody else.
         location: Header = (b"location", opened.location.encode("ascii"))
-        return Reply(302, b"", b"text/plain", (location, _NO_REFERRER))
+        return Response(302, b"", b"text/plain", (location, _NO_REFERRER))
 
     def _origin(self, request: Request) -> str:
         """Return scheme and host by which the gateway was reached, if it may be reached so.

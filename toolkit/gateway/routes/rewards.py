@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from toolkit.errors import RateLimited, ServiceError
-from toolkit.gateway.exchange import JSON, Header, Reply, Request, Route
+from toolkit.gateway.exchange import JSON, Header, Request, Response, Route
 from toolkit.rewards import reward_page, wire
 from toolkit.rewards.service import Call, RewardService
 
@@ -32,20 +32,20 @@ class RewardRoutes:
             Route(wire.ENGAGEMENT, self._engage),
         ]
 
-    def refuse(self, error: ServiceError, request: Request) -> Reply:
+    def refuse(self, error: ServiceError, request: Request) -> Response:
         """Write a failure: JSON, but for the pages that a person reads."""
         error = wire.in_dialect(error)
         if request.raw_path.startswith(_PAGES) and request.method in ("GET", "HEAD"):
             document = reward_page.notice(error.message)
-            return Reply(error.status, document.html, _HTML, _page_headers(document))
+            return Response(error.status, document.html, _HTML, _page_headers(document))
         if request.raw_path.startswith(_PAGES):
-            return Reply(error.status, wire.written(error), JSON, (_READABLE,))
+            return Response(error.status, wire.written(error), JSON, (_READABLE,))
         headers: tuple[Header, ...] = ()
         if isinstance(error, RateLimited):
             headers = ((b"retry-after", b"%d" % error.retry_after),)
-        return Reply(error.status, wire.written(error), JSON, headers)
+        return Response(error.status, wire.written(error), JSON, headers)
 
-    async def _moment(self, request: Request) -> Reply:
+    async def _moment(self, request: Request) -> Response:
         _check_media_types(request)
         query = request.query
         call = Call(
@@ -57,20 +57,20 @@ class RewardRoutes:
         )
         answer = await self._service.answer(call)
         if answer.decision is None:
-            return Reply(200, answer.body)
+            return Response(200, answer.body)
         header = wire.DECISION_HEADER.lower().encode("ascii"), answer.decision.encode("ascii")
-        return Reply(200, answer.body, JSON, (header,))
+        return Response(200, answer.body, JSON, (header,))
 
-    async def _page(self, request: Request) -> Reply:
+    async def _page(self, request: Request) -> Response:
         token = request.query.get(wire.TOKEN.name, "")
         view, claimed = await self._service.view(request.values["view"], token)
         document = reward_page.page(view, claimed=claimed)
-        return Reply(200, document.html, _HTML, _page_headers(document))
+        return Response(200, document.html, _HTML, _page_headers(document))
 
-    async def _engage(self, request: Request) -> Reply:
+    async def _engage(self, request: Request) -> Response:
         values = request.values
         await self._service.engage(values["view"], request.query.get(wire.TOKEN.name, ""), values["event"])
-        return Reply(204, b"", headers=(_READABLE,))
+        return Response(204, b"", headers=(_READABLE,))
 
 
 def _page_headers(document: reward_page.Document) -> tuple[Header, ...]:

@@ -1,0 +1,276 @@
+"""The HTTP protocol: framing, order, limits, and callers who do not behave; bytes typed from RFC 9112."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import threading
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from tests.conftest import raw_call, raw_exchange
+from tests.mail_server import eventually
+from toolkit.contract import Endpoint
+from toolkit.errors import ServiceError
+from toolkit.gateway import Gateway
+from toolkit.gateway.app import Application
+from toolkit.gateway.connections import LIMITS
+from toolkit.gateway.exchange import Header, Request, Response, Route
+from toolkit.gateway.server import ServerThread
+
+GET = b"GET /get/latest/dweet/for/nobody HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Gateway]:
+    with Gateway() as gateway:
+        yield gateway
+
+
+def connect(base_url: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(base_url.rpartition(":")[2])), timeout=60)
+
+
+def post(thing: str, body: bytes, headers: bytes = b"") -> bytes:
+    head = b"POST /dweet/for/%b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%b\r\n"
+    return head % (thing.encode(), len(body), headers) + body
+
+
+def bodies(received: bytes) -> list[bytes]:
+    return [part.partition(b"\r\n\r\n")[2] for part in re.split(rb"HTTP/1\.1 \d\d\d ", received)[1:]]
+
+
+def statuses(received: bytes) -> list[bytes]:
+    return re.findall(rb"HTTP/1\.1 (\d\d\d) ", received)
+
+
+def received_until_end(connection: socket.socket) -> bytes:
+    received = b""
+    while piece := connection.recv(65536):
+        received += piece
+    return received
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /get/stats HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /get/stats HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", b"400"),
+        (b"GET /get/stats HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n", b"400"),
+        (b"GET /get/stats HTTP/1.0\r\n\r\n", b"200"),
+        (b"GET /get/stats HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", b"200"),
+        (b"GET /get/stats HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET /get/stats HTTP/2.0\r\nHost: a\r\n\r\n", b"505"),
+        (b"GET /get/stats\r\n\r\n", b"505"),
+        (b"GET ftp://a/get/stats HTTP/1.1\r\nHost: a\r\n\r\n", b"400"),
+        (b"GET HTTP://a/get/stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET http://a?b=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"404"),
+        (b"GET /get/stats#part HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET /get/stats HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", b"400"),
+    ],
+)
+def test_heads_of_requests(running: Gateway, head: bytes, status: bytes) -> None:
+    assert statuses(raw_exchange(running.base_url, head)) == [status]
+
+
+@pytest.mark.parametrize(("count", "status"), [(99, b"200"), (100, b"431"), (60_000, b"431")])
+def test_the_number_of_headers_is_bounded(running: Gateway, count: int, status: bytes) -> None:
+    head = b"GET /get/stats HTTP/1.0\r\nHost: a\r\n" + b"a:b\r\n" * count + b"\r\n"
+    with connect(running.base_url) as connection:
+        connection.sendall(head)
+        assert connection.recv(12)[9:] == status
+
+
+def test_a_whole_head_above_the_limit_is_refused(running: Gateway) -> None:
+    with connect(running.base_url) as connection:
+        connection.sendall(b"GET /get/stats HTTP/1.1\r\nHost: a\r\nA: %b\r\n\r\n" % (b"x" * 300_000))
+        assert connection.recv(12)[9:] == b"431"
+
+
+def test_http_1_0_is_closed_after_one_response(running: Gateway) -> None:
+    one = b"GET /get/stats HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"
+    assert statuses(raw_exchange(running.base_url, one * 3)) == [b"200"]
+
+
+def test_nothing_behind_connection_close_is_answered(running: Gateway) -> None:
+    last = post("last", b"1", b"Connection: close\r\n")
+    assert statuses(raw_exchange(running.base_url, GET + last + GET + b"garbage")) == [b"200", b"200"]
+
+
+def test_a_refusal_comes_behind_the_responses_before_it(running: Gateway) -> None:
+    received = raw_exchange(running.base_url, post("order", b"1") + GET + post("order", b"2") + b"garbage\r\n\r\n")
+    assert statuses(received) == [b"200", b"200", b"200", b"400"]
+    assert b'"content":2' in bodies(received)[2]
+
+
+def test_what_comes_behind_a_stream_is_dropped(running: Gateway) -> None:
+    with connect(running.base_url) as connection:
+        listen = b"GET /listen/for/dweets/from/behind HTTP/1.1\r\nHost: x\r\n\r\n"
+        connection.sendall(listen + post("never", b"1") + GET * 5_000)
+        assert connection.recv(15) == b"HTTP/1.1 200 OK"
+        connection.sendall(GET * 5_000)
+        assert b'"succeeded"' in raw_call(running.base_url, "POST", "/dweet/for/behind", b'"heard"').body
+        received = b""
+        while b"heard" not in received:
+            received += connection.recv(65536)
+        assert b"HTTP/1.1" not in received
+    assert b'"with":404' in raw_call(running.base_url, "GET", "/get/latest/dweet/for/never").body
+
+
+def test_a_stream_of_http_1_0_is_not_chunked(running: Gateway) -> None:
+    raw_call(running.base_url, "POST", "/dweet/for/old", b"1")
+    with connect(running.base_url) as connection:
+        connection.sendall(b"GET /listen/for/dweets/from/old?since=0 HTTP/1.0\r\n\r\n")
+        received = b""
+        while not received.endswith(b'"\r\n'):
+            received += connection.recv(65536)
+    head, _, frame = received.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    length, text, _ = frame.split(b"\r\n")
+    assert int(length, 16) == len(text)
+
+
+def test_a_long_pipeline_of_posts_is_answered_in_order(running: Gateway) -> None:
+    with connect(running.base_url) as connection:
+        pipeline = b"".join(post("long", b"%d" % number) for number in range(2_000))
+        sender = threading.Thread(
+            target=connection.sendall, args=[pipeline + GET.replace(b"x\r\n", b"x\r\nConnection: close\r\n")]
+        )
+        sender.start()
+        answered = bodies(received_until_end(connection))
+        sender.join(60)
+    contents = [json.loads(body)["with"]["content"] for body in answered[:-1]]
+    assert contents == list(range(2_000))
+
+
+def test_responses_are_sent_to_a_caller_who_has_sent_all(running: Gateway) -> None:
+    with connect(running.base_url) as connection:
+        connection.sendall(b"".join(post("half", b"%d" % number) for number in range(100)))
+        connection.shutdown(socket.SHUT_WR)
+        assert len(bodies(received_until_end(connection))) == 100
+
+
+def test_a_body_behind_an_upgrade_is_read(running: Gateway) -> None:
+    upgrade = b"Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
+    received = raw_exchange(running.base_url, post("up", b'"upgraded"', upgrade))
+    assert b'"content":"upgraded"' in received
+
+
+def test_a_trailer_is_no_header(running: Gateway) -> None:
+    head = b"POST /dweet/for/trailer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunks = b"1\r\n7\r\n0\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n"
+    assert b'"content":7' in raw_exchange(running.base_url, head + chunks)
+
+
+@pytest.mark.parametrize("endless", [b"0\r\n" + b"A: b\r\n" * 60_000, b"1;" + b"x" * 300_000])
+def test_trailers_and_chunk_extensions_are_bounded(running: Gateway, endless: bytes) -> None:
+    head = b"POST /dweet/for/endless HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connect(running.base_url) as connection:
+        connection.sendall(head + endless)
+        assert connection.recv(12)[9:] == b"431"
+
+
+def test_100_continue_comes_in_its_turn(running: Gateway) -> None:
+    with connect(running.base_url) as connection:
+        patient = b"POST /dweet/for/turn HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
+        connection.sendall(post("turn", b"1") + patient)
+        received = b""
+        while b"100 Continue\r\n\r\n" not in received:
+            received += connection.recv(65536)
+        assert statuses(received) == [b"200", b"100"]
+        connection.sendall(b"2")
+        assert b'"content":2' in connection.recv(65536)
+
+
+def test_a_caller_who_never_reads_is_cut_off(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LIMITS, "write_seconds", 0.1)
+    monkeypatch.setattr(LIMITS, "write_rate", 1e9)
+    for _ in range(500):
+        raw_call(gateway.base_url, "POST", "/dweet/for/big", b'"%b"' % (b"x" * 60_000))
+    with connect(gateway.base_url) as connection:
+        connection.sendall(b"GET /get/dweets/for/big HTTP/1.1\r\nHost: x\r\n\r\n")  # 30 MB
+        ours = connection.getsockname()
+        process = psutil.Process()
+        eventually(lambda: not any(one.raddr == ours for one in process.net_connections("tcp")))
+
+
+def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LIMITS, "idle_seconds", 0.1)
+    with Gateway() as gateway, connect(gateway.base_url) as silent, connect(gateway.base_url) as used:
+        used.sendall(GET)
+        assert statuses(received_until_end(used)) == [b"200"]
+        assert silent.recv(1) == b""
+
+
+class Slow:
+    """Routes with one handler, whose responses wait until they are let go."""
+
+    segments = frozenset({b"slow"})
+    headers: tuple[Header, ...] = ()
+    cross_origin = False
+
+    def __init__(self) -> None:
+        self.table = [Route(Endpoint("GET", "/slow/{number}"), self._slow)]
+        self.started = 0
+        self.begun = 0
+        self.go_on: asyncio.Event | None = None
+
+    async def _slow(self, request: Request) -> Response:
+        self.started += 1
+        if self.go_on is None:
+            self.go_on = asyncio.Event()
+        await self.go_on.wait()
+        return Response(200, request.values["number"].encode())
+
+    def refuse(self, error: ServiceError, request: Request) -> Response:
+        return Response(error.status, b"")
+
+
+class Counting(Application):
+    """Counts the requests that were parsed."""
+
+    parsed = 0
+
+    def begin(self, request: Request) -> int:
+        self.parsed += 1
+        return super().begin(request)
+
+
+def test_a_pipeline_is_not_parsed_while_many_wait() -> None:
+    routes = Slow()
+    application: list[Counting] = []
+
+    async def opened() -> Application:
+        application.append(Counting([routes]))
+        return application[0]
+
+    async def closed() -> None:
+        pass
+
+    async def let_go() -> None:
+        assert routes.go_on is not None
+        routes.go_on.set()
+
+    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving.start()
+    pipeline = b"".join(b"GET /slow/%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(20_000))
+    with socket.create_connection(("127.0.0.1", serving.port), timeout=60) as connection:
+        sender = threading.Thread(target=connection.sendall, args=[pipeline])
+        sender.start()
+        eventually(lambda: routes.started == 1)
+        other = b"GET /slow/0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", serving.port), timeout=60) as second:
+            second.sendall(other)
+            eventually(lambda: routes.started == 2)  # by now the first pipeline would have been parsed as well
+        assert application[0].parsed <= 200, "16 wait, and what a slice of 4 KiB holds"
+        serving.call(let_go())
+        received = b""
+        while received.count(b"HTTP/1.1 200") < 20_000 or not received.endswith(b"19999"):
+            received += connection.recv(1 << 20)
+        sender.join(60)
+    assert bodies(received) == [b"%d" % number for number in range(20_000)]
+    serving.stop()

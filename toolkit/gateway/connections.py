@@ -1,0 +1,116 @@
+"""All open connections of a server: their limits, their clock, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from email.utils import formatdate
+from typing import Protocol
+
+from toolkit.gateway.app import Application
+from toolkit.gateway.exchange import Answer, Routes
+
+TICK_SECONDS = 0.25
+
+
+@dataclass
+class Limits:
+    """What one connection may cost."""
+
+    #: Of the head of a request, and as much again of what is neither head nor body (trailers, chunk extensions).
+    head_bytes: int = 256 * 1024
+    headers: int = 100
+    #: Of a body where none is expected: it is read and dropped. Also of what is dropped after a refusal.
+    dropped_bytes: int = 512 * 1024 * 1024
+    #: Requests that wait for the one before them, and bytes of their bodies.
+    waiting: int = 16
+    waiting_bytes: int = 256 * 1024
+    #: Sent to a listener and not read yet; it is cut off then, and resumes with ``since``.
+    stream_bytes: int = 4 * 1024 * 1024
+    #: For the head of a request, and for its body.
+    request_seconds: float = 30.0
+    #: Between two requests.
+    idle_seconds: float = 75.0
+    #: For reading a response, and the slowest rate at which a large one may be read.
+    write_seconds: float = 60.0
+    write_rate: float = 256 * 1024
+    #: For a client to notice that its body was refused.
+    drop_seconds: float = 10.0
+    #: Of silence, before a stream sends its heartbeat.
+    heartbeat_seconds: float = 15.0
+    #: For the reader of a stream that is ended to read the rest.
+    end_seconds: float = 1.0
+    #: For all connections, when the server stops.
+    grace_seconds: float = 3.0
+
+
+LIMITS = Limits()
+
+
+class Connection(Protocol):
+    """An open connection."""
+
+    def tick(self, now: float) -> None:
+        """Look at the time."""
+        ...
+
+    def finish(self) -> None:
+        """Take no more requests, and close once the present ones are answered."""
+        ...
+
+    def abort(self) -> None:
+        """Close at once."""
+        ...
+
+
+class Connections:
+    """The open connections of one server.
+
+    One timer serves all of them: a timer for each request would cost more than the request.
+    """
+
+    def __init__(self, application: Application, limits: Limits = LIMITS) -> None:
+        self.application = application
+        self.limits = limits
+        self.open: set[Connection] = set()
+        self.is_stopping = False
+        #: The event loop's time, when a connection that is idle from now on is closed, and the header lines of each
+        #: service with the date: all as of the last tick.
+        self.now = 0.0
+        self.idle_deadline = 0.0
+        self.common_headers: dict[Routes | None, bytes] = {}
+        self._tasks: set[asyncio.Future[Answer]] = set()
+        self._tick()
+
+    async def run_clock(self) -> None:
+        """Keep the time, and let each connection look at it, until cancelled."""
+        while True:
+            self._tick()
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _tick(self) -> None:
+        self.now = now = asyncio.get_running_loop().time()
+        self.idle_deadline = now + self.limits.idle_seconds
+        date = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
+        self.common_headers = {routes: date + lines for routes, lines in self.application.common_headers.items()}
+        for connection in tuple(self.open):
+            connection.tick(now)
+
+    def hold(self, task: asyncio.Future[Answer]) -> None:
+        """Keep a handler's task until it is done; its connection may be gone before."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def finish(self) -> None:
+        """Answer what was asked and end all streams, for at most `Limits.grace_seconds`; then close what is left."""
+        self.is_stopping = True
+        for connection in tuple(self.open):
+            connection.finish()
+        deadline = asyncio.get_running_loop().time() + self.limits.grace_seconds
+        while (self.open or self._tasks) and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.002)
+        for task in tuple(self._tasks):
+            task.cancel()
+        for connection in tuple(self.open):
+            connection.abort()
+        await asyncio.sleep(0)

@@ -1,0 +1,302 @@
+"""HTTP/1.1 on one connection: requests to the application in order, responses out.
+
+The input is parsed in slices, so that a long pipeline does not become a heap of parsed requests: while too many of
+them wait, or the caller does not read, the rest stays as it came and no more is read from the socket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from toolkit.errors import MalformedRequest, ServiceError
+from toolkit.gateway.app import log_response
+from toolkit.gateway.connections import Connections
+from toolkit.gateway.exchange import Answer, Request, Response, Stream
+from toolkit.gateway.http_reader import NEVER, Refused, RequestReader
+from toolkit.gateway.http_stream import StreamWriter
+from toolkit.gateway.stores import StoreUnavailable
+
+log = logging.getLogger("toolkit.gateway")
+
+_SLICE_BYTES = 4096
+# Up to here a copy of the body is cheaper than a second write.
+_SMALL_BYTES = 64 * 1024
+
+
+class HttpProtocol(asyncio.Protocol):
+    """One connection.
+
+    Parameters
+    ----------
+    connections
+        The other connections of the server, its application and its limits.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._application = connections.application
+        self._limits = connections.limits
+        # Requests that wait, what was not parsed yet, and what is being answered.
+        self._waiting: deque[Request] = deque()
+        self._waiting_bytes = 0
+        self._raw = b""
+        self._current: Request | None = None
+        self._is_over = False  # nothing that still comes counts
+        self._drop_bytes = 0  # how much of that is read all the same
+        self._stream: StreamWriter | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._stop_stream: Callable[[], None] = lambda: None
+        # When an idle connection is closed, and when a caller who does not read is cut off.
+        self._deadline = connections.idle_deadline
+        self._write_deadline = NEVER
+
+    # -- asyncio ------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection."""
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self._reader = RequestReader(self._connections, peer[0] if peer else "", self._take)
+        self._connections.open.add(self)
+        if self._connections.is_stopping:
+            transport.close()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End what is done for a caller who is gone."""
+        self._connections.open.discard(self)
+        self._is_over = True
+        self._waiting.clear()
+        self._raw = b""
+        if self._stream is not None:
+            self._stream.resume()
+        if self._starting is not None and not self._starting.done():
+            self._starting.cancel()
+        self._stop_stream()
+
+    def eof_received(self) -> bool:
+        """Keep the connection of a caller who has sent all and still reads its responses."""
+        self._is_over = True
+        return self._stream is None and (self._current is not None or bool(self._waiting))
+
+    def pause_writing(self) -> None:
+        """Answer no more while the caller does not read, and do not wait for ever."""
+        if self._stream is not None:
+            self._stream.pause()
+            return
+        size = self._transport.get_write_buffer_size()
+        self._write_deadline = self._connections.now + self._limits.write_seconds + size / self._limits.write_rate
+
+    def resume_writing(self) -> None:
+        """Go on with what waits."""
+        if self._stream is not None:
+            self._stream.resume()
+        elif not self._transport.is_closing():
+            self._write_deadline = NEVER
+            self._deadline = self._connections.idle_deadline
+            self._go_on()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, or keep it while too much waits."""
+        if self._is_over:
+            self._drop_bytes -= len(data)
+            if self._drop_bytes < 0 and self._stream is None and self._current is None:
+                self._shut()
+        elif self._raw:
+            self._raw += data
+        else:
+            self._feed(data)
+
+    # -- requests -----------------------------------------------------------------------------------------
+
+    def _feed(self, data: bytes) -> None:
+        """Parse as much as may wait, and keep the rest."""
+        reader = self._reader
+        for start in range(0, len(data), _SLICE_BYTES):
+            if (self._waiting or self._write_deadline != NEVER) and self._is_full:
+                self._raw = data[start:]
+                self._transport.pause_reading()
+                return
+            try:
+                reader.feed(data[start : start + _SLICE_BYTES])
+            except Refused as refused:
+                if not self._is_over:  # else it came behind the last request
+                    self._refuse(refused)
+            if reader.awaits_continue:
+                self._continue()
+            if self._is_over or self._transport.is_closing():
+                return
+
+    @property
+    def _is_full(self) -> bool:
+        return (
+            len(self._waiting) >= self._limits.waiting
+            or self._waiting_bytes > self._limits.waiting_bytes
+            or self._write_deadline != NEVER
+        )
+
+    @property
+    def _is_idle(self) -> bool:
+        is_reading = self._reader.is_receiving and not self._is_over
+        return self._current is None and self._write_deadline == NEVER and not is_reading
+
+    def _take(self, request: Request) -> None:
+        """Answer a request, or let it wait for the ones before."""
+        if self._is_over:
+            return
+        self._is_over = not request.keep_alive
+        if self._current is None and not self._waiting and self._write_deadline == NEVER:
+            self._answer(request)
+        else:
+            self._waiting.append(request)
+            self._waiting_bytes += len(request.body)
+
+    def _refuse(self, refused: Refused) -> None:
+        """Refuse what is being received, in its turn; nothing that comes behind it counts."""
+        request = refused.request
+        if request is None:
+            request = Request("-", b"-", b"", [])
+            request.refusal = Response(refused.status, refused.text.encode("ascii"), b"text/plain")
+        else:
+            error = MalformedRequest(refused.text, status=refused.status)
+            request.refusal = self._application.refuse(request, error)
+        if refused.status == 413:  # the caller may send all of its body before it reads why
+            self._drop_bytes = self._limits.dropped_bytes
+        request.keep_alive = False
+        self._reader.deadline = NEVER
+        self._reader.awaits_continue = False
+        self._take(request)
+
+    def _continue(self) -> None:
+        """Ask for the body of a request that waits for that, once it is its turn."""
+        if self._current is None and not self._waiting:
+            self._reader.awaits_continue = False
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    # -- responses ----------------------------------------------------------------------------------------
+
+    def _answer_waiting(self) -> None:
+        """Answer in order, until one takes its time or the caller does not read."""
+        while self._waiting and self._current is None and self._write_deadline == NEVER:
+            request = self._waiting.popleft()
+            self._waiting_bytes -= len(request.body)
+            self._answer(request)
+
+    def _answer(self, request: Request) -> None:
+        self._current = request
+        answer = self._application.answer(request)
+        if isinstance(answer, asyncio.Future):
+            if isinstance(answer, asyncio.Task):
+                self._connections.hold(answer)
+            answer.add_done_callback(self._answered)
+        else:
+            self._send(request, answer)
+
+    def _answered(self, done: asyncio.Future[Answer]) -> None:
+        request = self._current
+        if done.cancelled():
+            self._transport.abort()
+        elif request is not None:
+            error = done.exception()
+            self._send(request, done.result() if error is None else self._application.refuse(request, error))
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Go on with what waits, and with what was not parsed yet."""
+        self._answer_waiting()
+        if self._raw and not self._is_full and not self._is_over and not self._transport.is_closing():
+            raw, self._raw = self._raw, b""
+            self._transport.resume_reading()
+            self._feed(raw)
+
+    def _send(self, request: Request, answer: Answer) -> None:
+        transport = self._transport
+        if request.started:
+            log_response(request, answer.status if isinstance(answer, Response) else 200)
+        if transport.is_closing():
+            return
+        common = self._connections.common_headers[request.routes]
+        if isinstance(answer, Stream):
+            self._begin_stream(request, answer, common)
+            return
+        self._current = None
+        is_last = self._is_over and not self._waiting
+        head = answer.head(common, close=is_last)
+        if request.method == "HEAD":
+            transport.write(head)
+        elif len(answer.body) <= _SMALL_BYTES:
+            transport.write(head + answer.body)
+        else:
+            transport.writelines((head, answer.body))
+        if is_last:
+            self._close()
+        elif self._reader.awaits_continue:
+            self._continue()
+        else:
+            self._deadline = self._connections.idle_deadline
+
+    def _begin_stream(self, request: Request, stream: Stream, common: bytes) -> None:
+        """Send the head; nothing that comes behind the request counts."""
+        self._is_over = True
+        self._waiting.clear()
+        self._raw = b""
+        self._transport.resume_reading()  # it tells whether the reader is still there
+        self._transport.write(stream.head(common, chunked=request.is_http_1_1))
+        if request.method == "HEAD":
+            self._shut()
+            return
+        self._stream = StreamWriter(self._transport, self._connections, stream.heartbeat, request.is_http_1_1)
+        if self._connections.is_stopping:
+            self._stream.end()
+        else:
+            self._starting = asyncio.ensure_future(self._start_stream(stream, self._stream))
+
+    async def _start_stream(self, stream: Stream, writer: StreamWriter) -> None:
+        try:
+            self._stop_stream = await stream.start(writer)
+        except StoreUnavailable as error:  # the stream is cut off here; its reader comes back and resumes
+            log.error("%s", error)
+            writer.abort()
+        except ServiceError:  # a thing that was locked in this moment: its reader comes back and is told
+            writer.end()
+
+    # -- the end ------------------------------------------------------------------------------------------
+
+    def _close(self) -> None:
+        """Close behind the last response; a caller who still sends a body that was refused gets some time."""
+        if self._drop_bytes > 0:
+            self._transport.write_eof()
+            self._deadline = self._connections.now + self._limits.drop_seconds
+        else:
+            self._shut()
+
+    def _shut(self) -> None:
+        """Close once all is sent, and do not wait for ever for a caller who does not read."""
+        self._transport.close()
+        self._deadline = NEVER
+        self._write_deadline = self._connections.now + self._limits.write_seconds
+
+    def finish(self) -> None:
+        """Take no more requests, and close once the present ones are answered."""
+        self._is_over = True
+        if self._stream is not None:
+            self._stream.end()
+        elif self._current is None and not self._waiting:
+            self._shut()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._transport.abort()
+
+    def tick(self, now: float) -> None:
+        """Look at the time."""
+        if self._stream is not None:
+            self._stream.tick(now)
+        elif self._write_deadline <= now:
+            self._transport.abort()
+        elif self._reader.deadline <= now and not self._raw and not self._is_over:
+            self._refuse(self._reader.late())
+        elif self._deadline <= now and self._is_idle:
+            self._shut()

@@ -1,0 +1,93 @@
+"""Write a stream to one connection without ever waiting for its reader."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import lru_cache
+
+from toolkit.gateway.connections import Connections
+
+
+class StreamWriter:
+    """See `toolkit.gateway.exchange.Writer`.
+
+    Chunks go straight to the transport, whose buffer is the queue: a thousand listeners cost a thousand writes of the
+    same bytes and nothing else.
+
+    Parameters
+    ----------
+    transport
+        Its head has been sent.
+    connections
+        Limits and clock.
+    heartbeat
+        Sent after a while of silence; empty for none.
+    chunked
+        Whether the reader knows chunked encoding; HTTP/1.0 does not.
+    """
+
+    def __init__(self, transport: asyncio.Transport, connections: Connections, heartbeat: bytes, chunked: bool) -> None:
+        self._transport = transport
+        self._connections = connections
+        self._chunked = chunked
+        self._heartbeat = heartbeat
+        self._silent_since = connections.now
+        self._deadline = 0.0
+        self._is_over = False
+        self._writable: asyncio.Future[None] | None = None
+
+    def write(self, *pieces: bytes) -> None:
+        """Send each piece as one chunk; nothing more once the stream is ended."""
+        transport = self._transport
+        if self._is_over or transport.is_closing():
+            return
+        transport.write(_chunks(pieces) if self._chunked else b"".join(pieces))
+        self._silent_since = self._connections.now
+        # Only where the transport has told that its buffer is full: to ask for its size costs as much as to write.
+        if self._writable is not None and transport.get_write_buffer_size() > self._connections.limits.stream_bytes:
+            self.abort()
+
+    async def drain(self) -> None:
+        """Wait until most of what was written has been sent."""
+        if self._writable is not None:
+            await asyncio.shield(self._writable)
+
+    def end(self) -> None:
+        """End the stream properly; what is queued is sent first, if soon enough."""
+        if self._is_over or self._transport.is_closing():
+            return
+        self._is_over = True
+        if self._chunked:
+            self._transport.write(b"0\r\n\r\n")
+        self._deadline = self._connections.now + self._connections.limits.end_seconds
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Drop the connection: closed properly, it would stay until its reader takes what is queued."""
+        self._is_over = True
+        self._transport.abort()
+
+    def pause(self) -> None:
+        """Note that the transport's buffer is full."""
+        if self._writable is None:
+            self._writable = asyncio.get_running_loop().create_future()
+
+    def resume(self) -> None:
+        """Note that the transport's buffer has room, or that the connection is gone."""
+        if self._writable is not None:
+            self._writable.set_result(None)
+            self._writable = None
+
+    def tick(self, now: float) -> None:
+        """Send a heartbeat, or cut off a reader who does not take the end."""
+        if self._is_over:
+            if self._deadline <= now:
+                self._transport.abort()
+        elif self._heartbeat and now - self._silent_since >= self._connections.limits.heartbeat_seconds:
+            self.write(self._heartbeat)
+
+
+@lru_cache(8)
+def _chunks(pieces: tuple[bytes, ...]) -> bytes:
+    """Return the pieces as HTTP chunks; made once for all listeners of the same dweets."""
+    return b"".join([b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces])
