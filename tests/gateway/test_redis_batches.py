@@ -140,6 +140,20 @@ def test_wait_covers_the_writes_of_its_own_batch(server: RedisServer) -> None:
     run(work())
 
 
+def test_watchers_see_a_change_whose_response_was_an_error(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=1&replicas=1") as (store,):
+            seen: dict[str, bytes | None] = {}
+            await store.records.watch("s", lambda key, value: seen.update({key: value}))
+            with server.client() as client:
+                await until(lambda: client.execute_command("PUBSUB", "SHARDNUMSUB", "gateway:{s}:records")[1] == 1)
+            with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
+                await store.records.put("s", "k", b"1")
+            await until(lambda: seen == {"k": b"1"}, lambda: seen)
+
+    run(work())
+
+
 def blocked(client: redis.Redis) -> list[str]:
     clients: Any = client.client_list()
     return [other["id"] for other in clients if "b" in other["flags"]]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolkit.gateway.stores import Draft, Entry, StoreUnavailable
+from toolkit.gateway.stores.group_commit import Request
 from toolkit.gateway.stores.redis.entries import packed
 from toolkit.gateway.stores.redis.scripts import APPEND, Script
 
@@ -30,26 +30,20 @@ class MasterRun(NamedTuple):
     is_promoted: bytes
 
 
-class Item:
+class Item(Request[Any]):
     """What waits for a batch; `tag` is the hash tag of its keys, `writes` whether replicas must confirm it."""
 
-    __slots__ = ("future", "size", "started", "submitted", "tag", "writes")
+    __slots__ = ("size", "started", "submitted", "tag", "writes")
 
     def __init__(self, tag: str, *, writes: bool, size: int = 0) -> None:
-        loop = asyncio.get_running_loop()
+        super().__init__()
         self.tag, self.writes, self.size = tag, writes, size
-        self.started = self.submitted = loop.time()
-        self.future: asyncio.Future[Any] = loop.create_future()
-
-    def fail(self, error: Exception) -> None:
-        """Answer with an error, unless it has its answer."""
-        if not self.future.done():
-            self.future.set_exception(error)
+        self.started = self.submitted = self.future.get_loop().time()
 
     def succeed(self, result: Any) -> None:  # noqa: ANN401
-        """Answer, unless the caller has given up."""
-        if not self.future.done():
-            self.future.set_result(result)
+        """Answer the caller."""
+        self.result = result
+        self.settle()
 
 
 class Call(Item):

@@ -1,15 +1,14 @@
 """Records in Redis: each space is one hash, and what one call changes is one script.
 
-Who watches a space holds its values. The response to an own change carries what has changed; a message of another
-gateway's says which keys, and their values are read. All calls of a space go to Redis in one order, and their
-responses are applied in that order.
+A watched space is held in memory. The response to an own change is applied at once. A message says which keys have
+changed, and their values are read: it may be another gateway's change, or an own one whose response was lost. All
+calls of a space go to Redis in one order, and their responses are applied in that order.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -40,7 +39,6 @@ class RedisRecords:
     def __init__(self, topology: Topology, listener: Listener, kind: str, now: Callable[[], int]) -> None:
         self._topology = topology
         self._listener = listener
-        self.gateway = secrets.token_hex(8)
         self._kind = kind
         self._now = now
         self._spaces: dict[str, _Space] = {}
@@ -95,17 +93,15 @@ class RedisRecords:
 
     async def read(self, space: str, keys: Sequence[str] | None, apply: Callable[[Changes], None]) -> None:
         """Read these values of a space, or all, and apply them before the response to any later call."""
-        values = self.keys(space)[0]
-        if keys is None:
-            await self._ask(
-                lambda: Call(_tag(space), b"HGETALL", values, read=lambda all_: apply(self._all_living(all_)))
-            )
-        else:
 
-            def apply_some(response: Sequence[bytes | None]) -> None:
-                apply(dict(zip(keys, map(self._living, response), strict=True)))
+        def apply_some(values: Sequence[bytes | None]) -> None:
+            apply(dict(zip(keys or (), map(self._living, values), strict=True)))
 
-            await self._ask(lambda: Call(_tag(space), b"HMGET", values, *keys, read=apply_some))
+        def apply_all(pairs: Sequence[bytes]) -> None:
+            apply(self._all_living(pairs))
+
+        command, read = (b"HGETALL", apply_all) if keys is None else (b"HMGET", apply_some)
+        await self._ask(lambda: Call(_tag(space), command, self.keys(space)[0], *(keys or ()), read=read))
 
     async def _watch(self, name: str, watcher: Watcher) -> Callable[[], None]:
         space = self._spaces.get(name)
@@ -137,7 +133,7 @@ class RedisRecords:
                 self._spaces[space].apply(changes)
             return result
 
-        given = [self._now(), self.gateway, *arguments]
+        given = (self._now(), *arguments)
         return self._ask(
             lambda: Call(_tag(space), *given, script=script, keys=self.keys(space), read=apply, writes=True)
         )
@@ -185,10 +181,8 @@ class _Space:
         """Do nothing: the whole space is read once it is subscribed again."""
 
     def on_message(self, data: bytes) -> None:
-        gateway, keys = json.loads(data)
-        if gateway != self._records.gateway:  # an own change was applied with its response
-            self._unread.update(keys)
-            self._read_on()
+        self._unread.update(json.loads(data))
+        self._read_on()
 
     def fill(self, values: Changes) -> None:
         """Take all values; the watchers hear of the differences."""

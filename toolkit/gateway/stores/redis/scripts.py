@@ -112,10 +112,9 @@ if #rows == tonumber(ARGV[5]) then last = rows[#rows][1] end
 return {last, found}
 """)
 
-# What the scripts of records share. KEYS: the values of a space, and their expiries. ARGV[1]: the gateway's clock,
-# ARGV[2]: the gateway. A value is kept as "expires:value". The keys of every change are published with the gateway.
-# Expired values are removed a minute later, because the clocks of gateways differ; a space in which every value
-# expires is a key that Redis expires.
+# What the scripts of records share. KEYS: the values of a space, and their expiries. ARGV[1]: the gateway's clock. A
+# value is kept as "expires:value". The keys of every change are published. Expired values are removed a minute later,
+# because the clocks of gateways differ; a space in which every value expires is a key that Redis expires.
 _RECORDS = """
 local values, expiries, now = KEYS[1], KEYS[2], tonumber(ARGV[1])
 local slack = 60000
@@ -155,43 +154,43 @@ local function changed(keys)
     redis.call('PERSIST', expiries)
   end
   if redis.call('PUBSUB', 'SHARDNUMSUB', values)[2] > 0 then
-    redis.call('SPUBLISH', values, cjson.encode({ARGV[2], keys}))
+    redis.call('SPUBLISH', values, cjson.encode(keys))
   end
 end
 """
 
-# ARGV from 3: key. Answers the value, or nil.
+# ARGV from 2: key. Answers the value, or nil.
 TAKE = Script(
     _RECORDS
     + """
-local value = read(ARGV[3])
+local value = read(ARGV[2])
 if not value then return false end
-remove(ARGV[3])
-changed({ARGV[3]})
+remove(ARGV[2])
+changed({ARGV[2]})
 return value
 """
 )
 
-# ARGV from 3: key, limit ('' for none), expires ('' for never). Answers the count, or 0.
+# ARGV from 2: key, limit ('' for none), expires ('' for never). Answers the count, or 0.
 COUNT = Script(
     _RECORDS
     + """
-local present, expires = read(ARGV[3])
+local present, expires = read(ARGV[2])
 local number = (tonumber(present or 0) or 0) + 1
-if ARGV[4] ~= '' and number > tonumber(ARGV[4]) then return 0 end
-write(ARGV[3], string.format('%.0f', number), present and expires or ARGV[5])
-changed({ARGV[3]})
+if ARGV[3] ~= '' and number > tonumber(ARGV[3]) then return 0 end
+write(ARGV[2], string.format('%.0f', number), present and expires or ARGV[4])
+changed({ARGV[2]})
 return number
 """
 )
 
-# ARGV from 3: expires, how many values are expected, each one's key, '1' or '' (absent), value; then the changes
+# ARGV from 2: expires, how many values are expected, each one's key, '1' or '' (absent), value; then the changes
 # likewise. Answers 1 or 0.
 SWAP = Script(
     _RECORDS
     + """
-local a = 5
-for i = 1, tonumber(ARGV[4]) do
+local a = 4
+for i = 1, tonumber(ARGV[3]) do
   local value = read(ARGV[a])
   if ARGV[a + 1] == '' and value or ARGV[a + 1] ~= '' and value ~= ARGV[a + 2] then return 0 end
   a = a + 3
@@ -199,7 +198,7 @@ end
 local keys = {}
 for i = a, #ARGV, 3 do
   keys[#keys + 1] = ARGV[i]
-  if ARGV[i + 1] == '' then remove(ARGV[i]) else write(ARGV[i], ARGV[i + 2], ARGV[3]) end
+  if ARGV[i + 1] == '' then remove(ARGV[i]) else write(ARGV[i], ARGV[i + 2], ARGV[2]) end
 end
 changed(keys)
 return 1

@@ -60,7 +60,7 @@ class RedisStore:
         self.records: Records = self._records
         self.fleeting: Records = self._fleeting
         try:
-            await self._topology.open()
+            await self._topology.find()
             for node, tag in self._topology.masters().items():
                 await self._examine(node, tag)
         except BaseException:

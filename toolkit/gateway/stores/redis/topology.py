@@ -32,13 +32,7 @@ _SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class Topology:
-    """The servers of one Redis.
-
-    Parameters
-    ----------
-    address
-        Where to find them.
-    """
+    """The servers of one Redis."""
 
     def __init__(self, address: RedisAddress) -> None:
         self.address = address
@@ -53,7 +47,7 @@ class Topology:
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
-    async def open(self) -> None:
+    async def find(self) -> None:
         """Find the servers.
 
         Raises
@@ -61,15 +55,26 @@ class Topology:
         StoreUnavailable
             None of them answers.
         """
-        await self._find()
+        try:
+            if self._sentinel is not None:
+                host, port = await self._sentinel.discover_master(self.address.service)
+                self._master = (host, int(port))
+            elif self._cluster is not None:
+                await self._cluster.aclose()
+                await self._cluster.initialize()
+        except _UNREACHABLE as error:
+            raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}") from None
+        finally:
+            self._by_tag.clear()  # redis-py may know more than before also where a node did not answer
+        self._retire()
 
     async def close(self) -> None:
         """Send what waits, and disconnect from all servers."""
         self._is_closed = True
-        tasks = [*self._tasks, *([self._looking] if self._looking else [])]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
+        await asyncio.gather(*self._tasks)
         await asyncio.gather(*(node.close() for node in self._nodes.values()))
         if self._cluster is not None:
             await self._cluster.aclose()
@@ -144,24 +149,10 @@ class Topology:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._looked_at + _SECONDS_BETWEEN_LOOKS - loop.time()))
         try:
-            await self._find()
+            await self.find()
         except StoreUnavailable as error:  # callers are told by their own calls; the next failure looks again
             log.debug("%s", error)
         self._looked_at = loop.time()
-
-    async def _find(self) -> None:
-        try:
-            if self._sentinel is not None:
-                host, port = await self._sentinel.discover_master(self.address.service)
-                self._master = (host, int(port))
-            elif self._cluster is not None:
-                await self._cluster.aclose()
-                await self._cluster.initialize()
-        except _UNREACHABLE as error:
-            raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}") from None
-        finally:
-            self._by_tag.clear()  # redis-py may know more than before also where a node did not answer
-        self._retire()
 
     def _retire(self) -> None:
         """Disconnect from servers that are no masters any more."""
