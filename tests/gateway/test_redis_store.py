@@ -160,7 +160,7 @@ def test_a_slot_that_moves_to_another_node_takes_its_writers_and_listeners_along
     run(work())
 
 
-def _move_slot_of(key: str) -> None:
+def _move_slot_of(key: bytes) -> None:
     nodes = shared_cluster()
     clients = [node.client() for node in nodes]
     slot = clients[0].cluster("KEYSLOT", key)

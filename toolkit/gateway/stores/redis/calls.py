@@ -56,15 +56,14 @@ class Call(Item):
         tag: str,
         *arguments: Argument,
         script: Script | None = None,
-        keys: Sequence[str] = (),
+        keys: Sequence[bytes] = (),
         read: Callable[[Any], Any] | None = None,
         writes: bool = False,
     ) -> None:
         super().__init__(tag, writes=writes)
         # What cannot be encoded fails here, before it shares a batch with others.
         self.arguments = [part.encode("utf-8") if isinstance(part, str) else part for part in arguments]
-        self.keys = [key.encode("utf-8") for key in keys]
-        self.script, self.read = script, read
+        self.script, self.keys, self.read = script, keys, read
 
     @property
     def items(self) -> Sequence[Item]:
@@ -98,7 +97,7 @@ class Append(Item):
         self.entries = [packed(draft) for draft in drafts]
         tag, key = journals.place(name)
         super().__init__(tag, writes=True, size=sum([len(entry) for entry in self.entries]))
-        self.journals, self.name, self.key = journals, name, key.encode("utf-8")
+        self.journals, self.name, self.key = journals, name, key
         self.drafts, self.keep, self.floor = drafts, keep, floor
 
     def numbered(self, before: int) -> list[Entry]:
@@ -112,7 +111,7 @@ class AppendCall(Call):
     __slots__ = ("_by_name", "_count", "_journals")
 
     def __init__(self, first: Append) -> None:
-        super().__init__(first.tag, script=APPEND, keys=first.journals.keys_of(first.tag), writes=True)
+        super().__init__(first.tag, script=APPEND, writes=True)
         self._journals = first.journals
         self._by_name: dict[str, list[Append]] = {}
         self._count = 0
@@ -135,8 +134,8 @@ class AppendCall(Call):
 
     def command(self, run: MasterRun) -> Sequence[Argument]:
         """Return what is sent to a master."""
-        self.keys = self.keys[:2]
-        self.arguments = []
+        keys, stem = self._journals.heads(self.tag)
+        arguments: list[Argument] = [*run, stem + 1]
         for name, appends in self._by_name.items():
             first = appends[0]
             keep, floor, entries = first.keep, first.floor, first.entries
@@ -144,12 +143,10 @@ class AppendCall(Call):
                 keep = None if keep is None or append.keep is None else max(keep, append.keep)
                 floors = [each for each in (floor, append.floor) if each is not None]
                 floor, entries = min(floors, default=None), entries + append.entries
-            self.keys.append(first.key)
-            head = (-1 if keep is None else keep, -1 if floor is None else floor, len(entries))
-            self.arguments += (_HEAD.pack(self._journals.used(name), *head), *entries)
-        start_of_name = len(first.key) - len(name.encode("utf-8")) + 1
-        self.arguments = [*run, start_of_name, *self.arguments]
-        return super().command(run)
+            keys.append(first.key)
+            bounds = -1 if keep is None else keep, -1 if floor is None else floor
+            arguments += (_HEAD.pack(self._journals.used(name), *bounds, len(entries)), *entries)
+        return (b"EVALSHA", APPEND.digest, len(keys), *keys, *arguments)
 
     def answer(self, response: Any) -> None:  # noqa: ANN401
         """Give the entries of every journal their numbers."""

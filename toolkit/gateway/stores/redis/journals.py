@@ -34,16 +34,18 @@ class RedisJournals:
         self._listener = listener
         self._loop = asyncio.get_running_loop()
         self._subscriptions: dict[str, JournalSubscription] = {}
+        self._stems = {tag: topology.key(tag, "journal:").encode("utf-8") for tag in topology.tags}
 
-    def place(self, name: str) -> tuple[str, str]:
+    def place(self, name: str) -> tuple[str, bytes]:
         """Return the hash tag of a journal and the key of its stream; its channel is named like the key."""
-        tags = self._topology.tags
-        tag = tags[zlib.crc32(name.encode("utf-8")) % len(tags)]
-        return tag, self._topology.key(tag, f"journal:{name}")
+        data, tags = name.encode("utf-8"), self._topology.tags
+        tag = tags[zlib.crc32(data) % len(tags)]
+        return tag, self._stems[tag] + data
 
-    def keys_of(self, tag: str) -> list[str]:
-        """Return the keys that the journals of a hash tag share: its epochs and its index of names."""
-        return [self._topology.key(tag, "epochs"), self._topology.key(tag, "names")]
+    def heads(self, tag: str) -> tuple[list[bytes], int]:
+        """Return the keys of the epochs and of the names of a hash tag, and how long the stem of a stream's key is."""
+        keys = [self._topology.key(tag, name).encode("utf-8") for name in ("epochs", "names")]
+        return keys, len(self._stems[tag])
 
     # -- writing ------------------------------------------------------------------------------------------
 
@@ -147,7 +149,7 @@ class RedisJournals:
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         found: list[tuple[str, float]] = []
         for last in (count + 100, -1):  # all of them only where many have another prefix
-            rows = await self._submit(Call(tag, b"ZREVRANGE", self.keys_of(tag)[1], 0, last, b"WITHSCORES"))
+            rows = await self._submit(Call(tag, b"ZREVRANGE", self._topology.key(tag, "names"), 0, last, b"WITHSCORES"))
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
             found = [(name, at) for name, at in names if name.startswith(prefix)]
             if len(found) >= count or len(names) <= last:

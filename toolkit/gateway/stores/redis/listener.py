@@ -32,7 +32,7 @@ _CHANNELS_A_COMMAND = 500
 class Channel(NamedTuple):
     """A channel, its hash tag, and what is called once it is subscribed, when messages may be lost, and for each."""
 
-    name: str
+    name: bytes
     tag: str
     on_subscribed: Callable[[], None]
     on_lost: Callable[[], None]
@@ -45,13 +45,13 @@ class Listener:
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self._nodes: dict[Node, _NodeListener] = {}
-        self._places: dict[str, _NodeListener] = {}
+        self._places: dict[bytes, _NodeListener] = {}
 
     def subscribe(self, channel: Channel) -> None:
         """Hear a channel from now on."""
         self._place(channel, self.topology.node_of(channel.tag))
 
-    def unsubscribe(self, name: str) -> None:
+    def unsubscribe(self, name: bytes) -> None:
         """Hear a channel no more."""
         self._places.pop(name).remove(name)
 
@@ -84,9 +84,9 @@ class _NodeListener:
     def __init__(self, listener: Listener, node: Node) -> None:
         self.node = node
         self._listener = listener
-        self._channels: dict[str, Channel] = {}
-        self._new: dict[str, Channel] = {}
-        self._old: set[str] = set()
+        self._channels: dict[bytes, Channel] = {}
+        self._new: dict[bytes, Channel] = {}
+        self._old: set[bytes] = set()
         self._is_changed = asyncio.Event()
         self._has_heard = True
         self._task = asyncio.create_task(self._run())
@@ -96,7 +96,7 @@ class _NodeListener:
         self._old.discard(channel.name)
         self._is_changed.set()
 
-    def remove(self, name: str) -> None:
+    def remove(self, name: bytes) -> None:
         del self._channels[name]
         self._new.pop(name, None)
         self._old.add(name)
@@ -147,7 +147,7 @@ class _NodeListener:
             await self._is_changed.wait()
             self._is_changed.clear()
             new, old, self._new, self._old = self._new, self._old, {}, set()
-            by_tag: dict[str, list[str]] = {}  # a command may name channels of one slot only
+            by_tag: dict[str, list[bytes]] = {}  # a command may name channels of one slot only
             for channel in new.values():
                 by_tag.setdefault(channel.tag, []).append(channel.name)
             for names in by_tag.values():
@@ -160,7 +160,7 @@ class _NodeListener:
         while True:
             message = await pubsub.get_message(timeout=None)
             self._has_heard = True
-            channel = self._channels.get(message["channel"].decode("utf-8")) if message else None
+            channel = self._channels.get(message["channel"]) if message else None
             if channel is None:
                 continue
             if message["type"] == "ssubscribe":

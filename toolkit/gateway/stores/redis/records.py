@@ -43,10 +43,10 @@ class RedisRecords:
         self._now = now
         self._spaces: dict[str, _Space] = {}
 
-    def keys(self, space: str) -> list[str]:
+    def keys(self, space: str) -> list[bytes]:
         """Return the keys of a space: its values and their expiries."""
-        values = self._topology.key(_tag(space), self._kind)
-        return [values, f"{values}:expiries"]
+        values = self._topology.key(_tag(space), self._kind).encode("utf-8")
+        return [values, values + b":expiries"]
 
     def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value, or None."""

@@ -88,6 +88,6 @@ class RedisStore:
         for warning in warnings_about(info, fsync, self.address):
             log.warning("the Redis at %s: %s", self.address.shown, warning)
         # A user who may not write is refused here, before the gateway answers anybody.
-        probe = Call(tag, script=PROBE, keys=[self._topology.key(tag, "epochs")])
+        probe = Call(tag, script=PROBE, keys=[self._topology.key(tag, "epochs").encode("utf-8")])
         node.writing.submit(probe)
         await probe.future
