@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,40 @@ def test_a_slot_that_moves_to_another_node_takes_its_writers_and_listeners_along
             assert numbers(heard) == list(range(1, written + 3))
 
     run(work())
+
+
+def test_a_slot_that_is_stuck_on_its_way_is_reported_in_time() -> None:
+    async def work() -> None:
+        async with opened(fresh_cluster_url().replace("timeout=30", "timeout=1")) as (store,):
+            await store.journals.append("a", [line("1")])
+            tag, key = store._journals.place("a")
+            new = next(name for name in map(str, range(10_000)) if store._journals.place(name)[0] == tag)
+            with _on_its_way(key):
+                # What the journals of a hash tag share is here, the new journal is not: Redis says TRYAGAIN.
+                with pytest.raises(StoreUnavailable, match="is moving these keys: TRYAGAIN"):
+                    await store.journals.append(new, [line("1")])
+                assert [entry.data for entry in await store.journals.last("a", 9)] == [b"1"]
+            (entry,) = await store.journals.append(new, [line("1")])
+            assert entry.sequence == 1, "what was refused was not written"
+
+    run(work())
+
+
+@contextmanager
+def _on_its_way(key: bytes) -> Iterator[None]:
+    clients = [node.client() for node in shared_cluster()]
+    slot = clients[0].cluster("KEYSLOT", key)
+    ids = [client.cluster("MYID").decode() for client in clients]
+    (owner,) = [n for n, client in enumerate(clients) if client.cluster("COUNTKEYSINSLOT", slot)]
+    target = (owner + 1) % 3
+    clients[target].cluster("SETSLOT", slot, "IMPORTING", ids[owner])
+    clients[owner].cluster("SETSLOT", slot, "MIGRATING", ids[target])
+    try:
+        yield
+    finally:
+        for client in clients:
+            client.cluster("SETSLOT", slot, "STABLE")
+            client.close()
 
 
 def _move_slot_of(key: bytes) -> None:
