@@ -1,4 +1,4 @@
-"""Where a Redis is, read from a URL; what the URL holds of passwords is shown to nobody.
+"""Where a Redis is, read from a URL. The password in the URL is never shown.
 
 ::
 

@@ -117,7 +117,7 @@ class _NodeListener:
                 self._new, self._old, self._has_heard = dict(self._channels), set(), True
                 self._is_changed.set()
                 await self._first_to_fail(self._send(pubsub), self._hear(pubsub), self._check())
-            except UNREACHABLE as error:  # callers are told by their own calls; here it is only tried again
+            except UNREACHABLE as error:  # callers get errors from their own calls; this only tries again
                 log.debug("cannot listen to %s now: %s", self.node.shown, reason_of(error))
             finally:
                 for channel in self._channels.values():

@@ -1,7 +1,7 @@
 """One Redis server: calls travel in batches, one in flight for writing and one for reading.
 
 Redis-py makes and keeps the connections. A batch has one of them for itself, so that ``WAIT`` covers exactly the
-writes before it, and so that a call that was never sent is told from one whose response was lost.
+writes before it, and so that it can tell a call that was never sent from one whose response was lost.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def all_texts() -> list[bytes]:
 
 
 # A server that starts or is promoted may lack the newest changes, and subscribers may have heard of them. So each run
-# of a master is an epoch of its own, whose numbers are above all of the epochs before. The first run of a server is
+# of a master is a separate epoch, whose numbers are above all of the epochs before. The first run of a server is
 # epoch 0 unless it was promoted.
 #
 # KEYS: the epochs of a hash tag, with the last run of each node; the index of its journals by time; then a stream for
@@ -80,10 +80,10 @@ for j, key in ipairs(streams) do
       size = size + #ARGV[i]
       if size < 1048576 then message[#message + 1] = ARGV[i] end
     end
-    -- Entries that are too large for a message are read by those who hear of them.
-    local told = count
-    if size >= 1048576 then message, told = {''}, 0 end
-    message[1] = struct.pack('>ddI4', before, last, told)
+    -- Subscribers read entries that are too large for a message.
+    local sent = count
+    if size >= 1048576 then message, sent = {''}, 0 end
+    message[1] = struct.pack('>ddI4', before, last, sent)
     redis.call('SPUBLISH', key, table.concat(message))
   end
   a = a + count

@@ -150,7 +150,7 @@ class Topology:
         await asyncio.sleep(max(0.0, self._looked_at + _SECONDS_BETWEEN_LOOKS - loop.time()))
         try:
             await self.find()
-        except StoreUnavailable as error:  # callers are told by their own calls; the next failure looks again
+        except StoreUnavailable as error:  # callers get errors from their own calls; the next failure looks again
             log.debug("%s", error)
         self._looked_at = loop.time()
 
