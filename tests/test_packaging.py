@@ -41,8 +41,6 @@ def uv(*arguments: str | Path) -> None:
 
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-#: Each release may break what is not public: parts of these are used.
-PRIVATE_PARTS_USED = {"uvicorn", "redis"}
 CALENDAR_VERSIONS = {"dask"}
 #: The clients of 2016 are tested as they were.
 PINNED = {"dweepy", "handwritingio"}
@@ -62,9 +60,8 @@ def bounds_of(requirement: Requirement) -> tuple[Version, Version]:
     return bounds[">="], bounds["<"]
 
 
-def bound_after(name: str, tested: Version) -> Version:
-    by_minor = tested.major == 0 or name in PRIVATE_PARTS_USED
-    return Version(f"{tested.major}.{tested.minor + 1}" if by_minor else f"{tested.major + 1}")
+def bound_after(tested: Version) -> Version:
+    return Version(f"{tested.major}.{tested.minor + 1}" if tested.major == 0 else f"{tested.major + 1}")
 
 
 @pytest.mark.parametrize("requirement", declared_requirements(), ids=str)
@@ -76,7 +73,7 @@ def test_a_dependency_has_bounds(requirement: Requirement) -> None:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):  # an extra that only builds
         tested = Version(importlib.metadata.version(requirement.name))
         assert lower <= tested
-        assert upper == bound_after(requirement.name, tested), f"tested with {tested}"
+        assert upper == bound_after(tested), f"tested with {tested}"
 
 
 def test_one_library_has_the_same_bounds_everywhere() -> None:

@@ -239,7 +239,7 @@ def test_a_value_in_redis_without_its_head_shuts_its_thing(tmp_path: Path) -> No
     with shared_server().client() as client:
         (key,) = [
             key
-            for key in client.keys("*records:{locked-things}")
+            for key in client.keys("*{locked-things}:records")
             if client.hexists(key, THING) and str(place.url).split("prefix=")[1].split("&")[0].encode() in key
         ]
         for value in (b"", b"12", b"garbage", b"x:{}", b"12x:{}"):

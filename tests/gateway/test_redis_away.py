@@ -133,6 +133,14 @@ REFUSALS: dict[str, tuple[Callable[[redis.Redis], object], Callable[[redis.Redis
 }
 
 
+ADVICE = {
+    "a replica": "READONLY .*give its master",
+    "out of memory": "OOM .*give it more memory",
+    "without enough replicas": "NOREPLICAS .*fewer replicas than min-replicas-to-write",
+    "unable to save": "MISCONF .*see its log",
+}
+
+
 @pytest.mark.parametrize("refusal", REFUSALS)
 def test_a_redis_that_refuses_to_write_changes_nothing_and_is_told(refusal: str) -> None:
     refuse, allow, calls = REFUSALS[refusal]
@@ -144,6 +152,8 @@ def test_a_redis_that_refuses_to_write_changes_nothing_and_is_told(refusal: str)
                 refuse(client)
                 try:
                     assert set(await outcomes(store, calls)) == {"StoreUnavailable"}
+                    with pytest.raises(StoreUnavailable, match=ADVICE[refusal]):
+                        await store.journals.append("a", [line("refused")])
                     assert await store.records.get("s", "k") == b"kept"
                 finally:
                     allow(client)

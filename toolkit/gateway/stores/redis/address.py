@@ -1,4 +1,4 @@
-"""Where a Redis is, read from a URL; what the URL holds of passwords is shown to nobody.
+"""Where a Redis is, read from a URL. The password in the URL is never shown.
 
 ::
 
@@ -42,22 +42,9 @@ class BadAddress(ValueError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RedisAddress:
-    """One Redis, however many servers it is made of.
+    """One Redis: of kind ``server``, ``sentinel`` or ``cluster``, with the hosts where to begin.
 
-    Parameters
-    ----------
-    kind
-        ``server``, ``sentinel`` or ``cluster``.
-    hosts
-        Where to begin: the server, the Sentinels, or some nodes of the cluster.
-    options
-        What the redis package's connections are made with; holds the password.
-    service
-        The name by which Sentinel knows the master.
-    prefix, replicas, timeout
-        As in the URL.
-    shown
-        The URL without its secrets, for people.
+    `options` is what redis-py's connections are made with; it holds the password. `shown` is the URL without it.
     """
 
     kind: str

@@ -1,78 +1,26 @@
 """Records in Redis: each space is one hash, and what one call changes is one script.
 
-A space's version counts its changes. Who watches a space holds its values and the version they are of; the answer
-to an own change and the message about another gateway's both carry the next one, and a gap is filled by reading
-the whole space and telling the difference.
+A watched space is held in memory. The response to an own change is applied at once. A message says which keys have
+changed, and their values are read: it may be another gateway's change, or an own one whose response was lost. All
+calls of a space go to Redis in one order, and their responses are applied in that order.
 """
 
 from __future__ import annotations
 
 import asyncio
-import struct
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolkit.gateway.stores import cannot_watch
-from toolkit.gateway.stores.redis.calls import FutureCall, ScriptCall
-from toolkit.gateway.stores.redis.channels import Channels, Listener
-from toolkit.gateway.stores.redis.feed import Feed
-from toolkit.gateway.stores.redis.link import Argument
-from toolkit.gateway.stores.redis.scripts import COUNT, PUT, SNAPSHOT, SWAP, TAKE, Script
-from toolkit.gateway.stores.redis.servers import Servers
+from toolkit.gateway.stores import StoreUnavailable, cannot_watch
+from toolkit.gateway.stores.redis.calls import Argument, Call
+from toolkit.gateway.stores.redis.listener import Channel, Listener
+from toolkit.gateway.stores.redis.scripts import COUNT, SWAP, TAKE, Script
+from toolkit.gateway.stores.redis.subscription import SECONDS_TO_TRY_AGAIN
+from toolkit.gateway.stores.redis.topology import Topology
 
 Watcher = Callable[[str, bytes | None], None]
 Changes = Mapping[str, bytes | None]
-
-_HEAD, _CHANGE = struct.Struct(">dI"), struct.Struct(">IBI")
-
-
-class _Space(Feed[Changes]):
-    """The watchers of one space, and what they have been told."""
-
-    def __init__(self, records: RedisRecords, name: str) -> None:
-        super().__init__()
-        self.name = name
-        self.watchers: list[Watcher] = []
-        self.values: dict[str, bytes] = {}
-        self._records = records
-        self._filling = asyncio.Lock()
-
-    def on_message(self, data: bytes) -> None:
-        """Take a message of the space's channel."""
-        version, changes = _changes_of_message(data)
-        self.offer(version - 1, version, changes)
-
-    async def fill(self) -> None:
-        """Read all values, unless that was done before."""
-        async with self._filling:
-            if self.position is None:
-                version, self.values = await self._records.snapshot(self.name)
-                self.begin(version)
-
-    async def _read(self, position: int) -> bool:
-        version, values = await self._records.snapshot(self.name)
-        if version < position:  # a master died with what this gateway had heard of
-            self.position = version - 1
-        if version > (self.position or 0):  # else newer changes were told while this was read
-            gone = dict.fromkeys(self.values.keys() - values.keys())
-            new = {key: value for key, value in values.items() if self.values.get(key) != value}
-            self._take(version, {**gone, **new})
-        return False
-
-    def _hand_on(self, news: Changes, position: int) -> None:
-        for key, value in news.items():
-            if value is None:
-                self.values.pop(key, None)
-            else:
-                self.values[key] = value
-            for watcher in tuple(self.watchers):
-                self._tell(watcher, key, value)
-
-    def _tell(self, watcher: Watcher, key: str, value: bytes | None) -> None:
-        try:
-            watcher(key, value)
-        except Exception as error:  # one watcher's mistake must not cost the others their news
-            self._loop.call_exception_handler({"message": "a watcher of records failed", "exception": error})
 
 
 class RedisRecords:
@@ -80,7 +28,7 @@ class RedisRecords:
 
     Parameters
     ----------
-    servers, channels
+    topology, listener
         Where spaces live, and where they are heard.
     kind
         ``records`` or ``fleeting``: two sets of spaces that do not know each other.
@@ -88,33 +36,35 @@ class RedisRecords:
         The gateway's clock in milliseconds since the epoch; decides what has expired.
     """
 
-    def __init__(self, servers: Servers, channels: Channels, kind: str, now: Callable[[], int]) -> None:
-        self._servers = servers
-        self._channels = channels
-        self._prefix = f"{servers.address.prefix}{kind}:"
+    def __init__(self, topology: Topology, listener: Listener, kind: str, now: Callable[[], int]) -> None:
+        self._topology = topology
+        self._listener = listener
+        self._kind = kind
         self._now = now
         self._spaces: dict[str, _Space] = {}
 
-    # -- one key ------------------------------------------------------------------------------------------
+    def keys(self, space: str) -> list[bytes]:
+        """Return the keys of a space: its values and their expiries."""
+        values = self._topology.key(_tag(space), self._kind).encode("utf-8")
+        return [values, values + b":expiries"]
 
     def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value, or None."""
-        return self._submit(space, FutureCall(b"HGET", self._key(space), key, read=self._living))
+        return self._ask(lambda: Call(_tag(space), b"HGET", self.keys(space)[0], key, read=self._living))
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
         """Set the value."""
-        return self._change(PUT, space, [key, value, _given(expires)], lambda _: (None, {key: value}))
+        arguments = [_given(expires), 0, *_flat({key: value})]
+        return self._change(SWAP, space, arguments, lambda _: (None, {key: value}))
 
     def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value and remove it."""
-        return self._change(TAKE, space, [key], lambda value: (value, {key: None}))
+        return self._change(TAKE, space, [key], lambda value: (value, {} if value is None else {key: None}))
 
     def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
         """Add one, or return 0 where that would pass `limit`."""
         arguments = [key, _given(limit), _given(expires)]
-        return self._change(COUNT, space, arguments, lambda number: (number, {key: b"%d" % number}))
-
-    # -- many keys ----------------------------------------------------------------------------------------
+        return self._change(COUNT, space, arguments, lambda number: (number, {key: b"%d" % number} if number else {}))
 
     def swap(
         self,
@@ -126,33 +76,42 @@ class RedisRecords:
         """Make all changes if every expected value still stands."""
         changes = dict(changes)
         arguments = [_given(expires), len(expected), *_flat(expected), *_flat(changes)]
-        return self._change(SWAP, space, arguments, lambda done: (bool(done), changes))
+        return self._change(SWAP, space, arguments, lambda done: (bool(done), changes if done else {}))
 
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
         """Return all values of the space."""
-        return self._submit(space, FutureCall(b"HGETALL", self._key(space), read=self._all_living))
+        return self._ask(lambda: Call(_tag(space), b"HGETALL", self.keys(space)[0], read=self._all_living))
 
     def watch(self, space: str, watcher: Watcher) -> asyncio.Future[Callable[[], None]]:
         """Call `watcher` with every present value, then with every change."""
         return asyncio.ensure_future(self._watch(space, watcher))
 
-    async def snapshot(self, space: str) -> tuple[int, dict[str, bytes]]:
-        """Return the version of a space and all its values, of one moment."""
-        version, values = await self._submit(space, ScriptCall(SNAPSHOT, self.keys(space), writes=False))
-        return version, self._all_living(values)
-
     def close(self) -> None:
-        """Tell nobody anything any more."""
+        """Tell the watchers nothing any more."""
         for space in self._spaces.values():
             space.close()
+
+    async def read(self, space: str, keys: Sequence[str] | None, apply: Callable[[Changes], None]) -> None:
+        """Read these values of a space, or all, and apply them before the response to any later call."""
+
+        def apply_some(values: Sequence[bytes | None]) -> None:
+            apply(dict(zip(keys or (), map(self._living, values), strict=True)))
+
+        def apply_all(pairs: Sequence[bytes]) -> None:
+            apply(self._all_living(pairs))
+
+        command, read = (b"HGETALL", apply_all) if keys is None else (b"HMGET", apply_some)
+        await self._ask(lambda: Call(_tag(space), command, self.keys(space)[0], *(keys or ()), read=read))
 
     async def _watch(self, name: str, watcher: Watcher) -> Callable[[], None]:
         space = self._spaces.get(name)
         if space is None:
             space = self._spaces[name] = _Space(self, name)
-            self._channels.open(self._key(name), Listener(space.on_open, space.on_shut, space.on_message))
-        await space.fill()
-        # No waiting from here on: what changes is told to this watcher too.
+            calls = space.on_subscribed, space.on_lost, space.on_message
+            self._listener.subscribe(Channel(self.keys(name)[0], _tag(name), *calls))
+        if not space.is_filled:
+            await self.read(name, None, space.fill)
+        # No waiting from here on: this watcher hears of every later change.
         try:
             for key, value in space.values.items():
                 watcher(key, value)
@@ -167,47 +126,31 @@ class RedisRecords:
         return stop
 
     def _change(
-        self,
-        script: Script,
-        space: str,
-        arguments: Sequence[Argument],
-        read: Callable[[Any], tuple[Any, Changes]],
+        self, script: Script, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Changes]]
     ) -> asyncio.Future[Any]:
-        """Run a script; its answer is read as the caller's result and what has changed."""
-        return self._submit(space, _ChangeCall(self, script, space, arguments, read))
+        """Run a script; `read` makes the caller's result and the changes of its response."""
 
-    def first_arguments(self, space: str) -> tuple[int, int]:
-        """Return the clock, and the highest version that may be used."""
-        return self._now(), self._servers.floor(self._servers.place(self._key(space)))
+        def apply(response: Any) -> Any:  # noqa: ANN401
+            result, changes = read(response)
+            if space in self._spaces:
+                self._spaces[space].apply(changes)
+            return result
 
-    def _submit(self, space: str, call: FutureCall) -> asyncio.Future[Any]:
-        # All in the lane of the writes: who reads finds what this gateway was asked to write before.
-        key = self._key(space)
+        given = (self._now(), *arguments)
+        return self._ask(
+            lambda: Call(_tag(space), *given, script=script, keys=self.keys(space), read=apply, writes=True)
+        )
+
+    def _ask(self, make: Callable[[], Call]) -> asyncio.Future[Any]:
+        # All in the order of the writes: a caller reads what this gateway was asked to write before.
         try:
-            self._servers.writing(self._servers.place(key)).submit(call)
+            call = make()
         except UnicodeEncodeError as error:
-            call.on_failure(error)
+            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            future.set_exception(error)
+            return future
+        self._topology.write(call)
         return call.future
-
-    def changed(self, space: str, version: int, changes: Changes, settle: Callable[[], None]) -> None:
-        """Tell the watchers of a change that was made here, then its caller."""
-        watched = self._spaces.get(space)
-        if watched is None or not version:
-            settle()
-        else:
-            watched.offer(version - 1, version, changes)
-            watched.when_told(version, settle)
-
-    # -- keys and values ----------------------------------------------------------------------------------
-
-    def _key(self, space: str) -> str:
-        # The braces make the space's name what decides on the slot; none of its own may stand between them.
-        return f"{self._prefix}{{{space.replace('%', '%25').replace('{', '%7B').replace('}', '%7D')}}}"
-
-    def keys(self, space: str) -> list[str]:
-        """Return the keys of a space: its values, its expiries, its version."""
-        values = self._key(space)
-        return [values, f"{values}:expiries", f"{values}:version"]
 
     def _living(self, kept: bytes | None) -> bytes | None:
         if kept is None:
@@ -222,38 +165,79 @@ class RedisRecords:
         return {key.decode("utf-8", "backslashreplace"): value for key, value in found if value is not None}
 
 
-class _ChangeCall(ScriptCall):
-    """A change: its answer is a result and a version."""
+class _Space:
+    """The watchers of one space, and the values that they know."""
 
-    __slots__ = ("_records", "_space")
+    def __init__(self, records: RedisRecords, name: str) -> None:
+        self.watchers: list[Watcher] = []
+        self.values: dict[str, bytes] = {}
+        self.is_filled = False
+        self._records, self._name = records, name
+        self._loop = asyncio.get_running_loop()
+        self._unread: set[str] = set()
+        self._is_all_unread = self._is_closed = False
+        self._reading: asyncio.Task[None] | None = None
 
-    def __init__(
-        self,
-        records: RedisRecords,
-        script: Script,
-        space: str,
-        arguments: Sequence[Argument],
-        read: Callable[[Any], tuple[Any, Changes]],
-    ) -> None:
-        super().__init__(script, records.keys(space), *arguments, read=read)
-        self._records = records
-        self._space = space
+    def on_subscribed(self) -> None:
+        self._is_all_unread = True
+        self._read_on()
 
-    def command(self) -> tuple[Argument, ...]:
-        """Return the command, with what is known only when it is sent."""
-        head = 3 + len(self._records.keys(self._space))
-        command = super().command()
-        return *command[:head], *self._records.first_arguments(self._space), *command[head:]
+    def on_lost(self) -> None:
+        """Do nothing: the whole space is read once it is subscribed again."""
 
-    def on_answer(self, answer: Any) -> None:  # noqa: ANN401
-        """Tell the watchers, then the caller."""
-        assert self._read is not None
-        result, changes = self._read(answer[0])
-        self._records.changed(self._space, answer[1], changes, lambda: self._settle(result))
+    def on_message(self, data: bytes) -> None:
+        self._unread.update(json.loads(data))
+        self._read_on()
 
-    def _settle(self, result: Any) -> None:  # noqa: ANN401
-        if not self.future.done():
-            self.future.set_result(result)
+    def fill(self, values: Changes) -> None:
+        """Take all values; the watchers hear of the differences."""
+        self.is_filled = True
+        self._differ({**dict.fromkeys(self.values), **values})
+
+    def apply(self, changes: Changes) -> None:
+        """Tell the watchers of changes."""
+        for key, value in {} if self._is_closed else changes.items():
+            if value is None:
+                self.values.pop(key, None)
+            else:
+                self.values[key] = value
+            for watcher in tuple(self.watchers):
+                try:
+                    watcher(key, value)
+                except Exception as error:  # one watcher's mistake must not cost the others their news
+                    self._loop.call_exception_handler({"message": "a watcher of records failed", "exception": error})
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _differ(self, values: Changes) -> None:
+        self.apply({key: value for key, value in values.items() if self.values.get(key) != value})
+
+    def _read_on(self) -> None:
+        if self._reading is None and not self._is_closed:
+            self._reading = self._loop.create_task(self._read())
+
+    async def _read(self) -> None:
+        try:
+            while self._is_all_unread or self._unread:
+                keys, self._unread = list(self._unread), set()
+                if self._is_all_unread:
+                    self._is_all_unread = False
+                    await self._records.read(self._name, None, self.fill)
+                else:
+                    await self._records.read(self._name, keys, self._differ)
+        except StoreUnavailable:
+            if not self._is_closed:
+                self._loop.call_later(SECONDS_TO_TRY_AGAIN, self.on_subscribed)
+        finally:
+            self._reading = None
+
+
+def _tag(space: str) -> str:
+    # A hash tag ends at the first closing brace.
+    return space.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 
 
 def _given(number: int | None) -> Argument:
@@ -265,16 +249,3 @@ def _flat(values: Changes) -> list[Argument]:
     for key, value in values.items():
         flat += (key, b"" if value is None else b"1", value or b"")
     return flat
-
-
-def _changes_of_message(data: bytes) -> tuple[int, Changes]:
-    version, count = _HEAD.unpack_from(data)
-    here, changes = _HEAD.size, {}
-    for _ in range(count):
-        key_size, is_set, value_size = _CHANGE.unpack_from(data, here)
-        here += _CHANGE.size
-        end = here + key_size
-        value = data[end : end + value_size]
-        changes[data[here:end].decode("utf-8")] = value if is_set else None
-        here = end + value_size
-    return int(version), changes

@@ -1,121 +1,120 @@
-"""What must happen at once and whole inside of Redis, as small scripts.
+"""What must happen in Redis in one step, as Lua scripts.
 
-Every script is given all keys that it touches, and all of them lie in one slot, so a cluster runs it too (but for
-the first one on a single server, where a batch writes many journals and the index of their names in one call).
-A script reaches its listeners by sharded pub/sub, on channels named like the keys; with ``appendfsync always``
-Redis hands these messages on only after its disk has what they tell.
+All keys of a call lie in one slot, so a cluster runs the scripts too. Subscribers hear of a change by sharded pub/sub
+on a channel named like the key; with ``appendfsync always`` Redis delivers a message after its disk has the change.
 """
 
 from __future__ import annotations
 
 import hashlib
 
-_TEXTS: dict[bytes, bytes] = {}
+_TEXTS: list[bytes] = []
 
 
 class Script:
-    """A script by its digest, as Redis keeps it, and its text for a server that does not have it yet."""
+    """A script, and the digest by which Redis knows it."""
 
     def __init__(self, text: str) -> None:
-        self.text = text.encode("utf-8")
-        self.digest = hashlib.sha1(self.text, usedforsecurity=False).hexdigest().encode("ascii")
-        _TEXTS[self.digest] = self.text
-
-
-def text_of(digest: bytes) -> bytes:
-    """Return the text of the script with this digest."""
-    return _TEXTS[digest]
+        data = text.encode("utf-8")
+        self.digest = hashlib.sha1(data, usedforsecurity=False).hexdigest().encode("ascii")
+        _TEXTS.append(data)
 
 
 def all_texts() -> list[bytes]:
     """Return the texts of all scripts."""
-    return list(_TEXTS.values())
+    return _TEXTS
 
 
-# KEYS: the streams of all journals, then the index of names where it is written too.
-# ARGV: how many journals; then for each its name, the highest number that may be used, what to keep ('' for all), up
-# to which number older ones may go ('' for any), how many lines, and the lines as `lines` packs them.
-# Answers for each journal the number of the line before the first of these (0 for none), and that of the last of them.
-# Lines are numbered by Redis itself (`0-*`), which remembers the last number also where nothing is left of a stream.
+# A server that starts or is promoted may lack the newest changes, and subscribers may have heard of them. So each run
+# of a master is a separate epoch, whose numbers are above all of the epochs before. The first run of a server is
+# epoch 0 unless it was promoted.
+#
+# KEYS: the epochs of a hash tag, with the last run of each node; the index of its journals by time; then a stream for
+# each journal. ARGV: the run of the master (its node, empty outside of a cluster; its replication id; '1' where it was
+# promoted), and where the name begins in a stream's key; then for each journal a head (the highest number in use, how
+# many entries to keep, up to which number older ones may go, -1 for none; how many entries), and the entries.
+# Answers for each journal the number before the first of these entries, and the number of the last of them.
+# Redis numbers the entries (`0-*`) and remembers the last number also of a stream that was trimmed to nothing.
 APPEND = Script("""
-local answer, index, a = {}, {}, 2
-local journals = tonumber(ARGV[1])
-for j = 1, journals do
-  local key, name, used, keep, floor = KEYS[j], ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2], ARGV[a + 3]
-  local count = tonumber(ARGV[a + 4])
-  a = a + 5
-  local heard = redis.call('PUBSUB', 'SHARDNUMSUB', key)[2] > 0
-  local message, size = {''}, 0
-  local number = redis.call('XADD', key, '0-*', 'line', ARGV[a])
+local function first_number(key)
+  local known = redis.call('HMGET', key, 'run ' .. ARGV[1], 'epoch')
+  local epoch = tonumber(known[2] or 0)
+  if known[1] ~= ARGV[2] then
+    if known[1] or ARGV[3] == '1' then epoch = epoch + 1 end
+    redis.call('HSET', key, 'run ' .. ARGV[1], ARGV[2], 'epoch', epoch)
+  end
+  return epoch * 1000000000
+end
+
+local answer, index, streams, a = {}, {}, {}, 5
+for i = 3, #KEYS do streams[i - 2] = KEYS[i] end
+local listeners = redis.call('PUBSUB', 'SHARDNUMSUB', unpack(streams))
+local floor_of_epoch = first_number(KEYS[1])
+for j, key in ipairs(streams) do
+  local used, keep, floor, count = struct.unpack('>dddI4', ARGV[a])
+  used, a = math.max(used, floor_of_epoch), a + 1
+  local number = redis.call('XADD', key, '0-*', 'e', ARGV[a])
   local last = tonumber(string.sub(number, 3))
   local before = last - 1
   if last <= used then
-    -- A master that died took lines with it that were heard of: their numbers are not used again.
     redis.call('XDEL', key, number)
     redis.call('XSETID', key, string.format('0-%.0f', used))
-    redis.call('XADD', key, '0-*', 'line', ARGV[a])
+    redis.call('XADD', key, '0-*', 'e', ARGV[a])
     last = used + 1
   end
-  for i = a + 1, a + count - 1 do redis.call('XADD', key, '0-*', 'line', ARGV[i]) end
+  for i = a + 1, a + count - 1 do redis.call('XADD', key, '0-*', 'e', ARGV[i]) end
   last = last + count - 1
-  if heard then
-    for i = a, a + count - 1 do
-      size = size + #ARGV[i]
-      if size < 1048576 then message[#message + 1] = ARGV[i] end
-    end
-  end
-  a = a + count
-  if keep ~= '' then
-    -- Within an era numbers have no holes, so they tell how many lines are above the floor.
-    local above = floor ~= '' and last - tonumber(floor) or 0
-    if above <= tonumber(keep) then
+  -- Trimming drops whole nodes of 100 entries, so it need not be tried at every append.
+  if keep >= 0 and math.floor(last / 16) ~= math.floor((last - count) / 16) then
+    -- Within an epoch numbers have no holes, so they tell how many entries are above the floor.
+    local above = floor >= 0 and last - floor or 0
+    if above <= keep then
       redis.call('XTRIM', key, 'MAXLEN', '~', keep)
     elseif above < last % 1000000000 then
       redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', floor + 1))
     end
   end
-  if heard then
-    -- Where it is too much for a message, the message says only up to where there is something to read.
-    local told = count
-    if size >= 1048576 then message, told = {''}, 0 end
-    message[1] = struct.pack('>ddI4', before, last, told)
+  if listeners[2 * j] > 0 then
+    local message, size = {''}, 0
+    for i = a, a + count - 1 do
+      size = size + #ARGV[i]
+      if size < 1048576 then message[#message + 1] = ARGV[i] end
+    end
+    -- Subscribers read entries that are too large for a message.
+    local sent = count
+    if size >= 1048576 then message, sent = {''}, 0 end
+    message[1] = struct.pack('>ddI4', before, last, sent)
     redis.call('SPUBLISH', key, table.concat(message))
   end
+  a = a + count
   answer[#answer + 1] = before
   answer[#answer + 1] = last
   index[#index + 1] = string.format('%.0f', (struct.unpack('>d', ARGV[a - 1])))
-  index[#index + 1] = name
+  index[#index + 1] = string.sub(key, ARGV[4])
 end
-if KEYS[journals + 1] then
-  for i = 1, #index, 2 do redis.call('ZADD', KEYS[journals + 1], 'GT', index[i], index[i + 1]) end
-end
+redis.call('ZADD', KEYS[2], 'GT', unpack(index))
 return answer
 """)
 
-# KEYS: a stream. ARGV: start of a time, its end, an id, the number to begin after, how many lines to look at.
-# Answers the number of the last line looked at ('' at the end), and those that fit (of any id where it is '').
+# KEYS: a stream. ARGV: start of a time, its end, an id, the number to begin after, how many entries to look at.
+# Answers the id of the last entry looked at ('' at the end), and those that match (of any id where it is '').
 SEARCH = Script("""
 local start, stop, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
-local lines = redis.call('XRANGE', KEYS[1], '(0-' .. ARGV[4], '+', 'COUNT', ARGV[5])
+local rows = redis.call('XRANGE', KEYS[1], '(0-' .. ARGV[4], '+', 'COUNT', ARGV[5])
 local found, last = {}, ''
-for _, line in ipairs(lines) do
-  local packed, at, its_id = line[2][2], tonumber(line[2][2]), line[2][4]
-  if #line[2] == 2 then
-    local size
-    at, size = struct.unpack('>dI4', packed)
-    its_id = string.sub(packed, 17, 16 + size)
+for _, row in ipairs(rows) do
+  local at, size = struct.unpack('>dI4', row[2][2])
+  if at >= start and at < stop and (id == '' or string.sub(row[2][2], 17, 16 + size) == id) then
+    found[#found + 1] = row
   end
-  if at >= start and at < stop and (id == '' or its_id == id) then found[#found + 1] = line end
 end
-if #lines == tonumber(ARGV[5]) then last = lines[#lines][1] end
+if #rows == tonumber(ARGV[5]) then last = rows[#rows][1] end
 return {last, found}
 """)
 
-# What the scripts of records share. KEYS: a space's values, its expiries, its version. ARGV: the gateway's clock, and
-# the highest version that may be used.
-# A value is kept as "expires:value". Every change counts the version up by one and is told on the space's channel.
-# What has expired is swept a minute later, so that gateways whose clocks differ do not sweep what lives for another;
-# and where everything expires, Redis lets go of the space by itself.
+# What the scripts of records share. KEYS: the values of a space, and their expiries. ARGV[1]: the gateway's clock. A
+# value is kept as "expires:value". The keys of every change are published. Expired values are removed a minute later,
+# because the clocks of gateways differ; a space in which every value expires is a key that Redis expires.
 _RECORDS = """
 local values, expiries, now = KEYS[1], KEYS[2], tonumber(ARGV[1])
 local slack = 60000
@@ -145,8 +144,7 @@ local function remove(key)
   redis.call('ZREM', expiries, key)
 end
 
--- changes: key, value (false: removed), key, value, ...
-local function changed(changes)
+local function changed(keys)
   for _, key in ipairs(redis.call('ZRANGEBYSCORE', expiries, '-inf', now - slack, 'LIMIT', 0, 16)) do remove(key) end
   local timed = redis.call('ZCARD', expiries)
   if timed > 0 and timed == redis.call('HLEN', values) then
@@ -157,104 +155,62 @@ local function changed(changes)
     redis.call('PERSIST', values)
     redis.call('PERSIST', expiries)
   end
-  local version, used = redis.call('INCR', KEYS[3]), tonumber(ARGV[2])
-  if version <= used then
-    version = used + 1
-    redis.call('SET', KEYS[3], version)
-  end
   if redis.call('PUBSUB', 'SHARDNUMSUB', values)[2] > 0 then
-    local message = {struct.pack('>dI4', version, #changes / 2)}
-    for i = 1, #changes, 2 do
-      local key, value = changes[i], changes[i + 1]
-      message[#message + 1] = struct.pack('>I4I1I4', #key, value and 1 or 0, value and #value or 0)
-      message[#message + 1] = key
-      message[#message + 1] = value or ''
-    end
-    redis.call('SPUBLISH', values, table.concat(message))
+    redis.call('SPUBLISH', values, cjson.encode(keys))
   end
-  return version
 end
 """
 
-# ARGV: now, used, key, value, expires ('' for never). Answers {0, version}.
-PUT = Script(
-    _RECORDS
-    + """
-write(ARGV[3], ARGV[4], ARGV[5])
-return {0, changed({ARGV[3], ARGV[4]})}
-"""
-)
-
-# ARGV: now, used, key. Answers {value or nil, version (0 where nothing changed)}.
+# ARGV from 2: key. Answers the value, or nil.
 TAKE = Script(
     _RECORDS
     + """
-local value = read(ARGV[3])
-if not value then return {false, 0} end
-remove(ARGV[3])
-return {value, changed({ARGV[3], false})}
+local value = read(ARGV[2])
+if not value then return false end
+remove(ARGV[2])
+changed({ARGV[2]})
+return value
 """
 )
 
-# ARGV: now, used, key, limit ('' for none), expires ('' for never). Answers {count or 0, version}.
+# ARGV from 2: key, limit ('' for none), expires ('' for never). Answers the count, or 0.
 COUNT = Script(
     _RECORDS
     + """
-local present, expires = read(ARGV[3])
+local present, expires = read(ARGV[2])
 local number = (tonumber(present or 0) or 0) + 1
-if ARGV[4] ~= '' and number > tonumber(ARGV[4]) then return {0, 0} end
-local value = string.format('%.0f', number)
-write(ARGV[3], value, present and expires or ARGV[5])
-return {number, changed({ARGV[3], value})}
+if ARGV[3] ~= '' and number > tonumber(ARGV[3]) then return 0 end
+write(ARGV[2], string.format('%.0f', number), present and expires or ARGV[4])
+changed({ARGV[2]})
+return number
 """
 )
 
-# ARGV: now, used, expires, how many are expected, each one's key, '1' or '' (absent), value; then the changes likewise.
-# Answers {1 or 0, version}.
+# ARGV from 2: expires, how many values are expected, each one's key, '1' or '' (absent), value; then the changes
+# likewise. Answers 1 or 0.
 SWAP = Script(
     _RECORDS
     + """
-local a = 5
-for i = 1, tonumber(ARGV[4]) do
+local a = 4
+for i = 1, tonumber(ARGV[3]) do
   local value = read(ARGV[a])
-  if ARGV[a + 1] == '' and value or ARGV[a + 1] ~= '' and value ~= ARGV[a + 2] then return {0, 0} end
+  if ARGV[a + 1] == '' and value or ARGV[a + 1] ~= '' and value ~= ARGV[a + 2] then return 0 end
   a = a + 3
 end
-local changes = {}
+local keys = {}
 for i = a, #ARGV, 3 do
-  changes[#changes + 1] = ARGV[i]
-  if ARGV[i + 1] == '' then
-    remove(ARGV[i])
-    changes[#changes + 1] = false
-  else
-    write(ARGV[i], ARGV[i + 2], ARGV[3])
-    changes[#changes + 1] = ARGV[i + 2]
-  end
+  keys[#keys + 1] = ARGV[i]
+  if ARGV[i + 1] == '' then remove(ARGV[i]) else write(ARGV[i], ARGV[i + 2], ARGV[2]) end
 end
-return {1, changed(changes)}
+changed(keys)
+return 1
 """
 )
 
-# Answers {version, [key, kept, ...]}: both of one moment.
-SNAPSHOT = Script("""
-return {tonumber(redis.call('GET', KEYS[3]) or 0), redis.call('HGETALL', KEYS[1])}
-""")
-
-# KEYS: the eras of one world. ARGV: the name of a master's life, the server that lives it, and '1' where it has taken
-# the place of another. Answers the era: 0 for the first life of a server, else one above all that were.
-ERA = Script("""
-local era = redis.call('HGET', KEYS[1], 'life ' .. ARGV[1])
-if not era then
-  era = 0
-  if redis.call('HSETNX', KEYS[1], 'server ' .. ARGV[2], 1) == 0 or ARGV[3] == '1' then
-    era = redis.call('HINCRBY', KEYS[1], 'eras', 1)
-  end
-  redis.call('HSET', KEYS[1], 'life ' .. ARGV[1], era)
-end
-return tonumber(era)
-""")
-
-# KEYS: a channel. Says nothing on it: who hears that is connected to the server that writes go to. A replica refuses.
+# KEYS: a channel. A subscriber who hears this is connected to the master; a replica refuses it.
 BEAT = Script("""#!lua flags=allow-oom
 return redis.call('SPUBLISH', KEYS[1], '')
 """)
+
+# Changes nothing, and is refused where the user may not write.
+PROBE = Script("return redis.call('HDEL', KEYS[1], '')")

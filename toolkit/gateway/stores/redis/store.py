@@ -1,21 +1,21 @@
-"""One Redis, however many servers it is made of, as a store: opened, examined and closed together."""
+"""One Redis, however many servers it is made of, as a store."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any
 
 from toolkit.gateway.stores import Journals, Records, StoreUnavailable
 from toolkit.gateway.stores.redis.address import redis_address
-from toolkit.gateway.stores.redis.calls import FutureCall
-from toolkit.gateway.stores.redis.channels import Channels
+from toolkit.gateway.stores.redis.calls import Call
+from toolkit.gateway.stores.redis.durability import check, info_of, warnings_about
 from toolkit.gateway.stores.redis.journals import RedisJournals
-from toolkit.gateway.stores.redis.lane import Lane
-from toolkit.gateway.stores.redis.promise import check, info_of, shortcomings
+from toolkit.gateway.stores.redis.listener import Listener
+from toolkit.gateway.stores.redis.node import Node
 from toolkit.gateway.stores.redis.records import RedisRecords
-from toolkit.gateway.stores.redis.servers import Place, Servers
+from toolkit.gateway.stores.redis.scripts import PROBE
+from toolkit.gateway.stores.redis.topology import Topology
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -51,44 +51,43 @@ class RedisStore:
         StoreUnavailable
             It is not there, too old, a replica, or refuses us.
         """
-        self._servers = Servers(self.address)
-        self._channels = Channels(self._servers)
-        self._journals = RedisJournals(self._servers, self._channels)
-        self._records = RedisRecords(self._servers, self._channels, "records", self._now)
-        self._fleeting = RedisRecords(self._servers, self._channels, "fleeting", self._now)
+        self._topology = Topology(self.address)
+        self._listener = Listener(self._topology)
+        self._journals = RedisJournals(self._topology, self._listener)
+        self._records = RedisRecords(self._topology, self._listener, "records", self._now)
+        self._fleeting = RedisRecords(self._topology, self._listener, "fleeting", self._now)
         self.journals: Journals = self._journals
         self.records: Records = self._records
         self.fleeting: Records = self._fleeting
         try:
-            await self._servers.open()
-            for place in self._servers.places():
-                await self._examine(place)
+            await self._topology.find()
+            for node, tag in self._topology.masters().items():
+                await self._examine(node, tag)
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        """Send what was asked for, and let go of every socket."""
-        await self._servers.close()
+        """Send what was asked for, and disconnect."""
+        await self._listener.close()
+        await self._topology.close()
         for part in (self._journals, self._records, self._fleeting):
             part.close()
-        await self._channels.close()
 
-    async def _examine(self, place: Place) -> None:
-        reading, writing = self._servers.reading(place), self._servers.writing(place)
-        info = info_of(await _answer(reading, b"INFO"))
+    async def _examine(self, node: Node, tag: str) -> None:
+        inquiry = Call(tag, b"INFO")
+        node.reading.submit(inquiry)
+        info = info_of(await inquiry.future)
         check(info, self.address)
         fsync = None
-        with contextlib.suppress(StoreUnavailable):  # who may not ask for this is not told of it
-            settings = await _answer(reading, b"CONFIG", b"GET", b"appendfsync")
+        inquiry = Call(tag, b"CONFIG", b"GET", b"appendfsync")
+        node.reading.submit(inquiry)
+        with contextlib.suppress(StoreUnavailable):  # a user without this permission gets no warning
+            settings = await inquiry.future
             fsync = settings[1].decode("ascii") if settings else None
-        for shortcoming in shortcomings(info, fsync, self.address):
-            log.warning("the Redis at %s: %s", self.address.shown, shortcoming)
-        # This connection registers with the server: who may not write is told here, before anybody is answered.
-        await _answer(writing, b"PING")
-
-
-async def _answer(lane: Lane, *command: bytes) -> Any:  # noqa: ANN401
-    call = FutureCall(*command)
-    lane.submit(call)
-    return await call.future
+        for warning in warnings_about(info, fsync, self.address):
+            log.warning("the Redis at %s: %s", self.address.shown, warning)
+        # A user who may not write is refused here, before the gateway answers anybody.
+        probe = Call(tag, script=PROBE, keys=[self._topology.key(tag, "epochs").encode("utf-8")])
+        node.writing.submit(probe)
+        await probe.future

@@ -1,0 +1,231 @@
+"""One Redis server: calls travel in batches, one in flight for writing and one for reading.
+
+Redis-py makes and keeps the connections. A batch has one of them for itself, so that ``WAIT`` covers exactly the
+writes before it, and so that it can tell a call that was never sent from one whose response was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import hiredis
+from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    NoScriptError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+    TryAgainError,
+)
+
+from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.gateway.stores.group_commit import GroupCommit
+from toolkit.gateway.stores.redis.calls import Append, AppendCall, Argument, Call, Item, MasterRun
+from toolkit.gateway.stores.redis.durability import info_of, reason_of
+from toolkit.gateway.stores.redis.scripts import all_texts
+
+if TYPE_CHECKING:
+    from toolkit.gateway.stores.redis.topology import Topology
+
+UNREACHABLE = (RedisError, OSError, TimeoutError)
+# What waits for one server, or is on its way: more than that is refused, so that memory stays bounded.
+_CALLS_WAITING, _BYTES_WAITING = 100_000, 64 * 1024 * 1024
+
+Commands = list[tuple[Call | None, Sequence[Argument]]]
+
+
+class Node:
+    """One server at `place` (host and port; None where the URL says it), and its connections."""
+
+    def __init__(self, topology: Topology, shown: str, place: tuple[str, int] | None = None) -> None:
+        self.topology = topology
+        self.shown = shown
+        self.timeout, self.replicas = topology.address.timeout, topology.address.replicas
+        self.run = MasterRun(b"", b"", b"")
+        self.pool = ConnectionPool(
+            **{**topology.address.options, **({"host": place[0], "port": place[1]} if place else {})},
+            protocol=2,
+            driver_info=None,
+            retry=Retry(NoBackoff(), 0),
+            socket_timeout=None,  # a batch has one deadline instead of a timer for each response
+            socket_connect_timeout=self.timeout,
+            redis_connect_func=self._on_connect,
+        )
+        self.client = Redis(connection_pool=self.pool)
+        self.writing, self.reading = Batches(self), Batches(self)
+
+    async def close(self) -> None:
+        """Send what waits, and disconnect."""
+        await asyncio.gather(self.writing.close(), self.reading.close())
+        await self.pool.aclose()
+
+    async def reconnect(self) -> None:
+        """Use no connection again: the server may be another's replica now."""
+        await self.pool.update_active_connections_for_reconnect()
+        await self.pool.disconnect(inuse_connections=False)
+
+    async def _on_connect(self, connection: AbstractConnection) -> None:
+        await connection.on_connect()
+        await connection.send_command("INFO", "replication")
+        info = info_of(await connection.read_response())
+        node, is_promoted = b"", b""
+        if self.topology.address.kind == "cluster":  # elsewhere there is one master at a time
+            await connection.send_command("CLUSTER", "MYID")
+            node = await connection.read_response()
+            is_promoted = b"1" if info["master_replid2"].strip("0") else b""
+        self.run = MasterRun(node, info["master_replid"].encode("ascii"), is_promoted)
+
+
+class Batches:
+    """Group commit to one node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._loop = asyncio.get_running_loop()
+        self._group: GroupCommit[Item] = GroupCommit(self._write)
+        self._calls = self._bytes = 0
+        self._failed_at = float("-inf")
+
+    def submit(self, item: Item) -> None:
+        """Send an item with the next batch."""
+        if self._calls >= _CALLS_WAITING or self._bytes >= _BYTES_WAITING:
+            item.fail(StoreUnavailable(f"too much waits for {self._node.shown}"))
+            return
+        self._calls += 1
+        self._bytes += item.size
+        item.submitted = self._loop.time()
+        self._group.submit(item)
+
+    async def close(self) -> None:
+        """Refuse new items and wait for those that were submitted."""
+        await self._group.close()
+        await asyncio.sleep(0)  # the responses of the last batch are delivered on the next turn of the loop
+
+    async def _write(self, items: list[Item]) -> None:
+        try:
+            # Callers that waited while the server was away get their answer now, not after one more timeout.
+            late = [item for item in items if item.submitted <= self._failed_at]
+            for item in late:
+                item.fail(StoreUnavailable(f"{self._node.shown} cannot be used now: it broke off just before"))
+            if calls := _merged(items[len(late) :]):
+                await self._send(calls)
+        finally:
+            self._calls -= len(items)
+            self._bytes -= sum([item.size for item in items])
+
+    async def _send(self, calls: list[Call], *, with_scripts: bool = False) -> None:
+        node = self._node
+        try:
+            async with asyncio.timeout(node.timeout):
+                connection = await node.pool.get_connection()
+        except UNREACHABLE as error:
+            self._break_off(calls, error, f"{node.shown} cannot be used now", is_unsent=True)
+            return
+        commands = self._commands(calls, with_scripts=with_scripts)
+        responses: list[Any] = []
+        try:
+            async with asyncio.timeout(node.timeout):
+                # Redis-py packs in Python, which costs several times as much.
+                packed = [hiredis.pack_command(tuple(command)) for _, command in commands]  # type: ignore[arg-type]
+                await connection.send_packed_command(b"".join(packed))
+                for _ in commands:
+                    responses.append(await _response(connection))
+        except UNREACHABLE as error:
+            await connection.disconnect(nowait=True)
+            is_refusal = isinstance(error, BusyLoadingError | AuthenticationError) and not responses
+            self._break_off(calls, error, f"{node.shown} broke off", is_unsent=is_refusal)
+            return
+        finally:
+            await node.pool.release(connection)
+        # A replica refuses WAIT, after it has refused the writes.
+        waits, confirmed = commands[-1][0] is None, responses[-1]
+        is_kept = not waits or (isinstance(confirmed, int) and confirmed >= node.replicas)
+        answered = [(call, response) for (call, _), response in zip(commands, responses, strict=True) if call]
+        if unknown := await self._sort(answered, is_kept=is_kept, knows_scripts=with_scripts):
+            await self._send(unknown, with_scripts=True)
+
+    def _commands(self, calls: list[Call], *, with_scripts: bool) -> Commands:
+        """Return what is sent, each with the call that takes the response."""
+        node = self._node
+        commands: Commands = []
+        if with_scripts:
+            commands += [(None, (b"SCRIPT", b"LOAD", text)) for text in all_texts()]
+        commands += [(call, call.command(node.run)) for call in calls]
+        if node.replicas and any([call.writes for call in calls]):
+            commands.append((None, (b"WAIT", node.replicas, int(node.timeout * 500))))
+        return commands
+
+    async def _sort(self, answered: list[tuple[Call, Any]], *, is_kept: bool, knows_scripts: bool) -> list[Call]:
+        """Deliver responses and errors; return the calls whose scripts the server does not know."""
+        node, is_elsewhere = self._node, False
+        unknown: list[Call] = []
+        results: list[tuple[Call, Any]] = []
+        for call, response in answered:
+            if isinstance(response, NoScriptError) and not knows_scripts:
+                unknown.append(call)
+            elif isinstance(response, AskError | TryAgainError):
+                node.topology.send_again(call.items, response)
+            elif isinstance(response, ResponseError):
+                is_elsewhere = is_elsewhere or isinstance(response, ReadOnlyError | ClusterDownError)
+                call.fail(StoreUnavailable(f"{node.shown} refuses: {reason_of(response)}"))
+            elif call.writes and not is_kept:
+                why = f"kept by {node.shown}, but not confirmed by {node.replicas} replicas in time"
+                call.fail(OutcomeUnknown(why))
+            else:
+                results.append((call, response))
+        # The next batch leaves before the callers of this one are answered.
+        self._loop.call_soon(_deliver, results)
+        if is_elsewhere:
+            await node.reconnect()
+            node.topology.look_again()
+        return unknown
+
+    def _break_off(self, calls: list[Call], error: Exception, what: str, *, is_unsent: bool) -> None:
+        self._failed_at = self._loop.time()
+        self._node.topology.look_again()
+        why = f"{what}: {reason_of(error)}"
+        for call in calls:
+            may_be_done = call.writes and not is_unsent
+            call.fail(OutcomeUnknown(f"{why}; the change may have been made") if may_be_done else StoreUnavailable(why))
+
+
+def _merged(items: Sequence[Item]) -> list[Call]:
+    """Return the calls for these items: one for all appends to the same hash tag."""
+    calls: list[Call] = []
+    gathering: dict[str, AppendCall] = {}
+    for item in items:
+        if isinstance(item, Append):
+            call = gathering.get(item.tag)
+            if call is None or call.is_full:
+                call = gathering[item.tag] = AppendCall(item)
+                calls.append(call)
+            call.add(item)
+        elif isinstance(item, Call):
+            gathering.pop(item.tag, None)  # what is appended after this call travels after it
+            calls.append(item)
+    return calls
+
+
+def _deliver(results: list[tuple[Call, Any]]) -> None:
+    for call, response in results:
+        try:
+            call.answer(response)
+        except Exception as error:  # one caller's mistake must not cost the others their answers
+            call.fail(error)
+            asyncio.get_running_loop().call_exception_handler({"message": "a store call failed", "exception": error})
+
+
+async def _response(connection: AbstractConnection) -> Any:  # noqa: ANN401
+    try:
+        return await connection.read_response()
+    except ResponseError as error:
+        return error
