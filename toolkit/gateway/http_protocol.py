@@ -261,6 +261,9 @@ class HttpProtocol(asyncio.Protocol):
             writer.abort()
         except ServiceError:  # a thing that was locked in this moment: its reader comes back and is told
             writer.end()
+        except BaseException:  # a mistake of ours is raised, and leaves no listener waiting
+            writer.abort()
+            raise
 
     # -- the end ------------------------------------------------------------------------------------------
 
