@@ -1,9 +1,12 @@
-"""The notebooks that `toolkit lab` opens: none of them shows a widget that is gone."""
+"""The notebooks that `toolkit lab` opens: none shows a widget that is gone, none is changed by opening it."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from ipykernel.ipkernel import IPythonKernel
+from jupyter_client.kernelspec import NATIVE_KERNEL_NAME, NoSuchKernel
 from jupyter_server.services.contents.largefilemanager import AsyncLargeFileManager
 
 from toolkit.saved_widgets import drop_views, widgets_shown
@@ -32,9 +35,20 @@ class LabContents(AsyncLargeFileManager):
         """Return a file or folder; see `AsyncFileContentsManager.get`."""
         got = super().get(path, content, type, format, require_hash)  # type: ignore[no-untyped-call]
         model: dict[str, Any] = await got
-        if content and model["type"] == "notebook" and (shown := widgets_shown(model["content"])):
-            drop_views(model["content"], await self._alive(path, shown))
+        if content and model["type"] == "notebook":
+            if shown := widgets_shown(model["content"]):
+                drop_views(model["content"], await self._alive(path, shown))
+            self._name_kernel(model["content"])
         return model
+
+    def _name_kernel(self, notebook: dict[str, Any]) -> None:
+        """Say of the kernel what JupyterLab writes when it has started; else a notebook is changed by opening it."""
+        if self.parent is None or notebook["metadata"].get("kernelspec", {}).get("name") != NATIVE_KERNEL_NAME:
+            return
+        with suppress(NoSuchKernel):
+            spec = self.parent.kernel_spec_manager.get_kernel_spec(NATIVE_KERNEL_NAME)
+            names = {"display_name": spec.display_name, "language": spec.language, "name": NATIVE_KERNEL_NAME}
+            notebook["metadata"] |= {"kernelspec": names, "language_info": dict(IPythonKernel.language_info)}
 
     async def _alive(self, path: str, shown: set[str]) -> set[str]:
         """Return those of the widgets `shown` that kernels of this notebook hold."""
