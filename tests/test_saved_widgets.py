@@ -1,13 +1,17 @@
-"""Notebooks without views of widgets that are gone, as the lab opens them."""
+"""Notebooks without views of widgets that are gone, as the lab opens them; tutorials whose widgets work."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.conftest import ROOT
 from toolkit.saved_widgets import WIDGET_VIEW, drop_views, widgets_shown
+
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def view_of(model: str) -> dict[str, Any]:
@@ -63,3 +67,13 @@ def test_other_outputs_and_cells_stay_as_they_are() -> None:
     before = json.dumps(notebook)
     drop_views(notebook)
     assert json.dumps(notebook) == before
+
+
+def test_no_tutorial_stops_its_gateway() -> None:
+    # Else its widgets say "No answer" after Run All.
+    def code_of(path: Path) -> str:
+        cells = json.loads(path.read_bytes())["cells"]
+        return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+
+    ends = ("gateway.stop()", "tk.close()", "live.stop()", "folder.cleanup()")
+    assert [path.name for path in NOTEBOOKS if any(end in code_of(path) for end in ends)] == []
