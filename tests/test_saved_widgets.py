@@ -1,14 +1,17 @@
-"""Notebooks without views of widgets that are gone, as the lab opens them; tutorials whose widgets work."""
+"""Notebooks without views of widgets that are gone, as the lab opens them and as they are committed."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import ROOT
+from tests.strip_notebooks import stripped
 from toolkit.saved_widgets import WIDGET_VIEW, drop_views, widgets_shown
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -67,6 +70,24 @@ def test_other_outputs_and_cells_stay_as_they_are() -> None:
     before = json.dumps(notebook)
     drop_views(notebook)
     assert json.dumps(notebook) == before
+
+
+def test_a_stripped_notebook_keeps_outputs_counts_and_tags() -> None:
+    output = shown({**view_of("gone"), "image/png": "AAAA", "text/plain": "2"})
+    result = json.loads(stripped(json.dumps(notebook_of(*output))))
+    text, code = result["cells"]
+    assert result["metadata"]["language_info"] == {"name": "python"}
+    assert "widgets" not in result["metadata"]
+    assert (text["metadata"], code["metadata"]) == ({}, {"tags": ["kept"]})
+    assert (code["execution_count"], code["source"]) == (3, ["1 + 1"])
+    assert data_of(result) == [{"image/png": "AAAA", "text/plain": ["2"]}]
+
+
+def test_committed_notebooks_are_stripped_and_formatted() -> None:
+    hint = "run: uv run python -m tests.strip_notebooks"
+    assert [path.name for path in NOTEBOOKS if stripped(path.read_text("utf-8")) != path.read_text("utf-8")] == [], hint
+    ruff = [sys.executable, "-m", "ruff", "format", "--check", *NOTEBOOKS]
+    assert subprocess.run(ruff, timeout=60, check=False, capture_output=True).returncode == 0, hint
 
 
 def test_no_tutorial_stops_its_gateway() -> None:
