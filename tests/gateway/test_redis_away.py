@@ -340,6 +340,9 @@ def test_memory_stays_bounded_while_redis_is_away(server: RedisServer) -> None:
             server.resume()
             outcomes = await asyncio.gather(*calls, return_exceptions=True)
             assert all(isinstance(outcome, list | StoreUnavailable) for outcome in outcomes)
+            await persist(lambda: store.journals.append("a", [line("back")]))
+            with server.client() as client:  # the connection that broke off is closed once Redis has read the rest
+                await until(lambda: len(client.client_list()) == 2, client.client_list)
 
     run(work())
 

@@ -7,7 +7,7 @@ writes before it, and so that it can tell a call that was never sent from one wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import hiredis
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 UNREACHABLE = (RedisError, OSError, TimeoutError)
 # What waits for one server, or is on its way: more than that is refused, so that memory stays bounded.
 _CALLS_WAITING, _BYTES_WAITING = 100_000, 64 * 1024 * 1024
+_BYTES_A_PIECE = 256 * 1024
 
 Commands = list[tuple[Call | None, Sequence[Argument]]]
 
@@ -134,9 +135,8 @@ class Batches:
         responses: list[Any] = []
         try:
             async with asyncio.timeout(node.timeout):
-                # Redis-py packs in Python, which costs several times as much.
-                packed = [hiredis.pack_command(tuple(command)) for _, command in commands]  # type: ignore[arg-type]
-                await connection.send_packed_command(b"".join(packed))
+                for piece in _pieces(commands):
+                    await connection.send_packed_command(piece)
                 for _ in commands:
                     responses.append(await _response(connection))
         except UNREACHABLE as error:
@@ -222,6 +222,21 @@ def _deliver(results: list[tuple[Call, Any]]) -> None:
         except Exception as error:  # one caller's mistake must not cost the others their answers
             call.fail(error)
             asyncio.get_running_loop().call_exception_handler({"message": "a store call failed", "exception": error})
+
+
+def _pieces(commands: Commands) -> Iterator[bytes]:
+    """Pack commands; in pieces, because redis-py keeps what a hanging server does not take, also after a timeout."""
+    gathered, size = [], 0
+    for _, command in commands:
+        # Redis-py packs in Python, which costs several times as much.
+        data = hiredis.pack_command(tuple(command))  # type: ignore[arg-type]  # its stub allows one argument only
+        gathered.append(data)
+        size += len(data)
+        if size >= _BYTES_A_PIECE:
+            yield b"".join(gathered)
+            gathered, size = [], 0
+    if gathered:
+        yield b"".join(gathered)
 
 
 async def _response(connection: AbstractConnection) -> Any:  # noqa: ANN401
