@@ -29,10 +29,12 @@ Body = bytes | Mapping[str, object]
 TIMEOUT = (3.05, 30.0)
 
 
-# urllib3 logs the whole URL of every call at DEBUG, keys and all. It stays silent about the calls made here, and
-# about no other's.
-_MY_OWN_CALL = ContextVar("toolkit's own call", default=False)
-logging.getLogger("urllib3.connectionpool").addFilter(lambda record: not _MY_OWN_CALL.get())
+_IS_OWN_CALL = ContextVar("toolkit's own call", default=False)
+
+
+def _is_not_own_call(_record: logging.LogRecord) -> bool:
+    """Filter of urllib3's log: at DEBUG it holds the whole URL of every call, with its keys."""
+    return not _IS_OWN_CALL.get()
 
 
 class HttpReply(NamedTuple):
@@ -110,6 +112,7 @@ class HttpSession:
         self._timeout = timeout
         self._keeps = keeps
         self._session = requests.Session()
+        logging.getLogger("urllib3.connectionpool").addFilter(_is_not_own_call)  # adding it again changes nothing
         # Proxies and .netrc of the environment are for the outside, never for this machine.
         self._session.trust_env = not _is_loopback(parts.hostname or "")
         self._session.headers["User-Agent"] = "gateway-toolkit"
@@ -206,7 +209,7 @@ class HttpSession:
         if isinstance(body, Mapping):
             plain.setdefault("Content-Type", "application/json")
             body = json.dumps(body, default=_revealed).encode("ascii")
-        mine = _MY_OWN_CALL.set(True)
+        mine = _IS_OWN_CALL.set(True)
         try:
             return self._session.request(
                 method,
@@ -228,7 +231,7 @@ class HttpSession:
         except KeyboardInterrupt:
             return "interrupted"
         finally:
-            _MY_OWN_CALL.reset(mine)
+            _IS_OWN_CALL.reset(mine)
 
 
 def _path(endpoint: Endpoint, values: Mapping[str, str]) -> str:

@@ -78,7 +78,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
         self._sheet = ipywidgets.HTML(_SHEET, layout=ipywidgets.Layout(display="none"))
         self.made_in = cell_that_runs()
-        for other in [one for one in _open if self.made_in.replaces(one.made_in)]:
+        for other in [one for one in open_widgets() if self.made_in.replaces(one.made_in)]:
             other.close()
         _open.add(self)
 
@@ -153,6 +153,11 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
 
 _open: WeakSet[ServiceWidget] = WeakSet()
+
+
+def open_widgets() -> list[ServiceWidget]:
+    """Return the widgets of this process that are not closed."""
+    return list(_open)
 
 
 def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from types import TracebackType
-from weakref import WeakSet
 
 import ipywidgets
 import pandas as pd
@@ -20,7 +19,7 @@ from toolkit.dweets.series_figure import series_png
 from toolkit.dweets.svg_chart import svg_chart
 from toolkit.dweets.time_axis import number_columns, on_time_axis
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, row, sized
+from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, open_widgets, row, sized
 
 #: Seconds between two drawings. The eye calls ten a second smooth, and each takes the kernel some 5 ms.
 _PAUSE = 1 / 12
@@ -28,8 +27,6 @@ _PAUSE = 1 / 12
 _UNSEEN = 2.0
 _MOST_FIELDS = 6
 _NOTHING = history_frame([])
-
-_live: WeakSet[LiveDweets] = WeakSet()
 
 
 class LiveDweets(ServiceWidget):
@@ -112,7 +109,6 @@ class LiveDweets(ServiceWidget):
             target=self._draw_until_stopped, args=(stream,), name="live-dweets-drawer", daemon=True
         )
         self._drawer.start()
-        _live.add(self)
 
     def _say_connection(self, connected: bool) -> None:
         if not self._stopped.is_set():
@@ -244,6 +240,7 @@ class LiveDweets(ServiceWidget):
 
 def _stop_those_of_the_last_run(new: LiveDweets) -> None:
     """Where the notebook does not tell its cells: stop what an earlier run made of the same thing."""
-    for other in list(_live):
-        if not new.made_in.cell and other.thing == new.thing and other.made_in.run != new.made_in.run:
+    for other in open_widgets():
+        is_same = isinstance(other, LiveDweets) and other is not new and other.thing == new.thing
+        if is_same and not new.made_in.cell and other.made_in.run != new.made_in.run:
             other.stop()
