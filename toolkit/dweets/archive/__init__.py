@@ -3,5 +3,5 @@
 Read ``files`` first (the folder and its file names), then ``rows``, ``parquet`` and ``writer`` (how rows are stored). A
 ``follower`` writes what a source delivers: ``http_source`` listens to any gateway, and a gateway supplies the source of
 its own store. ``epochs`` is the one place that knows epochs and gaps. ``archive`` is the public reader, with
-``reading``, ``queries`` and ``frame_rows``; ``calls`` is its part of ``tk.dweets``.
+``reading``, ``queries`` and ``frame_rows``.
 """

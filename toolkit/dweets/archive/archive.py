@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -227,8 +228,6 @@ class Archive:
     def _retry(self, read: Callable[[], T]) -> T:
         end = time.monotonic() + _SECONDS_TO_READ
         while time.monotonic() < end:
-            try:
+            with suppress(FileNotFoundError):  # a file was joined into another one after it was listed
                 return read()
-            except FileNotFoundError:
-                time.sleep(0.001)  # a file was joined into another one after it was listed
         raise ArchiveUnusable(f"files of the archive {self.folder} disappear while they are read")

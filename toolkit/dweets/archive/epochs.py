@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from toolkit.dweets.archive.files import ArchiveFile, Numbers
+from toolkit.dweets.archive.files import ArchiveFile
 from toolkit.dweets.archive.rows import Row
 
 # A store on Redis whose master died continues at the next multiple of this: such a step is no gap.
@@ -37,13 +37,12 @@ def missing_between(last: int, first: int) -> tuple[int, int] | None:
     return (start, first - 1) if start < first else None
 
 
-def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[tuple[Numbers, ArchiveFile | None, ArchiveFile]]:
-    """Yield the gaps between the files of a thing: missing numbers, the file before (if any) and the file after."""
+def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[tuple[int, int, ArchiveFile | None, ArchiveFile]]:
+    """Yield the gaps of a thing: first and last missing number, the file before (if any) and the file after."""
     for before, file in zip([None, *files], files, strict=False):
-        epoch, first, _ = file.numbers
-        last = before.numbers.last if before is not None and before.numbers.epoch == epoch else 0
-        if missing := missing_between(last, first):
-            yield Numbers(epoch, *missing), before, file
+        last = before.last if before is not None and before.epoch == file.epoch else 0
+        if missing := missing_between(last, file.first):
+            yield *missing, before, file
 
 
 class Progress:

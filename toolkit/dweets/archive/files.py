@@ -32,32 +32,21 @@ _LONGEST_PIECE = 200
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
-class Numbers(NamedTuple):
-    """A range of sequence numbers of one epoch, both ends included."""
+class ArchiveFile(NamedTuple):
+    """A file: its path and what its name says. It holds the dweets `first` to `last` of one epoch, all of them."""
 
+    path: Path
+    thing: str
+    first_day: str
+    last_day: str
     epoch: int
     first: int
     last: int
 
     @property
     def rows(self) -> int:
-        """How many they are."""
-        return self.last - self.first + 1
-
-
-class ArchiveFile(NamedTuple):
-    """A file: its path and what its name says."""
-
-    path: Path
-    thing: str
-    first_day: str
-    last_day: str
-    numbers: Numbers
-
-    @property
-    def rows(self) -> int:
         """The number of dweets in it."""
-        return self.numbers.rows
+        return self.last - self.first + 1
 
 
 def folder_name(thing: str) -> str:
@@ -76,9 +65,9 @@ def folder_name(thing: str) -> str:
     return _PREFIX + "~/".join(pieces)
 
 
-def file_name(first_day: str, last_day: str, numbers: Numbers) -> str:
+def file_name(first_day: str, last_day: str, epoch: int, first: int, last: int) -> str:
     """Return the name of a file; within an epoch names sort like the rows."""
-    return f"{first_day}_{last_day}.e{numbers.epoch}.{numbers.first:012d}-{numbers.last:012d}.parquet"
+    return f"{first_day}_{last_day}.e{epoch}.{first:012d}-{last:012d}.parquet"
 
 
 def thing_files(folder: Path, thing: str) -> list[ArchiveFile]:
@@ -95,21 +84,19 @@ def all_files(folder: Path) -> dict[str, list[ArchiveFile]]:
 def leftover_files(folder: Path) -> Iterator[Path]:
     """Yield what an earlier writer left behind: files covered by a joined one, and unfinished ones."""
     for place, thing in _thing_folders(folder):
-        listed = _listed(place, thing)
-        keep = {file.path for file in counting(listed)}
-        yield from (file.path for file in listed if file.path not in keep)
-        yield from (Path(entry.path) for entry in _entries(place) if entry.name.endswith(UNFINISHED))
+        kept = {file.path for file in thing_files(folder, thing)}
+        paths = (Path(entry.path) for entry in _entries(place))
+        yield from (path for path in paths if path.suffix in (".parquet", UNFINISHED) and path not in kept)
 
 
 def counting(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
     """Return the files that no other one covers, by epoch and sequence."""
     # Of files with the same first number the longest comes first, so a file that ends before it is covered.
-    ordered = sorted(files, key=lambda file: (file.numbers.epoch, file.numbers.first, -file.numbers.last))
     kept: list[ArchiveFile] = []
-    for file in ordered:
-        if not kept or (file.numbers.epoch, file.numbers.first) > (kept[-1].numbers.epoch, kept[-1].numbers.last):
+    for file in sorted(files, key=lambda file: (file.epoch, file.first, -file.last)):
+        if not kept or (file.epoch, file.first) > (kept[-1].epoch, kept[-1].last):
             kept.append(file)
-        elif file.numbers.last > kept[-1].numbers.last:
+        elif file.last > kept[-1].last:
             raise ArchiveUnusable(f"{file.path} and {kept[-1].path.name} overlap: move one of them away")
     return kept
 
@@ -153,9 +140,9 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 def _parsed(entry: os.DirEntry[str], thing: str) -> ArchiveFile:
     if match := _NAME.fullmatch(entry.name):
         first_day, last_day, *numbers = match.groups()
-        parsed = Numbers(*map(int, numbers))
-        if 1 <= parsed.first <= parsed.last and first_day <= last_day:
-            return ArchiveFile(Path(entry.path), thing, first_day, last_day, parsed)
+        file = ArchiveFile(Path(entry.path), thing, first_day, last_day, *map(int, numbers))
+        if 1 <= file.first <= file.last and file.first_day <= file.last_day:
+            return file
     raise _foreign(entry.path)
 
 

@@ -74,10 +74,10 @@ def read_rows(file: ArchiveFile, columns: Sequence[str], filters: pc.Expression 
 
 def last_row(file: ArchiveFile) -> Row:
     """Return the last row."""
-    rows = read_rows(file, ["created", "transaction", "content"], pc.field("sequence") == file.numbers.last)
+    rows = read_rows(file, ["created", "transaction", "content"], pc.field("sequence") == file.last)
     with _checking(file):
         (row,) = rows.set_column(0, "created", rows.column("created").cast(pa.int64())).to_pylist()
-    return Row(file.numbers.last, row["created"], row["transaction"], row["content"].encode("utf-8"))
+    return Row(file.last, row["created"], row["transaction"], row["content"].encode("utf-8"))
 
 
 def write_file(path: Path, tables: Iterable[pa.Table], rows: int) -> tuple[str, str]:
@@ -137,7 +137,7 @@ def groups_to_join(files: Sequence[ArchiveFile], limits: FileLimits, *, fully: b
 
 
 def _starts_group(file: ArchiveFile, last: ArchiveFile, rows: int, size: int, limits: FileLimits) -> bool:
-    has_gap = file.numbers[:2] != (last.numbers.epoch, last.numbers.last + 1)
+    has_gap = (file.epoch, file.first) != (last.epoch, last.last + 1)
     starts_day = rows - file.rows >= limits.rows_to_end_a_day and file.last_day > last.last_day
     return has_gap or starts_day or rows > limits.most_rows or size > limits.most_bytes
 

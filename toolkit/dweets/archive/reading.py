@@ -21,17 +21,11 @@ from toolkit.frames import declared_frame
 
 Moment = str | date | datetime | pd.Timestamp | None
 
-_MICROSECONDS, _DAY = "datetime64[us, UTC]", "datetime64[us]"
-_INTEGER = "int64"
-_THINGS = {"thing": "str", "first": _MICROSECONDS, "last": _MICROSECONDS} | dict.fromkeys(
-    ("dweets", "missing", "files", "bytes"), _INTEGER
-)
-_GAPS = {
-    "thing": "str",
-    **dict.fromkeys(("epoch", "first", "last", "missing"), _INTEGER),
-    "after": _DAY,
-    "before": _DAY,
-}
+_INTEGER, _MICROSECONDS, _DAY = "int64", "datetime64[us, UTC]", "datetime64[us]"
+_THINGS = {"thing": "str", "first": _MICROSECONDS, "last": _MICROSECONDS}
+_THINGS |= dict.fromkeys(("dweets", "missing", "files", "bytes"), _INTEGER)
+_GAPS = {"thing": "str", **dict.fromkeys(("epoch", "first", "last", "missing"), _INTEGER)}
+_GAPS |= {"after": _DAY, "before": _DAY}
 _TIME = pa.timestamp("us", "UTC")
 _HISTORY = pa.schema({"thing": pa.string(), "created": _TIME, "content": pa.string()})
 
@@ -44,7 +38,7 @@ def things_frame(files: Mapping[str, Sequence[tuple[ArchiveFile, Footer]]]) -> p
             "first": pd.Timestamp(min(footer.first for _, footer in its), unit="us", tz="UTC"),
             "last": pd.Timestamp(max(footer.last for _, footer in its), unit="us", tz="UTC"),
             "dweets": sum(file.rows for file, _ in its),
-            "missing": sum(gap.rows for gap, _, _ in gaps_of([file for file, _ in its])),
+            "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([file for file, _ in its])),
             "files": len(its),
             "bytes": sum(footer.size for _, footer in its),
         }
@@ -58,13 +52,15 @@ def gaps_frame(files: Mapping[str, Sequence[ArchiveFile]]) -> pd.DataFrame:
     rows = [
         {
             "thing": thing,
-            **numbers._asdict(),
-            "missing": numbers.rows,
+            "epoch": after.epoch,
+            "first": first,
+            "last": last,
+            "missing": last - first + 1,
             "after": pd.NaT if before is None else pd.Timestamp(before.last_day),
             "before": pd.Timestamp(after.first_day),
         }
         for thing, its in files.items()
-        for numbers, before, after in gaps_of(its)
+        for first, last, before, after in gaps_of(its)
     ]
     return declared_frame(rows, _GAPS)
 

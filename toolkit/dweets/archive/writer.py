@@ -22,7 +22,6 @@ from toolkit.dweets.archive.files import (
     LOCK_NAME,
     UNFINISHED,
     ArchiveFile,
-    Numbers,
     all_files,
     counting,
     file_name,
@@ -64,9 +63,8 @@ class ArchiveWriter:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock.acquire()
         except filelock.Timeout:
-            raise ArchiveUnusable(
-                f"another process is writing to the archive {folder}: stop it, or choose another folder"
-            ) from None
+            message = f"another process is writing to the archive {folder}: stop it, or choose another folder"
+            raise ArchiveUnusable(message) from None
         except OSError as error:
             raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None
 
@@ -78,7 +76,7 @@ class ArchiveWriter:
     def position(self, thing: str) -> Position:
         """Return how far a thing is archived."""
         files = self._of(thing)
-        return Position(files[-1].numbers.epoch, files[-1].numbers.last) if files else Position()
+        return Position(files[-1].epoch, files[-1].last) if files else Position()
 
     def last(self, thing: str) -> Row | None:
         """Return the last row of a thing, by which its server is recognised."""
@@ -99,18 +97,17 @@ class ArchiveWriter:
         epoch = position.epoch if epoch is None else epoch
         stored = position.sequence if epoch == position.epoch else 0
         for run in _runs([row for row in rows if row.sequence > stored]):
-            self._write(thing, Numbers(epoch, run[0].sequence, run[-1].sequence), [table_of(thing, run)])
+            self._write(thing, epoch, run[0].sequence, run[-1].sequence, [table_of(thing, run)])
 
     def append_table(self, thing: str, table: pa.Table) -> None:
         """Add a table with the columns of a file, numbered from the position on."""
         epoch, sequence = self.position(thing)
-        self._write(thing, Numbers(epoch, sequence + 1, sequence + table.num_rows), [table])
+        self._write(thing, epoch, sequence + 1, sequence + table.num_rows, [table])
 
     def join(self, thing: str, *, fully: bool = False) -> None:
         """Join small files if it is worth it; `fully` up to the limits."""
         for files in groups_to_join(self._of(thing), self._limits, fully=fully):
-            epoch, first, _ = files[0].numbers
-            self._write(thing, Numbers(epoch, first, files[-1].numbers.last), joined_tables(files))
+            self._write(thing, files[0].epoch, files[0].first, files[-1].last, joined_tables(files))
             later = time.monotonic() + self._seconds_to_remove
             self._removable += [(later, file.path) for file in files]
         self._remove_until(time.monotonic())
@@ -126,23 +123,23 @@ class ArchiveWriter:
         for path in list(leftover_files(self.folder)):
             _remove(path)
 
-    def _write(self, thing: str, numbers: Numbers, tables: Iterable[pa.Table]) -> None:
+    def _write(self, thing: str, epoch: int, first: int, last: int, tables: Iterable[pa.Table]) -> None:
         place = self.folder / folder_name(thing)
-        unfinished = place / f"{numbers.epoch}.{numbers.first}{UNFINISHED}"
+        unfinished = place / f"{epoch}.{first}{UNFINISHED}"
         try:
             if not place.is_dir():
                 place.mkdir(parents=True)
                 for parent in place.relative_to(self.folder).parents:
                     _sync_folder(self.folder / parent)
-            days = write_file(unfinished, tables, numbers.last - numbers.first + 1)
-            path = place / file_name(*days, numbers)
+            days = write_file(unfinished, tables, last - first + 1)
+            path = place / file_name(*days, epoch, first, last)
             os.replace(unfinished, path)
             _sync_folder(place)
         except (OSError, pa.ArrowException) as error:
             _remove(unfinished)
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
             raise ArchiveUnusable(f"the archive {self.folder} cannot be written: {reason}") from None
-        self._files[thing] = counting([*self._of(thing), ArchiveFile(path, thing, *days, numbers)])
+        self._files[thing] = counting([*self._of(thing), ArchiveFile(path, thing, *days, epoch, first, last)])
 
     def _remove_until(self, now: float) -> None:
         while self._removable and self._removable[0][0] <= now:
@@ -169,8 +166,7 @@ def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
     for row in rows:
         if run and row.sequence <= run[-1].sequence:
             raise ValueError("rows must be in ascending order of their sequence numbers")
-        is_full = len(run) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE
-        if run and (is_full or row.sequence != run[-1].sequence + 1):
+        if run and (row.sequence > run[-1].sequence + 1 or len(run) >= _ROWS_AT_ONCE or size >= _BYTES_AT_ONCE):
             yield run
             run, size = [], 0
         run.append(row)
