@@ -75,8 +75,6 @@ class Archive:
         self._footers: dict[Path, Footer] = {}
         self._queries = ArchiveQueries()
 
-    # -- what is there ------------------------------------------------------------------------------------
-
     def things(self) -> pd.DataFrame:
         """Return one row per archived thing, sorted by name.
 
@@ -109,8 +107,6 @@ class Archive:
         dweets = sum(file.rows for file in files)
         first, last = min(file.first_day for file in files), max(file.last_day for file in files)
         return f"<Archive in {self.folder}: {dweets:,} dweets of {len(things):,} things, {first} to {last}>"
-
-    # -- reading ------------------------------------------------------------------------------------------
 
     def history(self, things: str | Iterable[str], since: Moment = None, until: Moment = None) -> pd.DataFrame:
         """Return dweets as ``tk.dweets.history`` does, without its limit of 500.
@@ -169,8 +165,6 @@ class Archive:
         """
         return self._retry(lambda: partitions(self._files()))
 
-    # -- writing ------------------------------------------------------------------------------------------
-
     def add_frame(self, frame: pd.DataFrame, thing: str) -> int:
         """Append a frame to a thing, each row as one dweet, and return the number of rows.
 
@@ -210,8 +204,6 @@ class Archive:
         with ArchiveWriter(self.folder) as writer:
             writer.compact()
         return self.things()
-
-    # -- files --------------------------------------------------------------------------------------------
 
     def _listed(self) -> dict[str, list[tuple[ArchiveFile, Footer]]]:
         listed = all_files(self.folder)

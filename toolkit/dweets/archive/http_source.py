@@ -24,6 +24,7 @@ log = logging.getLogger("toolkit.recording")
 
 #: Opens the stream of a thing after a sequence number, or (None) with new dweets only.
 OpenStream = Callable[[str, int | None], HttpStream]
+Put = Callable[[str, int, Row], None]
 
 # Seconds before each further attempt to connect; the last one is repeated.
 _WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -42,13 +43,13 @@ class HttpSource:
     """Collect the dweets of some things in a buffer, and ask for a write after so many `rows`."""
 
     def __init__(self, open_stream: OpenStream, things: Sequence[str], rows: int) -> None:
+        self.waiting = self._bytes = 0
         self._open_stream = open_stream
         self._names = things
         self._due = rows
         self._rows: dict[tuple[str, int], list[Row]] = {}
-        self.waiting = self._bytes = 0
-        self._is_open = True
         self._changed = threading.Condition()
+        self._stopped = threading.Event()
         self._wake: Callable[[], None] = lambda: None
         self._streams: list[_ThingStream] = []
 
@@ -56,7 +57,7 @@ class HttpSource:
         """Look up the positions and check that the server lets each thing be listened to."""
         for name in self._names:
             progress = Progress(name, writer.position(name), writer.last(name), log)
-            self._streams.append(_ThingStream(progress, self._open_stream, self._put))
+            self._streams.append(_ThingStream(progress, self._open_stream, self._put, self._stopped))
         for stream in self._streams:
             stream.last_number()
 
@@ -75,8 +76,7 @@ class HttpSource:
     def archived(self, batch: Batch) -> None:
         """Remove a batch from the buffer."""
         with self._changed:
-            rest = self._rows.pop((batch.thing, batch.epoch))[len(batch.rows) :]
-            if rest:
+            if rest := self._rows.pop((batch.thing, batch.epoch))[len(batch.rows) :]:
                 self._rows[batch.thing, batch.epoch] = rest
             self.waiting -= len(batch.rows)
             self._bytes -= sum(len(row.content) for row in batch.rows)
@@ -84,44 +84,39 @@ class HttpSource:
 
     def stop(self) -> None:
         """End the streams; what is in the buffer stays."""
+        self._stopped.set()
         with self._changed:
-            self._is_open = False
             self._changed.notify_all()
         for stream in self._streams:
-            stream.stop()
+            stream.close()
         for stream in self._streams:
             stream.join()
 
     def _put(self, thing: str, epoch: int, row: Row) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_open or not self._is_full())
-            if not self._is_open:
-                return  # it is not archived, so the next recorder gets it
+            while self.waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
+                if self._stopped.is_set():
+                    return  # it is not archived, so the next recorder gets it
+                self._changed.wait()
             self._rows.setdefault((thing, epoch), []).append(row)
             self.waiting += 1
             self._bytes += len(row.content)
             if self.waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
                 self._wake()
 
-    def _is_full(self) -> bool:
-        return self.waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES
-
 
 class _ThingStream(threading.Thread):
-    """Follow the stream of one thing; reconnect until `stop`."""
-
-    def __init__(self, progress: Progress, open_stream: OpenStream, put: Callable[[str, int, Row], None]) -> None:
+    def __init__(self, progress: Progress, open_stream: OpenStream, put: Put, stopped: threading.Event) -> None:
         super().__init__(name=f"recording {progress.thing}", daemon=True)
         self._progress = progress
         self._open_stream = open_stream
         self._put = put
-        self._stopped = threading.Event()
+        self._stopped = stopped
         self._stream: HttpStream | None = None
         self._complaint = ""
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """End the stream; `join` waits for the thread."""
-        self._stopped.set()
         if self._stream is not None:
             self._stream.stop()
 
@@ -158,7 +153,12 @@ class _ThingStream(threading.Thread):
             for row in (row for _, rows in pieces for row in rows):
                 if self._stopped.is_set():
                     return
-                self._take(row)
+                self._complaint = ""
+                if row.sequence > self._progress.sequence:
+                    self._put(self._progress.thing, self._progress.epoch, row)
+                    self._progress.advance(row)
+                elif not self._progress.recognises(row):
+                    raise _EpochEnded
 
     def _read(self, since: int | None) -> Generator[tuple[int | None, list[Row]]]:
         """Yield the last number that the stream has named so far, and the rows of each piece of it."""
@@ -177,14 +177,6 @@ class _ThingStream(threading.Thread):
         finally:
             stream.stop()
             stream.close()
-
-    def _take(self, row: Row) -> None:
-        self._complaint = ""
-        if row.sequence > self._progress.sequence:
-            self._put(self._progress.thing, self._progress.epoch, row)
-            self._progress.advance(row)
-        elif not self._progress.recognises(row):
-            raise _EpochEnded
 
 
 def _row(streamed: StreamedDweet) -> Row:

@@ -101,13 +101,14 @@ def write_file(path: Path, tables: Iterable[pa.Table], rows: int) -> tuple[str, 
 
 def _parquet_writer(file: Any, schema: pa.Schema) -> pq.ParquetWriter:  # noqa: ANN401
     # Measured against the defaults: a third of the size, and queries take half the time.
+    distinct = ("sequence", "created", "transaction", "content")
     return pq.ParquetWriter(
         file,
         schema,
         compression="zstd",
         compression_level=1,
-        use_dictionary=[name for name in schema.names if name not in ("sequence", "created", "transaction", "content")],
-        column_encoding={"sequence": "DELTA_BINARY_PACKED", "created": "DELTA_BINARY_PACKED"},
+        use_dictionary=[name for name in schema.names if name not in distinct],
+        column_encoding=dict.fromkeys(distinct[:2], "DELTA_BINARY_PACKED"),
         sorting_columns=[pq.SortingColumn(schema.get_field_index("sequence"))],
     )
 

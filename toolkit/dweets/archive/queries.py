@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Sequence
 from functools import cache
@@ -112,11 +111,11 @@ def partitions(files: Listed) -> dd.DataFrame:
     except ImportError:
         raise ExtraMissing(_MISSING.format("Dask", install_command("archive"))) from None
     schema = common_schema(footer.schema for _, footer in files)
-    before = itertools.accumulate((file.rows for file, _ in files), initial=0)
-    numbered = zip((file for file, _ in files), before, strict=False)
-    groups = [
-        [file for file, _ in group] for _, group in itertools.groupby(numbered, lambda f: f[1] // _ROWS_A_PARTITION)
-    ]
+    groups: dict[int, list[ArchiveFile]] = {}
+    before = 0
+    for file, _ in files:
+        groups.setdefault(before // _ROWS_A_PARTITION, []).append(file)
+        before += file.rows
 
     def read(group: Sequence[ArchiveFile], columns: Sequence[str] | None = None) -> pd.DataFrame:
         wanted = pa.schema([schema.field(name) for name in (schema.names if columns is None else columns)])
@@ -127,7 +126,7 @@ def partitions(files: Listed) -> dd.DataFrame:
             tables.append(conformed(read_rows(file, names), wanted))
         return _frame(pa.concat_tables(tables), is_part=True)
 
-    return dd.from_map(read, groups or [[]], meta=read([]), label="archive")
+    return dd.from_map(read, list(groups.values()) or [[]], meta=read([]), label="archive")
 
 
 def _frame(table: pa.Table, *, is_part: bool = False) -> pd.DataFrame:
