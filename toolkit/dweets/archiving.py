@@ -23,19 +23,7 @@ _SECONDS_TO_CLOSE = 8.0
 
 
 class Archiving:
-    """Follow a store while this gateway holds the lease; another gateway takes over when it ends.
-
-    Parameters
-    ----------
-    store
-        Where the dweets are.
-    folder
-        Of the archive.
-    now
-        The gateway's clock in milliseconds since the Unix epoch.
-    seconds
-        Between two passes.
-    """
+    """Follow a store every so many `seconds` while this gateway holds the lease; then another one takes over."""
 
     def __init__(self, store: Store, folder: Path, now: Callable[[], int], seconds: float) -> None:
         self._store = store
@@ -60,15 +48,7 @@ class Archiving:
         return self._follower is not None
 
     async def open(self) -> None:
-        """Start to archive, or to wait for the lease that another gateway on this store holds.
-
-        Raises
-        ------
-        ArchiveUnusable
-            The folder cannot be written, or another process than a gateway on this store is writing to it.
-        StoreUnavailable
-            The store cannot be reached.
-        """
+        """Start to archive, or to wait for the lease that another gateway on this store holds."""
         self._unwatch = await self._source.watch()
         try:
             if await self._hold_lease():

@@ -43,13 +43,7 @@ _POSITIONS_A_CHANGE = 200
 
 
 class StoreSource:
-    """Deliver the dweets of a store. `watch`, `floor` and `cancel` run on the store's loop, the rest in a thread.
-
-    Parameters
-    ----------
-    store
-        Where the dweets are.
-    """
+    """Deliver the dweets of a store. `watch`, `floor` and `cancel` run on the store's loop, the rest in a thread."""
 
     def __init__(self, store: Store) -> None:
         self.waiting = 0  # the journals hold what is not archived
@@ -61,8 +55,6 @@ class StoreSource:
         self._last_archived: Batch | None = None
         self._pending: Future[Any] | None = None
         self._is_cancelled = False
-
-    # -- on the loop --------------------------------------------------------------------------------------
 
     async def watch(self) -> Callable[[], None]:
         """Learn how far each thing is archived, by whatever gateway; returns the call that ends it."""
@@ -83,8 +75,6 @@ class StoreSource:
     def _learn(self, key: str, value: bytes | None) -> None:
         if key.startswith(_POSITION) and value is not None:
             self._positions[key.removeprefix(_POSITION)] = int(value)
-
-    # -- in the follower's thread ---------------------------------------------------------------------------
 
     def open(self, writer: ArchiveWriter) -> None:
         """Publish how far each thing is archived: the folder may have been moved away or restored."""

@@ -4,26 +4,41 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import orjson
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from toolkit.dweets.archive.files import ArchiveFile, all_files
+from toolkit.dweets.archive.epochs import gaps_of
+from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files
 from toolkit.dweets.archive.frame_rows import write_frames
-from toolkit.dweets.archive.parquet import Footer, read_footer
+from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
-from toolkit.dweets.archive.reading import Moment, gaps_frame, history_of, things_frame
 from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.dweets.calls import checked_name
+from toolkit.dweets.history_frame import content_frame
 from toolkit.errors import ArchiveUnusable, InvalidArgument
+from toolkit.frames import declared_frame
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
 
 T = TypeVar("T")
+Moment = str | date | datetime | pd.Timestamp | None
 
+_INTEGER, _MICROSECONDS, _DAY = "int64", "datetime64[us, UTC]", "datetime64[us]"
+_THINGS = {"thing": "str", "first": _MICROSECONDS, "last": _MICROSECONDS}
+_THINGS |= dict.fromkeys(("dweets", "missing", "files", "bytes"), _INTEGER)
+_GAPS = {"thing": "str", **dict.fromkeys(("epoch", "first", "last", "missing"), _INTEGER)}
+_GAPS |= {"after": _DAY, "before": _DAY}
+_TIME = pa.timestamp("us", "UTC")
+_HISTORY = pa.schema({"thing": pa.string(), "created": _TIME, "content": pa.string()})
 # A writer may join files while they are read; then they are listed again, for so many seconds.
 _SECONDS_TO_READ = 30.0
 
@@ -83,7 +98,7 @@ class Archive:
         pandas.DataFrame
             Columns: thing, first and last time (UTC), dweets, missing (see `gaps`), files, bytes.
         """
-        return self._retry(lambda: things_frame(self._listed()))
+        return self._retry(lambda: _things(self._listed()))
 
     def gaps(self) -> pd.DataFrame:
         """Return the gaps: dweets that the server had deleted before they were archived.
@@ -94,7 +109,7 @@ class Archive:
             Columns: thing, epoch (1, and one more each time the server restarted its sequence numbers), first and last
             missing number, missing, and the days (UTC) of the dweets around the gap: after (NaT at the start), before.
         """
-        return gaps_frame(all_files(self.folder))
+        return _gaps(all_files(self.folder))
 
     def __repr__(self) -> str:
         try:
@@ -129,7 +144,7 @@ class Archive:
             A name is empty, or a time cannot be read.
         """
         names = things if isinstance(things, str) else list(things)
-        return self._retry(lambda: history_of(self.folder, names, since, until))
+        return self._retry(lambda: _history(self.folder, names, since, until))
 
     def sql(self, query: str) -> pd.DataFrame:
         """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.
@@ -223,3 +238,73 @@ class Archive:
             with suppress(FileNotFoundError):  # a file was joined into another one after it was listed
                 return read()
         raise ArchiveUnusable(f"files of the archive {self.folder} disappear while they are read")
+
+
+def _things(files: Mapping[str, Sequence[tuple[ArchiveFile, Footer]]]) -> pd.DataFrame:
+    """Return one row per thing."""
+    rows = [
+        {
+            "thing": thing,
+            "first": pd.Timestamp(min(footer.first for _, footer in its), unit="us", tz="UTC"),
+            "last": pd.Timestamp(max(footer.last for _, footer in its), unit="us", tz="UTC"),
+            "dweets": sum(file.rows for file, _ in its),
+            "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([file for file, _ in its])),
+            "files": len(its),
+            "bytes": sum(footer.size for _, footer in its),
+        }
+        for thing, its in files.items()
+    ]
+    return declared_frame(rows, _THINGS)
+
+
+def _gaps(files: Mapping[str, Sequence[ArchiveFile]]) -> pd.DataFrame:
+    """Return one row per gap."""
+    rows = [
+        {
+            "thing": thing,
+            "epoch": after.epoch,
+            "first": first,
+            "last": last,
+            "missing": last - first + 1,
+            "after": pd.NaT if before is None else pd.Timestamp(before.last_day),
+            "before": pd.Timestamp(after.first_day),
+        }
+        for thing, its in files.items()
+        for first, last, before, after in gaps_of(its)
+    ]
+    return declared_frame(rows, _GAPS)
+
+
+def _history(folder: Path, things: str | Iterable[str], since: Moment, until: Moment) -> pd.DataFrame:
+    """Return the dweets created from `since` on and before `until`, oldest first."""
+    start, end = _timestamp(since, "since"), _timestamp(until, "until")
+    names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
+    table = pa.concat_tables([_HISTORY.empty_table(), *(_rows(folder, name, start, end) for name in names)])
+    if len(names) > 1:
+        table = table.take(pc.sort_indices(table.column("created")))  # the sort is stable
+    times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
+    contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
+    return content_frame(contents, times, None if isinstance(things, str) else table.column("thing").to_pylist())
+
+
+def _rows(folder: Path, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:
+    created = pc.field("created")
+    wanted = (created >= pa.scalar(start, _TIME)) & (created < pa.scalar(end, _TIME))
+    tables = [_HISTORY.empty_table()]
+    for file in thing_files(folder, checked_name(thing)):
+        if file.first_day <= end.date().isoformat() and start.date().isoformat() <= file.last_day:
+            tables.append(read_rows(file, _HISTORY.names, wanted).cast(_HISTORY))
+    return pa.concat_tables(tables)
+
+
+def _timestamp(moment: Moment, name: str) -> pd.Timestamp:
+    if moment is None:
+        moment = datetime.min if name == "since" else datetime.max
+    try:
+        read = pd.Timestamp(moment)
+        utc = read.tz_localize("UTC") if read.tzinfo is None else read.tz_convert("UTC")
+        if pd.isna(utc):
+            raise ValueError
+        return utc.as_unit("us")
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z") from None
