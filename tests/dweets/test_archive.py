@@ -20,9 +20,9 @@ import pytest
 import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.dweets.archive_rows_made import START, archived, contents, numbers, rows
-from toolkit.dweets.archive import joining
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import all_files, folder_name, thing_files
+from toolkit.dweets.archive.parquet import FileLimits
 from toolkit.dweets.archive.rows import LONGEST_TEXT, MOST_COLUMNS, Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, InvalidArgument
@@ -265,36 +265,35 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
 # -- joining ----------------------------------------------------------------------------------------------
 
 
-def test_a_writer_joins_small_files_while_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = [0]
-    before = ArchiveWriter._write
-
-    def counted(self: ArchiveWriter, thing: str, numbers: object, tables: object) -> None:
-        written[0] += numbers[2] - numbers[1] + 1
-        before(self, thing, numbers, tables)
-
-    monkeypatch.setattr(ArchiveWriter, "_write", counted)
+def test_a_writer_joins_small_files_while_it_goes_on(tmp_path: Path) -> None:
+    written: dict[Path, int] = {}
     with ArchiveWriter(tmp_path) as writer:
         for first in range(1, 2_001, 10):
             writer.append("t", rows(first, first + 9))
             writer.join("t")
-            assert len(thing_files(tmp_path, "t")) <= joining.SMALL_FILES + 1
-    assert written[0] < 2_000 * 6, "no row is written again and again"
+            files = thing_files(tmp_path, "t")
+            assert len(files) <= FileLimits().small_files + 1
+            written |= {file.path: file.rows for file in files}
+    assert sum(written.values()) < 2_000 * 6, "no row is rewritten again and again"
     assert numbers(Archive(tmp_path), "t") == list(range(1, 2_001))
     assert len(list(tmp_path.rglob("*.parquet"))) == len(thing_files(tmp_path, "t")), "what was joined is removed"
 
 
-def test_long_files_end_with_their_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "ROWS_TO_END_A_DAY", 40)
-    monkeypatch.setattr(joining, "MOST_ROWS", 60)
+def test_long_files_end_with_their_day(tmp_path: Path) -> None:
+    limits = FileLimits(rows_to_end_a_day=40, most_rows=60)
+
+    def compact() -> None:
+        with ArchiveWriter(tmp_path, limits) as writer:
+            writer.compact()
+
     half_hour = 1_800_000_000  # 48 a day
     archive = archived(tmp_path, "t", [rows(n, n + 5, every=half_hour) for n in range(0, 300, 6)][1:])
-    archive.compact()
+    compact()
     files = thing_files(tmp_path, "t")
     assert [file.rows for file in files][:5] == [42, 48, 48, 48, 48]
     assert all(file.first_day == file.last_day for file in files)
     before = [file.path.stat().st_mtime_ns for file in files]
-    archive.compact()
+    compact()
     assert [file.path.stat().st_mtime_ns for file in thing_files(tmp_path, "t")] == before, "nothing is left to do"
     assert numbers(archive, "t") == list(range(6, 300))
 
@@ -356,15 +355,12 @@ def test_ended_at_any_step_nothing_is_there_twice(tmp_path: Path) -> None:
     assert seen == sorted(seen)
 
 
-def test_readers_see_a_whole_beginning_while_a_writer_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolkit.dweets.archive.writer._SECONDS_TO_REMOVE", 0.0)  # as soon as a reader may meet it
-    # A reader that is slower than all this joining would meet it at each of its attempts.
-    monkeypatch.setattr("toolkit.dweets.archive.archive._ATTEMPTS", 10_000)
+def test_readers_see_a_whole_beginning_while_a_writer_works(tmp_path: Path) -> None:
     failures: list[object] = []
     done = threading.Event()
 
     def write() -> None:
-        with ArchiveWriter(tmp_path) as writer:
+        with ArchiveWriter(tmp_path, seconds_to_remove=0.0) as writer:  # as soon as a reader may meet it
             for first in range(1, 3_001, 10):
                 writer.append("t", rows(first, first + 9))
                 writer.join("t")
@@ -462,7 +458,7 @@ with ArchiveWriter(Path(sys.argv[1])) as writer:
 """
     command = [sys.executable, "-c", program, str(tmp_path)]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
-    assert "cannot take more: File too large" in said
+    assert "cannot be written: File too large" in said
     archive = Archive(tmp_path)
     assert (
         archive.sql("SELECT count(*) AS c, count(DISTINCT sequence) AS d FROM dweets").iloc[0].tolist() == [30_000] * 2
@@ -486,7 +482,7 @@ with ArchiveWriter(Path(sys.argv[1])):
         assert process.stdout.readline() == "open\n"
         times = pd.date_range("2026-01-01", periods=1)
         for write in (archive.compact, lambda: archive.add_frame(pd.DataFrame({"a": [1]}, index=times), "t")):
-            with pytest.raises(ArchiveUnusable, match="somebody else writes to the archive"):
+            with pytest.raises(ArchiveUnusable, match="another process is writing to the archive"):
                 write()
         assert numbers(archive, "t") == [1, 2, 3, 4, 5], "who reads needs no lock"
         process.send_signal(signal.SIGKILL)

@@ -10,7 +10,7 @@ import pandas as pd
 
 import toolkit.dweets.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.dweets import wire
-from toolkit.dweets.archive.calls import ArchiveCalls
+from toolkit.dweets.archive_calls import ArchiveCalls
 from toolkit.dweets.calls import Key, checked_date
 from toolkit.dweets.history_frame import history_frame
 from toolkit.dweets.listening import Listener

@@ -24,7 +24,7 @@ from toolkit.gateway.stores import Draft, Entry, Store, StoreUnavailable
 from toolkit.rate_limit import LimitReached, RateLimit
 
 if TYPE_CHECKING:
-    from toolkit.dweets.archive.archiving import Archiving
+    from toolkit.dweets.archiving import Archiving
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class DweetSettings:
     sender
         The address that alert mails come from.
     archive
-        A folder that every dweet of every thing is archived in; None for no archive.
+        The folder in which every dweet of every thing is archived; None for no archive.
     archive_seconds
-        Between two times that what has come is written there.
+        Between two writes to it.
     """
 
     keep: int = 10_000
@@ -252,9 +252,7 @@ def _in_place_of(earlier: bytes | None, new: Alert) -> Alert:
 def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
     if settings.archive is None:
         return None
-    from toolkit.dweets.archive.archiving import (
-        Archiving,  # Arrow costs a quarter of a second, and most gateways have none
-    )
+    from toolkit.dweets.archiving import Archiving  # importing Arrow takes 0.25 s, and most gateways have no archive
 
     return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds)
 

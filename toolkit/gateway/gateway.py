@@ -290,7 +290,7 @@ async def _close(services: Services, postman: SmtpPostman | FolderPostman | None
 def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
     if archive is None:
         return settings
-    import toolkit.dweets.archive.archiving  # noqa: F401 - now, as it takes its time and the server is given some to start
+    import toolkit.dweets.archiving  # noqa: F401 - importing Arrow takes time, and the start of the server is limited
 
     return replace(settings, archive=Path(archive).expanduser())
 

@@ -1,7 +1,7 @@
 """Years of dweets in a folder of Parquet files.
 
-Read ``files`` first (the folder, and what its names tell), then ``rows``, ``writer`` and ``joining`` (how rows get
-there). ``archive`` is what one asks, with ``history``, ``contents``, ``queries`` and ``frames``; ``calls`` is how one
-gets it. ``recording`` writes an archive from any gateway over HTTP (``recorded_thing``), ``archiving`` from the
-gateway's own store, ``frame_rows`` from frames. ``exclusive_file`` keeps a second writer out.
+Read ``files`` first (the folder and its file names), then ``rows``, ``parquet`` and ``writer`` (how rows are stored). A
+``follower`` writes what a source delivers: ``http_source`` listens to any gateway, and a gateway supplies the source of
+its own store. ``epochs`` is the one place that knows epochs and gaps. ``archive`` is the public reader; it uses
+``queries`` and ``frame_rows``.
 """

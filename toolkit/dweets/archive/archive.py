@@ -1,38 +1,53 @@
-"""Years of dweets in a folder, as frames: what ``tk.dweets.archive(folder)`` gives."""
+"""Years of dweets in a folder, as frames: what ``tk.dweets.archive(folder)`` returns."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import orjson
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from toolkit.dweets.archive.contents import gaps_frame, things_frame
-from toolkit.dweets.archive.files import ArchiveFile, all_files
+from toolkit.dweets.archive.epochs import gaps_of
+from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files
 from toolkit.dweets.archive.frame_rows import write_frames
-from toolkit.dweets.archive.frames import FIRST, LAST, Moment, microseconds
-from toolkit.dweets.archive.history import history_of
-from toolkit.dweets.archive.joining import Footer, read_footer
+from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
 from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.dweets.calls import checked_name
+from toolkit.dweets.history_frame import content_frame
 from toolkit.errors import ArchiveUnusable, InvalidArgument
+from toolkit.frames import declared_frame
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
 
 T = TypeVar("T")
+Moment = str | date | datetime | pd.Timestamp | None
 
-# A writer may join files while they are read: then what is there is looked up again.
-_ATTEMPTS = 5
+_INTEGER, _MICROSECONDS, _DAY = "int64", "datetime64[us, UTC]", "datetime64[us]"
+_THINGS = {"thing": "str", "first": _MICROSECONDS, "last": _MICROSECONDS}
+_THINGS |= dict.fromkeys(("dweets", "missing", "files", "bytes"), _INTEGER)
+_GAPS = {"thing": "str", **dict.fromkeys(("epoch", "first", "last", "missing"), _INTEGER)}
+_GAPS |= {"after": _DAY, "before": _DAY}
+_TIME = pa.timestamp("us", "UTC")
+_HISTORY = pa.schema({"thing": pa.string(), "created": _TIME, "content": pa.string()})
+# A writer may join files while they are read; then they are listed again, for so many seconds.
+_SECONDS_TO_READ = 30.0
 
 
 class Archive:
     """An archive of dweets: a folder of Parquet files that `toolkit record` or a gateway writes.
 
-    It is read without a gateway and without keys, also while somebody writes to it: whoever may read the folder may
-    read what is in it, of locked things too.
+    Reading needs no gateway and no keys, and works while another process writes. Archive files are not encrypted;
+    locks do not protect them.
 
     Parameters
     ----------
@@ -43,263 +58,253 @@ class Archive:
     ------
     InvalidArgument
         There is no such folder.
+    ArchiveUnusable
+        Of every method: a file is damaged or does not belong here (the message names it), or another process writes
+        to the archive at the same time.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
     >>> times = pd.date_range("2026-01-01", periods=3, freq="h", tz="UTC")
-    >>> with TemporaryDirectory() as folder:
-    ...     archive = Archive(folder)
-    ...     archive.add_frame(pd.DataFrame({"celsius": [1.5, 2.0, 2.5]}, index=times), "roof")
-    ...     archive.history("roof", since="2026-01-01T01:00")["celsius"].tolist()
+    >>> folder = TemporaryDirectory()
+    >>> archive = Archive(folder.name)
+    >>> archive.add_frame(pd.DataFrame({"celsius": [1.5, 2.0, 2.5]}, index=times), "roof")
     3
+    >>> archive.add_frames((f"sensor-{n}", pd.DataFrame({"n": range(3)}, index=times)) for n in range(2))
+    6
+    >>> archive.compact()[["thing", "dweets", "missing"]].values.tolist()
+    [['roof', 3, 0], ['sensor-0', 3, 0], ['sensor-1', 3, 0]]
+    >>> archive.history("roof", since="2026-01-01T01:00")["celsius"].tolist()
     [2.0, 2.5]
+    >>> archive.sql("SELECT thing, max(celsius) AS most FROM dweets GROUP BY thing ORDER BY thing")["most"].tolist()
+    [2.5, nan, nan]
+    >>> int(archive.dask()["n"].sum().compute()), len(archive.things()), len(archive.gaps())
+    (6, 3, 0)
+    >>> folder.cleanup()
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder).expanduser()
         if not self.folder.is_dir():
-            raise InvalidArgument(f"there is no folder {self.folder}; `toolkit record THING --to FOLDER` makes one")
+            raise InvalidArgument(f"there is no folder {self.folder}; `toolkit record THING --to FOLDER` creates one")
         self._footers: dict[Path, Footer] = {}
         self._queries = ArchiveQueries()
 
-    # -- what is there ------------------------------------------------------------------------------------
-
     def things(self) -> pd.DataFrame:
-        """Return what is archived of each thing.
+        """Return one row per archived thing, sorted by name.
 
         Returns
         -------
         pandas.DataFrame
-            By name: thing, first and last time (UTC), dweets, missing (see `gaps`), files, bytes.
-
-        Raises
-        ------
-        ArchiveUnusable
-            A file is damaged or does not belong here; its name is told.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     len(Archive(folder).things())
-        0
+            Columns: thing, first and last time (UTC), dweets, missing (see `gaps`), files, bytes.
         """
-        return self._attempt(lambda: things_frame(self._all(), self._footer))
+        return self._retry(lambda: _things(self._listed()))
 
     def gaps(self) -> pd.DataFrame:
-        """Return which sequence numbers are missing: dweets that the server no longer kept when it was asked for them.
+        """Return the gaps: dweets that the server had deleted before they were archived.
 
         Returns
         -------
         pandas.DataFrame
-            By thing: thing, epoch (how often its server began to count anew, from 1), first and last missing number,
-            missing, and the days (UTC) of the dweets around: after (missing at the beginning) and before.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     len(Archive(folder).gaps())
-        0
+            Columns: thing, epoch (1, and one more each time the server restarted its sequence numbers), first and last
+            missing number, missing, and the days (UTC) of the dweets around the gap: after (NaT at the start), before.
         """
-        return gaps_frame(self._all())
+        return _gaps(all_files(self.folder))
 
     def __repr__(self) -> str:
         try:
-            found = self._all()
+            things = all_files(self.folder)
         except ArchiveUnusable:
             return f"<Archive in {self.folder}, damaged>"
-        files = [file for its in found.values() for file in its]
+        files = [file for its in things.values() for file in its]
         if not files:
             return f"<Archive in {self.folder}, empty>"
         dweets = sum(file.rows for file in files)
         first, last = min(file.first_day for file in files), max(file.last_day for file in files)
-        return f"<Archive in {self.folder}: {dweets:,} dweets of {len(found):,} things, {first} to {last}>"
-
-    # -- reading ------------------------------------------------------------------------------------------
+        return f"<Archive in {self.folder}: {dweets:,} dweets of {len(things):,} things, {first} to {last}>"
 
     def history(self, things: str | Iterable[str], since: Moment = None, until: Moment = None) -> pd.DataFrame:
-        """Return dweets as ``tk.dweets.history`` does, however many there are.
+        """Return dweets as ``tk.dweets.history`` does, without its limit of 500.
 
         Parameters
         ----------
         things
-            One name, or several: then a column ``thing`` tells them apart.
+            One name, or several; with several the frame has a column ``thing``.
         since, until
-            From this time on, and before that one; text, date or datetime, UTC where no zone is told.
+            Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
 
         Returns
         -------
         pandas.DataFrame
-            Oldest first, with the same index, columns and dtypes. Of a thing that is not archived: no rows.
+            Oldest first, with the same index, columns and dtypes; no rows for a thing that is not archived.
 
         Raises
         ------
         InvalidArgument
-            No name, or a time that cannot be read.
-        ArchiveUnusable
-            A file is damaged or does not belong here; its name is told.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     len(Archive(folder).history("kitchen"))
-        0
+            A name is empty, or a time cannot be read.
         """
-        start = microseconds(since, name="since", otherwise=FIRST)
-        end = microseconds(until, name="until", otherwise=LAST)
-        named = things if isinstance(things, str) else list(things)
-        return self._attempt(lambda: history_of(self.folder, named, start, end))
+        names = things if isinstance(things, str) else list(things)
+        return self._retry(lambda: _history(self.folder, names, since, until))
 
     def sql(self, query: str) -> pd.DataFrame:
-        """Ask in SQL (DuckDB) over all that is archived; the table is called ``dweets``.
+        """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.
 
         Parameters
         ----------
         query
             Columns: thing, sequence, created (UTC), day, transaction, content (JSON text), and one for each number,
-            truth value or short text in the contents, named as in `history`: ``"air.celsius"`` in quotes, as it has
-            a dot. A content's own ``thing`` or ``created`` is ``"content.thing"``.
-
-        Returns
-        -------
-        pandas.DataFrame
-            What the query asks for.
+            boolean or short text in the contents, named as in `history`. Quote a name with a dot: ``"air.celsius"``.
+            If a content has a ``thing`` or ``created`` itself, that is ``"content.thing"``.
 
         Raises
         ------
         InvalidArgument
-            The query cannot be answered; DuckDB says why.
+            DuckDB rejects the query; the message says why.
         ExtraMissing
             DuckDB is not installed.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     Archive(folder).sql("SELECT count(*) AS dweets FROM dweets")["dweets"].tolist()
-        [0]
         """
-        return self._attempt(lambda: self._queries.sql(query, self._listed()))
+        return self._retry(lambda: self._queries.sql(query, self._files()))
 
     def dask(self) -> dd.DataFrame:
-        """Return a Dask DataFrame on the same files, for when one machine is not enough.
+        """Return a Dask DataFrame of all archived dweets, to compute on several machines.
 
         Returns
         -------
         dask.dataframe.DataFrame
-            The columns of `sql`, in the order of things and sequences. Only the columns that are used are read.
+            The columns of `sql`, sorted by thing and sequence. Only the columns that are used are read.
 
         Raises
         ------
         ExtraMissing
             Dask is not installed.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     len(Archive(folder).dask())
-        0
         """
-        return self._attempt(lambda: partitions(self._listed()))
-
-    # -- writing ------------------------------------------------------------------------------------------
+        return self._retry(lambda: partitions(self._files()))
 
     def add_frame(self, frame: pd.DataFrame, thing: str) -> int:
-        """Add a recorded frame: each row is one dweet, behind what is archived of the thing; returns how many.
+        """Append a frame to a thing, each row as one dweet, and return the number of rows.
 
         Parameters
         ----------
         frame
-            With a DatetimeIndex, ascending (UTC where it has no zone): when each dweet was created. Columns become
-            the content as in ``tk.dweets.post_frame``.
+            Its index is the time of each dweet: an ascending DatetimeIndex, in UTC if it has no time zone. The columns
+            become the content as in ``tk.dweets.post_frame``.
 
         Raises
         ------
         InvalidArgument
-            No such index, or a value that cannot be JSON; nothing was written.
-        ArchiveUnusable
-            A recorder or gateway is writing to the archive, or the disk does not take it.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> times = pd.date_range("2026-01-01", periods=2, freq="D")
-        >>> with TemporaryDirectory() as folder:
-        ...     Archive(folder).add_frame(pd.DataFrame({"rain": [0, 12]}, index=times), "garden")
-        2
+            The index is not one, or a value cannot be JSON; nothing was written.
         """
         return self.add_frames([(thing, frame)])
 
     def add_frames(self, frames: Iterable[tuple[str, pd.DataFrame]], *, progress: bool = False) -> int:
-        """Add many recorded frames, each as `add_frame` does; returns how many dweets they are.
+        """Append many frames, each as `add_frame` does, and return the number of rows.
 
         Parameters
         ----------
         frames
-            Pairs of a thing and its frame. They may be made while they are asked for, so that not all of them need
-            to be in memory.
+            Pairs of a thing and its frame; a generator, if not all frames fit into memory.
         progress
-            Show a bar.
+            Show a progress bar.
 
         Raises
         ------
-        InvalidArgument, ArchiveUnusable
-            As of `add_frame`, at the first frame that cannot be added. Earlier ones are, each of them whole.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> day = pd.DataFrame({"n": range(24)}, index=pd.date_range("2026-01-01", periods=24, freq="h"))
-        >>> with TemporaryDirectory() as folder:
-        ...     Archive(folder).add_frames((f"sensor-{n}", day) for n in range(10))
-        240
+        InvalidArgument
+            As of `add_frame`, for the first frame that cannot be added. Earlier frames are stored completely.
         """
         with ArchiveWriter(self.folder) as writer:
             return write_frames(writer, frames, progress=progress)
 
     def compact(self) -> pd.DataFrame:
-        """Join small files as far as they may grow; who writes does so by itself, a little later. Returns `things`.
-
-        Raises
-        ------
-        ArchiveUnusable
-            A recorder or gateway is writing to the archive.
-
-        Examples
-        --------
-        >>> from tempfile import TemporaryDirectory
-        >>> with TemporaryDirectory() as folder:
-        ...     int(Archive(folder).compact()["files"].sum())
-        0
-        """
+        """Join small files and return `things`. Recorders and gateways do so by themselves, a little later."""
         with ArchiveWriter(self.folder) as writer:
-            writer.clean()
-            for thing in writer.things():
-                writer.join(thing, fully=True)
+            writer.compact()
         return self.things()
 
-    # -- files --------------------------------------------------------------------------------------------
+    def _listed(self) -> dict[str, list[tuple[ArchiveFile, Footer]]]:
+        listed = all_files(self.folder)
+        return {thing: [(file, self._footer(file)) for file in files] for thing, files in listed.items()}
 
-    def _all(self) -> dict[str, list[ArchiveFile]]:
-        return all_files(self.folder)
-
-    def _listed(self) -> list[tuple[ArchiveFile, Footer]]:
-        return [(file, self._footer(file)) for files in self._all().values() for file in files]
+    def _files(self) -> list[tuple[ArchiveFile, Footer]]:
+        return [pair for files in self._listed().values() for pair in files]
 
     def _footer(self, file: ArchiveFile) -> Footer:
-        # A file is never changed, so what it told once stays true.
-        if file.path not in self._footers:
+        if file.path not in self._footers:  # a file never changes
             self._footers[file.path] = read_footer(file)
         return self._footers[file.path]
 
-    def _attempt(self, read: Callable[[], T]) -> T:
-        for _ in range(_ATTEMPTS):
-            try:
+    def _retry(self, read: Callable[[], T]) -> T:
+        end = time.monotonic() + _SECONDS_TO_READ
+        while time.monotonic() < end:
+            with suppress(FileNotFoundError):  # a file was joined into another one after it was listed
                 return read()
-            except FileNotFoundError:
-                continue  # it was joined into another file after it was listed
-        raise ArchiveUnusable(f"files of the archive {self.folder} go away while they are read")
+        raise ArchiveUnusable(f"files of the archive {self.folder} disappear while they are read")
+
+
+def _things(files: Mapping[str, Sequence[tuple[ArchiveFile, Footer]]]) -> pd.DataFrame:
+    """Return one row per thing."""
+    rows = [
+        {
+            "thing": thing,
+            "first": pd.Timestamp(min(footer.first for _, footer in its), unit="us", tz="UTC"),
+            "last": pd.Timestamp(max(footer.last for _, footer in its), unit="us", tz="UTC"),
+            "dweets": sum(file.rows for file, _ in its),
+            "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([file for file, _ in its])),
+            "files": len(its),
+            "bytes": sum(footer.size for _, footer in its),
+        }
+        for thing, its in files.items()
+    ]
+    return declared_frame(rows, _THINGS)
+
+
+def _gaps(files: Mapping[str, Sequence[ArchiveFile]]) -> pd.DataFrame:
+    """Return one row per gap."""
+    rows = [
+        {
+            "thing": thing,
+            "epoch": after.epoch,
+            "first": first,
+            "last": last,
+            "missing": last - first + 1,
+            "after": pd.NaT if before is None else pd.Timestamp(before.last_day),
+            "before": pd.Timestamp(after.first_day),
+        }
+        for thing, its in files.items()
+        for first, last, before, after in gaps_of(its)
+    ]
+    return declared_frame(rows, _GAPS)
+
+
+def _history(folder: Path, things: str | Iterable[str], since: Moment, until: Moment) -> pd.DataFrame:
+    """Return the dweets created from `since` on and before `until`, oldest first."""
+    start, end = _timestamp(since, "since"), _timestamp(until, "until")
+    names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
+    table = pa.concat_tables([_HISTORY.empty_table(), *(_rows(folder, name, start, end) for name in names)])
+    if len(names) > 1:
+        table = table.take(pc.sort_indices(table.column("created")))  # the sort is stable
+    times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
+    contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
+    return content_frame(contents, times, None if isinstance(things, str) else table.column("thing").to_pylist())
+
+
+def _rows(folder: Path, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:
+    created = pc.field("created")
+    wanted = (created >= pa.scalar(start, _TIME)) & (created < pa.scalar(end, _TIME))
+    tables = [_HISTORY.empty_table()]
+    for file in thing_files(folder, checked_name(thing)):
+        if file.first_day <= end.date().isoformat() and start.date().isoformat() <= file.last_day:
+            tables.append(read_rows(file, _HISTORY.names, wanted).cast(_HISTORY))
+    return pa.concat_tables(tables)
+
+
+def _timestamp(moment: Moment, name: str) -> pd.Timestamp:
+    if moment is None:
+        moment = datetime.min if name == "since" else datetime.max
+    try:
+        read = pd.Timestamp(moment)
+        utc = read.tz_localize("UTC") if read.tzinfo is None else read.tz_convert("UTC")
+        if pd.isna(utc):
+            raise ValueError
+        return utc.as_unit("us")
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z") from None

@@ -1,9 +1,8 @@
-"""Rows of a frame as rows of an archive: written as JSON column by column where that is possible."""
+"""Frames as rows of an archive; numeric columns are written as JSON column by column."""
 
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -14,35 +13,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm.auto import tqdm
 
-from toolkit.dweets.archive.rows import Row, base_columns, table_of, table_with
+from toolkit.dweets.archive.rows import Row, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.calls import checked_name
 from toolkit.dweets.content_batches import checked_sizes
 from toolkit.dweets.content_columns import contents_of
 from toolkit.errors import InvalidArgument
 
-# While one file is on its way to the disk, another one is made.
+# While one file is being synced, the next ones are made.
 _THREADS = 4
 
 
 def write_frames(writer: ArchiveWriter, frames: Iterable[tuple[str, pd.DataFrame]], *, progress: bool) -> int:
-    """Write each frame behind what is archived of its thing; return how many rows they have.
-
-    Raises
-    ------
-    InvalidArgument, ArchiveUnusable
-        A frame cannot be written; earlier ones are, each of them whole.
-    """
+    """Append each frame to its thing; return the number of rows."""
     count = 0
-    on_their_way: deque[tuple[str, Future[int]]] = deque()
+    running: dict[str, Future[int]] = {}
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="archive") as threads:
         for thing, frame in tqdm(frames, unit="thing", disable=not progress):
             checked_name(thing)
-            # Of one thing never two at once: the second follows on the first.
-            while len(on_their_way) > _THREADS or any(name == thing for name, _ in on_their_way):
-                count += on_their_way.popleft()[1].result()
-            on_their_way.append((thing, threads.submit(_write, writer, frame, thing)))
-        return count + sum(future.result() for _, future in on_their_way)
+            if thing in running:  # its numbers follow those of the frame before
+                count += running.pop(thing).result()
+            elif len(running) > _THREADS:
+                count += running.pop(next(iter(running))).result()
+            running[thing] = threads.submit(_write, writer, frame, thing)
+        return count + sum(future.result() for future in running.values())
 
 
 def _write(writer: ArchiveWriter, frame: pd.DataFrame, thing: str) -> int:
@@ -53,14 +47,11 @@ def _write(writer: ArchiveWriter, frame: pd.DataFrame, thing: str) -> int:
 
 
 def rows_of_frame(frame: pd.DataFrame, thing: str, first: int) -> pa.Table:
-    """Return each row of a frame as a dweet, numbered from `first`; its index says when it was created.
-
-    Raises
-    ------
-    InvalidArgument
-        No ascending DatetimeIndex, or a row that cannot be the content of a dweet.
-    """
-    times = _times(frame.index)
+    """Return each row of a frame as a dweet, numbered from `first`; the index is its time."""
+    if not isinstance(frame.index, pd.DatetimeIndex) or not frame.index.is_monotonic_increasing or frame.index.hasnans:
+        raise InvalidArgument("a frame needs a DatetimeIndex in ascending order: try frame.set_index(...).sort_index()")
+    utc = frame.index.tz_localize("UTC") if frame.index.tz is None else frame.index.tz_convert("UTC")
+    times = utc.as_unit("us").asi8
     content = frame.reset_index(drop=True)
     if not len(frame):
         return table_of(thing, [Row(first, 0, None, b"{}")]).slice(0, 0)
@@ -72,40 +63,25 @@ def rows_of_frame(frame: pd.DataFrame, thing: str, first: int) -> pa.Table:
     return table_of(thing, [Row(number, at, None, written) for number, at, written in numbered])
 
 
-def _times(index: pd.Index) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    if not isinstance(index, pd.DatetimeIndex) or not index.is_monotonic_increasing or index.hasnans:
-        raise InvalidArgument("a frame needs a DatetimeIndex in ascending order: try frame.set_index(...).sort_index()")
-    utc = index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")
-    return utc.as_unit("us").asi8
-
-
 def _is_plain(name: object, column: pd.Series[Any]) -> bool:
-    """Tell whether the column is numbers without gaps, and its name stays as it is."""
+    """Return whether the column has numbers only, and a name that needs no nesting."""
     if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
         return False
     return column.dtype.kind in "iu" or (column.dtype.kind == "f" and bool(np.isfinite(column.to_numpy()).all()))
 
 
-def _column_by_column(
-    content: pd.DataFrame, thing: str, first: int, times: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> pa.Table:
+def _column_by_column(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
     pieces: list[pa.Array | str] = []
     leaves: dict[str, pa.Array] = {}
     for name in content.columns:
         is_float = content[name].dtype.kind == "f"
-        values = pa.array(content[name].to_numpy(dtype="float64" if is_float else "int64"))
-        leaves[name] = values
-        key = json.dumps(name, ensure_ascii=False)
-        pieces += [f"{',' if pieces else '{'}{key}:", _as_text(values)]
+        values = leaves[name] = pa.array(content[name].to_numpy(dtype="float64" if is_float else "int64"))
+        texts = values.cast(pa.string())
+        if is_float:  # Arrow writes 21.0 as 21, which would be read as an integer
+            has_point = pc.or_(pc.match_substring(texts, "."), pc.match_substring(texts, "e"))
+            texts = pc.if_else(has_point, texts, pc.binary_join_element_wise(texts, ".0", ""))
+        pieces += [f"{',' if pieces else '{'}{json.dumps(name, ensure_ascii=False)}:", texts]
     written = pc.binary_join_element_wise(*pieces, "}", "") if pieces else pa.array(["{}"] * len(content))
-    base = base_columns(thing, np.arange(first, first + len(content)), times)
-    return table_with(base | {"transaction": pa.nulls(len(content), pa.string()), "content": written}, leaves)
-
-
-def _as_text(values: pa.Array) -> pa.Array:
-    texts = values.cast(pa.string())
-    if pa.types.is_integer(values.type):
-        return texts
-    # Arrow writes 21.0 as 21, which would come back as a whole number.
-    has_point = pc.or_(pc.match_substring(texts, "."), pc.match_substring(texts, "e"))
-    return pc.if_else(has_point, texts, pc.binary_join_element_wise(texts, ".0", ""))
+    sequences = pa.array(np.arange(first, first + len(content)))
+    created = pa.array(times).cast(pa.timestamp("us", tz="UTC"))
+    return table_with(thing, sequences, created, pa.nulls(len(content), pa.string()), written, leaves)

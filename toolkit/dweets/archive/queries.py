@@ -1,9 +1,10 @@
-"""Questions to all of an archive: DuckDB for SQL, Dask for more than one machine; both over the same files."""
+"""Queries over all of an archive: SQL by DuckDB, and Dask DataFrames."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from toolkit.dweets.archive.files import ArchiveFile
-from toolkit.dweets.archive.frames import frame_of
-from toolkit.dweets.archive.joining import Footer, read_rows
+from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.rows import BASE, common_schema, conformed, fits
 from toolkit.errors import ExtraMissing, InvalidArgument
 from toolkit.extras import install_command
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 Listed = Sequence[tuple[ArchiveFile, Footer]]
 
-# Files are read together until they have so many rows: a task of Dask costs milliseconds.
+# A Dask partition has about so many rows: a task costs milliseconds.
 _ROWS_A_PARTITION = 500_000
-
-
-def missing(library: str) -> ExtraMissing:
-    """Return the error for a library of the extra that is not installed."""
-    return ExtraMissing(f"{library} is not installed here; run: {install_command('archive')}")
-
-
-# -- DuckDB ------------------------------------------------------------------------------------------------
+_EMPTY = """
+SELECT NULL::VARCHAR AS thing, NULL::BIGINT AS sequence, NULL::TIMESTAMPTZ AS created, NULL::DATE AS day,
+       NULL::VARCHAR AS transaction, NULL::VARCHAR AS content WHERE false
+"""
+_INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+_DTYPES = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in _INTEGERS}
+_DTYPES |= {pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype(na_value=np.nan)}
+_MISSING = "{} is not installed here; run: {}"
 
 
 class ArchiveQueries:
-    """SQL over the files of an archive. One question at a time; the connection stays open for the next one."""
+    """SQL over the files of an archive, one query at a time; the connection stays open for the next one."""
 
     def __init__(self) -> None:
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -45,159 +45,102 @@ class ArchiveQueries:
         self._viewed: list[Path] | None = None
 
     def sql(self, query: str, files: Listed) -> pd.DataFrame:
-        """Answer a query.
-
-        Raises
-        ------
-        InvalidArgument
-            It cannot be answered.
-        FileNotFoundError
-            A file was joined into another one meanwhile.
-        ExtraMissing
-            DuckDB is not installed.
-        """
+        """Run a query; raises FileNotFoundError if a file was joined into another one."""
         try:
             import duckdb
         except ImportError:
-            raise missing("DuckDB") from None
+            raise ExtraMissing(_MISSING.format("DuckDB", install_command("archive"))) from None
         with self._lock:
             try:
-                return frame_of(self._answer(duckdb, query, files))
+                return _frame(self._run(duckdb, query, files))
             except duckdb.Error as error:
                 gone = next((file.path for file, _ in files if not file.path.exists()), None)
-                said = str(error).split("\n\n")[0]
+                reason = str(error).split("\n\n")[0]
         if gone is not None:
             raise FileNotFoundError(str(gone))
-        raise InvalidArgument(f"the query cannot be answered: {said}")
+        raise InvalidArgument(f"the query cannot be answered: {reason}")
 
-    def _answer(self, duckdb: Any, query: str, files: Listed) -> pa.Table:  # noqa: ANN401
+    def _run(self, duckdb: Any, query: str, files: Listed) -> pa.Table:  # noqa: ANN401
         if self._connection is None:
             self._connection = duckdb.connect()
-            # Hours are UTC's on every machine; nothing is fetched from another one.
             self._connection.execute("SET TimeZone = 'UTC'")
-            self._connection.execute("SET autoinstall_known_extensions = false")
-            # A name in a query is a column or the table, never a variable of the program that asks.
+            self._connection.execute("SET autoinstall_known_extensions = false")  # nothing is downloaded
+            # A name in a query is a column or the table, never a Python variable of the caller.
             self._connection.execute("SET python_enable_replacements = false")
         paths = [file.path for file, _ in files]
-        if paths != self._viewed:  # else DuckDB would open every file once more, for nothing
+        if paths != self._viewed:  # a new view makes DuckDB open every file again
             self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
             self._viewed = paths
-        found = self._connection.sql(query)
-        return pa.table({}) if found is None else found.to_arrow_table()
+        relation = self._connection.sql(query)
+        return pa.table({}) if relation is None else relation.to_arrow_table()
 
 
 def _view(files: Listed) -> str:
-    schema = common_schema(footer.schema for _, footer in files)
+    """Return a query for all files; columns that differ in type from the archive's are left out, usually none."""
     if not files:
-        return "SELECT " + ", ".join(f"NULL::{_SQL_TYPES[name]} AS {name}" for name in BASE.names) + " WHERE false"
+        return _EMPTY
+    wanted = {field.name.casefold(): field for field in common_schema(footer.schema for _, footer in files)}
+
+    @cache
+    def unfit(schema: pa.Schema) -> tuple[str, ...]:
+        return tuple(field.name for field in schema if not fits(field, wanted[field.name.casefold()]))
+
     kinds: dict[tuple[str, ...], list[tuple[ArchiveFile, Footer]]] = {}
-    for listed, unfit in zip(files, _unfit_of(files, schema), strict=True):
-        kinds.setdefault(unfit, []).append(listed)
+    for file, footer in files:
+        kinds.setdefault(unfit(footer.schema), []).append((file, footer))
     return " UNION ALL BY NAME ".join(_select(listed, unfit) for unfit, listed in kinds.items())
 
 
-def _unfit_of(files: Listed, schema: pa.Schema) -> Iterator[tuple[str, ...]]:
-    """Give for each file its columns of another kind than the archive's: usually none."""
-    wanted = {field.name.casefold(): field for field in schema}
-    known: dict[int, tuple[str, ...]] = {}
-    for _, footer in files:
-        if id(footer.schema) not in known:
-            names = (field.name for field in footer.schema if not fits(field, wanted[field.name.casefold()]))
-            known[id(footer.schema)] = tuple(sorted(names))
-        yield known[id(footer.schema)]
-
-
-_SQL_TYPES: Mapping[str, str] = {
-    "thing": "VARCHAR",
-    "sequence": "BIGINT",
-    "created": "TIMESTAMPTZ",
-    "day": "DATE",
-    "transaction": "VARCHAR",
-    "content": "VARCHAR",
-}
-
-
 def _select(files: Listed, unfit: tuple[str, ...]) -> str:
-    without = f" EXCLUDE ({', '.join(map(_quoted_name, unfit))})" if unfit else ""
-    listed = ", ".join(_quoted(str(file.path)) for file, _ in files)
-    # Where all files have the same columns, DuckDB need not open each of them to find out.
+    without = "EXCLUDE (" + ", ".join(_quoted(name, '"') for name in unfit) + ")" if unfit else ""
+    listed = ", ".join(_quoted(str(file.path), "'") for file, _ in files)
+    # If all files have the same columns, DuckDB need not open each of them to find out.
     differ = any(footer.schema != files[0][1].schema for _, footer in files)
     options = f"union_by_name = {str(differ).lower()}, hive_partitioning = false"
-    return f"SELECT *{without} FROM read_parquet([{listed}], {options})"
+    return f"SELECT * {without} FROM read_parquet([{listed}], {options})"
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _quoted_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-# -- Dask --------------------------------------------------------------------------------------------------
+def _quoted(text: str, quote: str) -> str:
+    return quote + text.replace(quote, 2 * quote) + quote
 
 
 def partitions(files: Listed) -> dd.DataFrame:
-    """Return the files as a Dask DataFrame.
-
-    Raises
-    ------
-    ExtraMissing
-        Dask is not installed.
-    """
+    """Return the files as a Dask DataFrame."""
     try:
         import dask.dataframe as dd
     except ImportError:
-        raise missing("Dask") from None
+        raise ExtraMissing(_MISSING.format("Dask", install_command("archive"))) from None
     schema = common_schema(footer.schema for _, footer in files)
-    groups = list(_groups([file for file, _ in files])) or [[]]
-    return dd.from_map(_Partition(schema), groups, meta=_frame(schema.empty_table()), label="archive")
+    groups: dict[int, list[ArchiveFile]] = {}
+    before = 0
+    for file, _ in files:
+        groups.setdefault(before // _ROWS_A_PARTITION, []).append(file)
+        before += file.rows
+
+    def read(group: Sequence[ArchiveFile], columns: Sequence[str] | None = None) -> pd.DataFrame:
+        wanted = pa.schema([schema.field(name) for name in (schema.names if columns is None else columns)])
+        tables = [wanted.empty_table()]
+        for file in group:
+            present = {name.casefold(): name for name in read_footer(file).schema.names}
+            names = [present[name.casefold()] for name in wanted.names if name.casefold() in present]
+            tables.append(conformed(read_rows(file, names), wanted))
+        return _frame(pa.concat_tables(tables), is_part=True)
+
+    return dd.from_map(read, list(groups.values()) or [[]], meta=read([]), label="archive")
 
 
-class _Partition:
-    """Reads some files as one frame; Dask says which columns it needs."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-
-    def __call__(self, files: list[ArchiveFile], columns: list[str] | None = None) -> pd.DataFrame:
-        names = self._schema.names if columns is None else columns
-        schema = pa.schema([self._schema.field(name) for name in names])
-        wanted = {name.casefold() for name in names}
-        tables = [schema.empty_table()]
-        for file in files:
-            present = [name for name in _names(file) if name.casefold() in wanted]
-            tables.append(conformed(read_rows(file, present), schema))
-        return _frame(pa.concat_tables(tables))
-
-
-def _names(file: ArchiveFile) -> list[str]:
-    import pyarrow.parquet as pq
-
-    names: list[str] = pq.read_schema(file.path).names
-    return names
-
-
-def _groups(files: list[ArchiveFile]) -> Iterator[list[ArchiveFile]]:
-    group: list[ArchiveFile] = []
-    for file in files:
-        if group and sum(each.rows for each in group) + file.rows > _ROWS_A_PARTITION:
-            yield group
-            group = []
-        group.append(file)
-    if group:
-        yield group
-
-
-def _frame(table: pa.Table) -> pd.DataFrame:
-    """Return a frame whose dtypes do not depend on its values, as all partitions must be alike."""
-    dtypes = {pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype(na_value=np.nan)}
-    plain = table.cast(pa.schema([_plain(field) for field in table.schema]))
-    frame: pd.DataFrame = plain.to_pandas(types_mapper=dtypes.get, date_as_object=False)
-    return frame.astype({"sequence": "int64"}) if "sequence" in frame.columns else frame
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    if pa.types.is_dictionary(field.type):
-        return field.with_type(field.type.value_type)
-    return field.with_type(pa.timestamp("us")) if pa.types.is_date(field.type) else field
+def _frame(table: pa.Table, *, is_part: bool = False) -> pd.DataFrame:
+    """Return a table as a frame. Integers are nullable if values are missing; in a part of a frame always."""
+    names = table.column_names  # a query may use a name twice
+    table = table.rename_columns([f"{name}_{n + 1}" if name in names[:n] else name for n, name in enumerate(names)])
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(field.type.value_type))
+        elif pa.types.is_decimal(field.type):  # DuckDB's type for a sum of integers
+            table = table.set_column(place, field.name, table.column(place).cast(pa.float64()))
+    frame: pd.DataFrame = table.to_pandas(types_mapper=_DTYPES.get, date_as_object=False)
+    for name in map(str, frame.columns):
+        dtype = str(frame[name].dtype)
+        if dtype in _INTEGERS and (name in BASE.names or not is_part) and not frame[name].isna().any():
+            frame[name] = frame[name].to_numpy(dtype.lower())
+    return frame

@@ -1,8 +1,8 @@
-"""Dweets as rows of an archive: the columns of its files, and how files of different columns become one table.
+"""The rows of an archive as Arrow tables, and how tables with different columns become one.
 
-Every file has the columns of `BASE`, of which ``content`` is the exact JSON. What a content holds in numbers, truth
-values and short texts has columns of its own besides, named as in ``tk.dweets.history``, so that a query needs not
-read JSON. A column is of one kind: where numbers meet texts, the texts stay in ``content`` only.
+Every file has the columns of `BASE`; ``content`` is the exact JSON. Numbers, booleans and short texts of the contents
+have a column each as well, named as in ``tk.dweets.history``, so that a query need not parse JSON. A column has one
+type: where numbers and texts meet, the texts remain in ``content`` only.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 import pyarrow as pa
 
 from toolkit.dweets.content_leaves import leaf_columns
 
-DAY = 86_400_000_000
-#: What every file begins with. Times are microseconds, because servers elsewhere may tell more than ours.
+#: The first columns of every file. Times are microseconds, because other servers may be more precise than ours.
 BASE = pa.schema(
     [
         pa.field("thing", pa.dictionary(pa.int32(), pa.string()), nullable=False),
@@ -33,13 +31,13 @@ MOST_COLUMNS = 200
 LONGEST_TEXT = 256
 _LONGEST_NAME = 256
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_LEAST, _MOST = -(2**63), 2**63
-# Of two types that meet in one column the later one wins: numbers over truth values over texts.
+# If two types meet in one column, the later one wins.
 _RANK = {pa.string(): 0, pa.bool_(): 1, pa.int64(): 2, pa.float64(): 3}
+Leaves = Mapping[str, pa.Array]
 
 
 class Row(NamedTuple):
-    """A dweet on its way into an archive: ``at`` is microseconds since the epoch, ``content`` its JSON as it came."""
+    """A dweet to be archived: ``at`` is microseconds since the Unix epoch, ``content`` its exact JSON."""
 
     sequence: int
     at: int
@@ -50,75 +48,51 @@ class Row(NamedTuple):
 def table_of(thing: str, rows: Sequence[Row]) -> pa.Table:
     """Return rows, in their order, as a table with the columns of a file."""
     sequences, times, transactions, contents = zip(*rows, strict=True)
-    leaves = _typed_leaves(leaf_columns([orjson.loads(content) for content in contents]))
-    base = base_columns(thing, np.array(sequences, dtype="int64"), np.array(times, dtype="int64"))
-    base |= {
-        "transaction": pa.array(transactions, pa.string()),
-        "content": pa.array(contents, pa.binary()).cast(pa.string()),
-    }
-    return table_with(base, leaves)
+    typed = {name: _typed(v) for name, v in leaf_columns([orjson.loads(content) for content in contents]).items()}
+    return table_with(
+        thing,
+        pa.array(sequences, pa.int64()),
+        pa.array(times, pa.timestamp("us", tz="UTC")),
+        pa.array(transactions, pa.string()),
+        pa.array(contents, pa.binary()).cast(pa.string()),
+        {name: values for name, values in typed.items() if values is not None},
+    )
 
 
-def base_columns(
-    thing: str, sequences: np.ndarray[Any, np.dtype[np.int64]], times: np.ndarray[Any, np.dtype[np.int64]]
-) -> dict[str, pa.Array]:
-    """Return the columns that every file has, but for transaction and content."""
-    days = pa.array(np.floor_divide(times, DAY).astype("int32")).cast(pa.date32())
-    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(sequences), dtype="int32")), pa.array([thing]))
-    return {
-        "thing": names,
-        "sequence": pa.array(sequences),
-        "created": pa.array(times).cast(pa.timestamp("us", tz="UTC")),
-        "day": days,
-    }
-
-
-def table_with(base: Mapping[str, pa.Array], leaves: Mapping[str, pa.Array]) -> pa.Table:
-    """Return a table of the base columns and of the leaves that may have a column, under the name they get."""
-    columns: dict[str, pa.Array] = {}
+def table_with(
+    thing: str, sequences: pa.Array, times: pa.Array, transactions: pa.Array, contents: pa.Array, leaves: Leaves
+) -> pa.Table:
+    """Return a table of these columns and of the leaves that may have a column."""
+    names = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(times)), pa.array([thing]))
+    columns = dict(zip(BASE, (names, sequences, times, times.cast(pa.date32()), transactions, contents), strict=True))
     taken: set[str] = set()
     for name, values in leaves.items():
         column = f"content.{name}" if name.casefold() in BASE.names else name
-        usable = name and len(name) <= _LONGEST_NAME and not _CONTROL.search(name)
-        # SQL does not tell capitals apart: the first of Temp and temp has the column.
-        if usable and column.casefold() not in taken and len(columns) < MOST_COLUMNS:
+        is_usable = name and len(name) <= _LONGEST_NAME and not _CONTROL.search(name)
+        # Names in SQL ignore case: the first of Temp and temp gets the column.
+        if is_usable and column.casefold() not in taken and len(taken) < MOST_COLUMNS:
             taken.add(column.casefold())
-            columns[column] = values
-    fields = [*BASE, *(pa.field(name, values.type) for name, values in columns.items())]
-    return pa.table([*(base[name] for name in BASE.names), *columns.values()], schema=pa.schema(fields))
-
-
-def _typed_leaves(leaves: Mapping[str, list[Any]]) -> dict[str, pa.Array]:
-    typed = ((name, _typed(values)) for name, values in leaves.items())
-    return {name: values for name, values in typed if values is not None}
+            columns[pa.field(column, values.type)] = values
+    return pa.table(list(columns.values()), schema=pa.schema(list(columns)))
 
 
 def _typed(values: list[Any]) -> pa.Array | None:
-    kinds = set(map(type, values))
-    if kinds <= {float, type(None)} and float in kinds:
-        return pa.array(values, pa.float64())
-    if int in kinds or float in kinds:
-        return _numbers(values, whole=float not in kinds)
-    if bool in kinds:
-        return pa.array([value if type(value) is bool else None for value in values], pa.bool_())
-    if str in kinds:
-        short = [value if type(value) is str and len(value) <= LONGEST_TEXT else None for value in values]
-        return pa.array(short, pa.string())
+    """Return a column of the values of the kind that wins, the others as null; None if no kind has a column."""
+    for kinds, kind in (((int, float), None), ((bool,), pa.bool_()), ((str,), pa.string())):
+        if not any(type(value) in kinds for value in values):
+            continue
+        kept = [value if type(value) in kinds else None for value in values]
+        if kind == pa.string():
+            return pa.array([None if text is None or len(text) > LONGEST_TEXT else text for text in kept], kind)
+        try:
+            return pa.array(kept, kind)
+        except (OverflowError, pa.ArrowInvalid):  # integers beyond 64 bits, or beyond what a float holds exactly
+            return pa.array([None if value is None else float(value) for value in kept], pa.float64())
     return None
 
 
-def _numbers(values: list[Any], *, whole: bool) -> pa.Array:
-    numbers = [value if type(value) in (int, float) else None for value in values]
-    if whole and all(value is None or _LEAST <= value < _MOST for value in numbers):
-        return pa.array(numbers, pa.int64())
-    return pa.array([None if value is None else float(value) for value in numbers], pa.float64())
-
-
-# -- many files as one table -------------------------------------------------------------------------------
-
-
 def common_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """Return the columns of all: each under the name it came with first, with the type that wins.
+    """Return the columns of all schemas, each under its first name and with the type that wins.
 
     Examples
     --------
@@ -126,28 +100,22 @@ def common_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
     >>> both.field("Wind").type
     DataType(double)
     """
-    fields: dict[str, pa.Field] = {name: BASE.field(name) for name in BASE.names}
+    fields: dict[str, pa.Field] = {field.name: field for field in BASE}
     for schema in dict.fromkeys(schemas):
         for field in schema:
-            name = field.name.casefold()
-            if name not in fields:
-                fields[name] = field
-            elif name not in BASE.names and _rank(field) > _rank(fields[name]):
-                fields[name] = fields[name].with_type(field.type)
+            known = fields.setdefault(field.name.casefold(), field)
+            if _RANK.get(field.type, -1) > _RANK.get(known.type, -1) and known.name not in BASE.names:
+                fields[field.name.casefold()] = known.with_type(field.type)
     return pa.schema(list(fields.values()))
 
 
-def _rank(field: pa.Field) -> int:
-    return _RANK.get(field.type, -1)
-
-
 def fits(field: pa.Field, into: pa.Field) -> bool:
-    """Tell whether values of one column can stand in the other: numbers among numbers, else only the same type."""
+    """Return whether a column can be part of another one: same type, or both numbers."""
     return bool(field.type == into.type) or {field.type, into.type} == {pa.int64(), pa.float64()}
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with the columns of `schema`: what it lacks, or has of another kind, is missing there."""
+    """Return the table with the columns of `schema`; a column that is absent or does not fit is null."""
     places = {field.name.casefold(): number for number, field in enumerate(table.schema)}
     columns = []
     for field in schema:

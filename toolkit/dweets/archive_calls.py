@@ -1,4 +1,4 @@
-"""Archives, as one types them: read one, record into one; one part of ``tk.dweets``."""
+"""The part of ``tk.dweets`` for archives: read one, record to one."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from toolkit.dweets.archive.archive import Archive
-    from toolkit.dweets.archive.recording import Recording
+    from toolkit.dweets.archive.follower import Follower
 
 
 class ArchiveCalls(DweetCalls):
     """Years of history in a folder."""
 
     def archive(self, folder: str | os.PathLike[str]) -> Archive:
-        """Open a folder that ``toolkit record`` or ``Gateway(archive=...)`` writes, or wrote. No call is made.
+        """Open an archive, a folder written by ``toolkit record`` or ``Gateway(archive=...)``. No request is sent.
 
         Returns
         -------
         Archive
-            With ``.history``, ``.things``, ``.gaps``, ``.sql``, ``.dask``, ``.add_frame`` and ``.compact``. No key is
-            asked for: whoever may read the folder may read all that is in it.
+            With ``.history``, ``.things``, ``.gaps``, ``.sql``, ``.dask``, ``.add_frame`` and ``.compact``. It needs no
+            key: archive files are not encrypted, and locks do not protect them.
 
         Raises
         ------
@@ -52,31 +52,31 @@ class ArchiveCalls(DweetCalls):
         key: Key | Mapping[str, Key] = None,
         seconds: float = 10.0,
         rows: int = 10_000,
-    ) -> Recording:
-        """Write every dweet of some things to an archive, from what the gateway still keeps on, until it is stopped.
+    ) -> Follower:
+        """Write every dweet of some things to an archive, beginning with the oldest one that the gateway still has.
 
         Parameters
         ----------
         things
             One name, or several.
         folder
-            Of the archive; made if missing. A recorder resumes where the last one on this folder ended.
+            Of the archive; created if missing. A recorder resumes where the last one on this folder ended.
         key
-            For locked things: one key, or one for each name.
+            For locked things: one key, or a mapping of names to keys.
         seconds, rows
-            What has come is written after so many seconds, or once it is so many dweets.
+            Dweets are written after so many seconds, or as soon as so many have been received.
 
         Returns
         -------
-        Recording
-            Runs by itself; ``.flush()`` writes what has come, ``.stop()`` ends it. It reconnects for ever.
+        Follower
+            Runs in the background and reconnects until ``.stop()``; ``.flush()`` writes what has been received.
 
         Raises
         ------
         KeyRejected, Unreachable
             A thing cannot be listened to now.
         ArchiveUnusable
-            The folder cannot be written, or somebody else writes to it.
+            The folder cannot be written, or another process is writing to it.
 
         Examples
         --------
@@ -89,7 +89,8 @@ class ArchiveCalls(DweetCalls):
         ...     tk.dweets.archive(folder).history("kitchen")["celsius"].tolist()
         [21.5]
         """
-        from toolkit.dweets.archive.recording import Recording
+        from toolkit.dweets.archive.follower import Follower
+        from toolkit.dweets.archive.http_source import HttpSource, log
 
         names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
         if not names:
@@ -101,10 +102,5 @@ class ArchiveCalls(DweetCalls):
             raise InvalidArgument(f"there are keys of things that are not recorded: {', '.join(sorted(unknown))}")
         for name in names:
             checked_name(name)
-        return Recording(
-            lambda thing, since: self._stream(thing, keys.get(thing), since),
-            names,
-            Path(folder).expanduser(),
-            seconds=seconds,
-            rows=rows,
-        )
+        source = HttpSource(lambda thing, since: self._stream(thing, keys.get(thing), since), names, rows)
+        return Follower(Path(folder).expanduser(), source, seconds, log)

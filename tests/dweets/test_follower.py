@@ -1,0 +1,126 @@
+"""The follower of an archive with a source made by hand, and what sequence numbers say about epochs and gaps."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.dweets.archive_rows_made import archived, numbers, rows
+from toolkit.dweets.archive.archive import Archive
+from toolkit.dweets.archive.epochs import Position, Progress
+from toolkit.dweets.archive.follower import Batch, Follower, SourceUnavailable
+from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.errors import ArchiveUnusable
+
+log = logging.getLogger("tests.follower")
+
+
+class ListSource:
+    """Delivers batches from a list; fails so many times before."""
+
+    def __init__(self, *batches: Batch, failures: int = 0) -> None:
+        self.left = list(batches)
+        self.failures = failures
+        self.is_delivered = threading.Event()
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(batch.rows) for batch in self.left)
+
+    def open(self, writer: ArchiveWriter) -> None:
+        self.opened_by = writer
+
+    def start(self, wake: Callable[[], None]) -> None:
+        wake()
+
+    def batches(self) -> Iterator[Batch]:
+        if self.failures:
+            self.failures -= 1
+            raise SourceUnavailable("the store is away")
+        yield from list(self.left)
+
+    def archived(self, batch: Batch) -> None:
+        self.left.remove(batch)
+        if not self.left:
+            self.is_delivered.set()
+
+    def stop(self) -> None:
+        pass
+
+
+def test_follower_retries_a_source_that_is_unavailable(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    source = ListSource(Batch("t", 1, rows(1, 5)), failures=3)
+    with Follower(tmp_path, source, 0.01, log) as follower:
+        assert source.is_delivered.wait(60)
+    assert (follower.dweets, follower.received) == (5, 5)
+    assert numbers(Archive(tmp_path), "t") == [1, 2, 3, 4, 5]
+    assert [record.message for record in caplog.records] == ["the store is away; nothing is lost, trying again"]
+
+
+def test_a_blocked_thing_stays_with_the_source(tmp_path: Path) -> None:
+    (tmp_path / "thing=a").write_text("in the way", "utf-8")
+    source = ListSource(Batch("a", 1, rows(1, 2)), Batch("b", 1, rows(1, 3)))
+    follower = Follower(tmp_path, source, 600, log)
+    with pytest.raises(ArchiveUnusable):
+        follower.flush()
+    assert numbers(Archive(tmp_path), "b") == [1, 2, 3], "the other thing is written"
+    (tmp_path / "thing=a").unlink()
+    assert follower.stop() == follower.stop() == 5
+    assert numbers(Archive(tmp_path), "a") == [1, 2]
+
+
+def test_stop_without_flush_leaves_rows_with_the_source(tmp_path: Path) -> None:
+    source = ListSource(Batch("t", 1, rows(1, 2)), failures=10_000)
+    follower = Follower(tmp_path, source, 600, log)
+    assert follower.stop(flush=False) == 0
+    assert source.waiting == 2
+    archived(tmp_path, "t", [rows(1, 2)])  # the folder is unlocked
+
+
+def test_a_start_that_fails_unlocks_the_folder(tmp_path: Path) -> None:
+    class Refusing(ListSource):
+        def open(self, writer: ArchiveWriter) -> None:
+            raise SourceUnavailable("no")
+
+    with pytest.raises(SourceUnavailable):
+        Follower(tmp_path, Refusing(), 1.0, log)
+    archived(tmp_path, "t", [rows(1, 2)])
+
+
+LAST = Row(7, 1_000, None, b'{"n": 7}')
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        (LAST, True),
+        (LAST._replace(content=b'{"n":\r\n 7}'), True),
+        (LAST._replace(sequence=9), True),
+        (LAST._replace(sequence=6), False),
+        (LAST._replace(content=b'{"n": 8}'), False),
+        (LAST._replace(at=1_001), False),
+        (None, False),
+    ],
+    ids=["same", "other_line_ends", "trimmed_journal", "fewer", "other_content", "other_time", "none"],
+)
+def test_a_server_is_recognised_by_the_last_row(first: Row | None, expected: bool) -> None:
+    progress = Progress("t", Position(1, 7), LAST, log)
+    assert progress.resume_after == 6
+    assert progress.recognises(first) is expected
+
+
+def test_a_new_epoch_starts_at_number_one(caplog: pytest.LogCaptureFixture) -> None:
+    progress = Progress("t", Position(2, 7), LAST, log)
+    progress.start_epoch()
+    assert (progress.epoch, progress.sequence, progress.resume_after) == (3, 0, 0)
+    assert progress.recognises(None)
+    progress.advance(LAST)
+    assert [record.message for record in caplog.records] == [
+        "t: the server restarted its sequence numbers; starting epoch 3",
+        "t: gap: the server has deleted the dweets 1 to 6",
+    ]

@@ -1,0 +1,168 @@
+"""The follower: writes what a source delivers to an archive, in a thread, until it is stopped."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.errors import ArchiveUnusable
+
+# Writing may take a fifth of the time: with very many things each file holds more rows instead.
+_PAUSE_FACTOR = 4.0
+
+
+class Batch(NamedTuple):
+    """Consecutive new rows of one thing and one epoch."""
+
+    thing: str
+    epoch: int
+    rows: Sequence[Row]
+
+
+class SourceUnavailable(Exception):
+    """The source cannot be read now; the follower tries again."""
+
+
+class Source(Protocol):
+    """Where a follower gets its rows from. Each may raise `SourceUnavailable`."""
+
+    #: The number of rows that were received and are not archived.
+    waiting: int
+
+    def open(self, writer: ArchiveWriter) -> None:
+        """Look up how far each thing is archived; raises a ToolkitError if the server refuses one."""
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Begin to collect rows, in bounded memory; `wake` asks the follower to write them soon."""
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield the rows that are not archived yet; raises ArchiveUnusable behind all that could be read."""
+
+    def archived(self, batch: Batch) -> None:
+        """Forget a batch, because it is on disk."""
+
+    def stop(self) -> None:
+        """Collect no more rows."""
+
+
+class Follower:
+    """Write what a source delivers every so many `seconds`, or when it asks. Returned by ``tk.dweets.record``."""
+
+    def __init__(self, folder: Path, source: Source, seconds: float, log: logging.Logger) -> None:
+        self.folder = folder
+        self._source = source
+        self._seconds = seconds
+        self._log = log
+        self._written = 0
+        self._complaint = ""
+        self._wake, self._stopped = threading.Event(), threading.Event()
+        self._flushing = threading.Lock()
+        self._writer = ArchiveWriter(folder)
+        try:
+            self._writer.clean()
+            source.open(self._writer)
+        except BaseException:
+            self._writer.close()
+            raise
+        self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
+        source.start(self._wake.set)
+        self._thread.start()
+
+    @property
+    def dweets(self) -> int:
+        """The number of dweets written so far."""
+        return self._written
+
+    @property
+    def received(self) -> int:
+        """The number of dweets received so far, written or not."""
+        return self._written + self._source.waiting
+
+    def flush(self) -> int:
+        """Write what has been received and return `dweets`.
+
+        Raises
+        ------
+        ArchiveUnusable
+            The disk refuses some of it, which is tried again later. What exceeds the memory stays on the server.
+        """
+        failure: ArchiveUnusable | None = None
+        with self._flushing:
+            for batch in self._source.batches():
+                try:
+                    self._writer.append(batch.thing, batch.rows, batch.epoch)
+                    self._source.archived(batch)
+                    self._written += len(batch.rows)
+                    self._writer.join(batch.thing)
+                except ArchiveUnusable as error:  # the folder of one thing may be the cause
+                    failure = error
+        if failure is not None:
+            raise failure
+        return self._written
+
+    def wait(self, dweets: int, timeout: float = 30.0) -> int:
+        """Wait until so many dweets have been received, write them and return how many are written.
+
+        Raises
+        ------
+        TimeoutError
+            Fewer came within `timeout` seconds.
+        """
+        until = time.monotonic() + timeout
+        while self.received < dweets:
+            if self._stopped.wait(0.01) or time.monotonic() > until:
+                raise TimeoutError(f"{self.received} of {dweets} dweets received after {timeout} seconds")
+        return self.flush()
+
+    def stop(self, *, flush: bool = True) -> int:
+        """Write what has been received (unless `flush` is False), unlock the folder, and return `dweets`.
+
+        Raises
+        ------
+        ArchiveUnusable
+            The disk refuses the last dweets. They are still on the server.
+        """
+        if self._stopped.is_set():
+            return self._written
+        self._stopped.set()
+        self._wake.set()
+        self._thread.join()
+        self._source.stop()
+        try:
+            return self.flush() if flush else self._written
+        finally:
+            self._writer.close()
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._stopped.is_set() else "running"
+        return f"<Follower that writes to {self.folder}, {self._written:,} dweets, {state}>"
+
+    def _run(self) -> None:
+        pause = self._seconds
+        while True:
+            self._wake.wait(pause)
+            self._wake.clear()
+            if self._stopped.is_set():
+                return
+            began = time.monotonic()
+            try:
+                self.flush()
+                self._complaint = ""
+            except (ArchiveUnusable, SourceUnavailable) as error:
+                if str(error) != self._complaint:
+                    self._log.error("%s; nothing is lost, trying again", error)
+                self._complaint = str(error)
+                self._stopped.wait(self._seconds)
+            pause = max(self._seconds, _PAUSE_FACTOR * (time.monotonic() - began))

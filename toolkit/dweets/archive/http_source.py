@@ -1,0 +1,189 @@
+"""The source of a recorder: the event streams of some things of any gateway, one thread for each."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from toolkit.dweets.archive.epochs import Progress
+from toolkit.dweets.archive.follower import Batch
+from toolkit.dweets.archive.rows import Row
+from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.dweets.content import content_of
+from toolkit.dweets.stream import EventReader, StreamedDweet
+from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply, Unreachable
+from toolkit.http_session import HttpStream
+
+log = logging.getLogger("toolkit.recording")
+
+#: Opens the stream of a thing after a sequence number, or (None) with new dweets only.
+OpenStream = Callable[[str, int | None], HttpStream]
+Put = Callable[[str, int, Row], None]
+
+# Seconds before each further attempt to connect; the last one is repeated.
+_WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+# The buffer holds so many times the rows of one write, or so many bytes; then the streams wait.
+_MOST_WRITES = 4
+_MOST_BYTES = 64 * 1024 * 1024
+_UNIX_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
+_CREATED_LENGTH = len("2026-01-01T00:00:00.000Z")
+
+
+class _EpochEnded(Exception):
+    """The server restarted its sequence numbers."""
+
+
+class HttpSource:
+    """Collect the dweets of some things in a buffer, and ask for a write after so many `rows`."""
+
+    def __init__(self, open_stream: OpenStream, things: Sequence[str], rows: int) -> None:
+        self.waiting = self._bytes = 0
+        self._open_stream = open_stream
+        self._names = things
+        self._due = rows
+        self._rows: dict[tuple[str, int], list[Row]] = {}
+        self._changed = threading.Condition()
+        self._stopped = threading.Event()
+        self._wake: Callable[[], None] = lambda: None
+        self._streams: list[_ThingStream] = []
+
+    def open(self, writer: ArchiveWriter) -> None:
+        """Look up the positions and check that the server lets each thing be listened to."""
+        for name in self._names:
+            progress = Progress(name, writer.position(name), writer.last(name), log)
+            self._streams.append(_ThingStream(progress, self._open_stream, self._put, self._stopped))
+        for stream in self._streams:
+            stream.last_number()
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Start to listen."""
+        self._wake = wake
+        for stream in self._streams:
+            stream.start()
+
+    def batches(self) -> Iterator[Batch]:
+        """Yield what is in the buffer; a batch stays there until it is `archived`."""
+        with self._changed:
+            batches = [Batch(thing, epoch, list(rows)) for (thing, epoch), rows in self._rows.items()]
+        yield from batches
+
+    def archived(self, batch: Batch) -> None:
+        """Remove a batch from the buffer."""
+        with self._changed:
+            if rest := self._rows.pop((batch.thing, batch.epoch))[len(batch.rows) :]:
+                self._rows[batch.thing, batch.epoch] = rest
+            self.waiting -= len(batch.rows)
+            self._bytes -= sum(len(row.content) for row in batch.rows)
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """End the streams; what is in the buffer stays."""
+        self._stopped.set()
+        with self._changed:
+            self._changed.notify_all()
+        for stream in self._streams:
+            stream.close()
+        for stream in self._streams:
+            stream.join()
+
+    def _put(self, thing: str, epoch: int, row: Row) -> None:
+        with self._changed:
+            while self.waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
+                if self._stopped.is_set():
+                    return  # it is not archived, so the next recorder gets it
+                self._changed.wait()
+            self._rows.setdefault((thing, epoch), []).append(row)
+            self.waiting += 1
+            self._bytes += len(row.content)
+            if self.waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
+                self._wake()
+
+
+class _ThingStream(threading.Thread):
+    def __init__(self, progress: Progress, open_stream: OpenStream, put: Put, stopped: threading.Event) -> None:
+        super().__init__(name=f"recording {progress.thing}", daemon=True)
+        self._progress = progress
+        self._open_stream = open_stream
+        self._put = put
+        self._stopped = stopped
+        self._stream: HttpStream | None = None
+        self._complaint = ""
+
+    def close(self) -> None:
+        """End the stream; `join` waits for the thread."""
+        if self._stream is not None:
+            self._stream.stop()
+
+    def run(self) -> None:
+        """Listen, and connect again whenever the stream ends."""
+        attempt = 0
+        while not self._stopped.is_set():
+            try:
+                self._resume()
+                attempt = 0  # the stream ended, as it does when the gateway restarts
+            except _EpochEnded:
+                self._progress.start_epoch()
+                continue
+            except ToolkitError as error:
+                if str(error) != self._complaint and not self._stopped.is_set():
+                    level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING
+                    log.log(level, "%s: %s; trying again until it works", self._progress.thing, error)
+                self._complaint = str(error)
+            self._stopped.wait(_WAITS[min(attempt, len(_WAITS) - 1)])
+            attempt += 1
+
+    def last_number(self) -> int:
+        """Return the number of the server's last dweet; raises a ToolkitError if it refuses the thing."""
+        with closing(self._read(None)) as pieces:
+            for last, _ in pieces:
+                if last is not None:
+                    return last
+        raise Unreachable(f"the stream of {self._progress.thing} ended before it began")
+
+    def _resume(self) -> None:
+        if self.last_number() < self._progress.sequence:
+            raise _EpochEnded
+        with closing(self._read(self._progress.resume_after)) as pieces:
+            for row in (row for _, rows in pieces for row in rows):
+                if self._stopped.is_set():
+                    return
+                self._complaint = ""
+                if row.sequence > self._progress.sequence:
+                    self._put(self._progress.thing, self._progress.epoch, row)
+                    self._progress.advance(row)
+                elif not self._progress.recognises(row):
+                    raise _EpochEnded
+
+    def _read(self, since: int | None) -> Generator[tuple[int | None, list[Row]]]:
+        """Yield the last number that the stream has named so far, and the rows of each piece of it."""
+        stream = self._stream = self._open_stream(self._progress.thing, since)
+        reader = EventReader()
+        try:
+            if "event-stream" not in stream.content_type:
+                raise UnexpectedReply("the server does not number its dweets, so they cannot be recorded exactly once")
+            if self._stopped.is_set():
+                stream.stop()
+            for piece in stream:
+                rows = [_row(streamed) for streamed in reader.feed(piece)]
+                yield reader.last_id, rows
+        except (ValueError, KeyError, TypeError):
+            raise UnexpectedReply("the stream is not a stream of numbered dweets") from None
+        finally:
+            stream.stop()
+            stream.close()
+
+
+def _row(streamed: StreamedDweet) -> Row:
+    record: Any = orjson.loads(streamed.record)
+    created = record["created"]
+    at = (datetime.fromisoformat(created) - _UNIX_EPOCH) // _MICROSECOND
+    content = content_of(streamed.record) if len(created) == _CREATED_LENGTH else orjson.dumps(record["content"])
+    if streamed.sequence is None:
+        raise ValueError
+    return Row(streamed.sequence, at, None, content)
