@@ -167,7 +167,7 @@ def test_its_gateway_serves(programs: Path, tmp_path: Path) -> None:
 def test_without_jupyter_the_lab_tells_the_command(programs: Path, tmp_path: Path) -> None:
     refused = run([programs / "toolkit", "lab"], tmp_path, code=1)
     assert re.fullmatch(
-        r"Error: JupyterLab is not installed here; run: \S+ -m pip install( '[a-z]+(\[dataframe\])?<\S+,>=\S+')+\n",
+        r"Error: JupyterLab is not installed here; run: \S+ -m pip install( '[a-z-]+(\[dataframe\])?<\S+,>=\S+')+\n",
         refused.stderr,
     )
     assert "'jupyterlab<" in refused.stderr
