@@ -151,7 +151,7 @@ class Engine:
     def _case(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Case:
         rules = self.configuration.rules_for(moment.moment_id)
         arm = self.arm_of(moment) if rules.arms else None
-        limits = rules.limits if arm is None else rules.arms[arm]
+        limits = rules if arm is None else rules.arms[arm]
         return Case(moment, rules, limits, arm, device, spent, self.configuration, self._draws)
 
     def _test(self, case: Case) -> Decision:
