@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-import orjson
+import msgspec
 
 from toolkit.gateway.stores import OutcomeUnknown, Store
 from toolkit.rewards import wire
@@ -76,14 +76,14 @@ class Answers:
 
     def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
         """Keep an answer for a day."""
-        data = orjson.dumps([body_hash, answer.body.decode("utf-8"), answer.decision])
+        data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])
         return self._store.records.put(_ANSWERS, key, data, at + wire.ANSWER_SECONDS * 1000)
 
     async def _kept_or_made(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
         kept = await self._store.records.get(_ANSWERS, key)
         if kept is None:
             return await answer()
-        body_hash, text, decision = orjson.loads(kept)
+        body_hash, text, decision = msgspec.json.decode(kept, type=tuple[str, str, str | None])
         if body_hash != hash_of(body):
             raise wire.refusal("idempotency_key_reused")
         return Answer(text.encode("utf-8"), decision)
