@@ -125,5 +125,5 @@ def _checked(record: object) -> dict[str, Any]:
 def _json(reply: HttpReply) -> Any:  # noqa: ANN401
     try:
         return msgspec.json.decode(reply.body)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         raise UnexpectedReply("the answer is not JSON") from None

@@ -199,5 +199,5 @@ def _read(body: bytes) -> list[Problem]:
             )
             for entry in entries
         ]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []

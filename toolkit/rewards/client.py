@@ -251,7 +251,7 @@ def _checked_answer(reply: HttpReply) -> _Answer:
         raise wire.error_of(reply.status, reply.body, request=request, retry_after=reply.headers.get("retry-after"))
     try:
         return msgspec.json.decode(reply.body, type=_Answer)
-    except msgspec.DecodeError:
+    except (ValueError, RecursionError):
         raise UnexpectedReply(f"the answer to {request} is no session and no moment") from None
 
 

@@ -142,7 +142,7 @@ class Configuration(Table, frozen=True):
         try:
             data = file.read_bytes()
             table = tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else msgspec.json.decode(data)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise InvalidArgument(f"the configuration {file.name} cannot be read: {error}") from None
         return cls.parse(table)
 

@@ -166,7 +166,7 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
     """Return the error that a reply stands for: the class that the service raised."""
     try:
         row = dict(json.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         row = {}
     code, message = str(row.get("code", status)), str(row.get("message", f"the service answered {status}"))
     details: dict[str, str | int | None] = {"code": code, "status": status, "service": "rewards", "request": request}
