@@ -26,7 +26,7 @@ from toolkit.handwriting.catalogue import Handwriting, catalogue
 from toolkit.handwriting.hands import npm
 from toolkit.handwriting.hands.sources import sources
 from toolkit.handwriting.parameters import RGB, Parameters
-from toolkit.handwriting.renderer import STAGES, Rendering, render
+from toolkit.handwriting.renderer import STAGES, render
 
 HANDRIGHT = "handright==8.2.0"
 ROUNDS = 15
@@ -51,9 +51,10 @@ PEAK_SCRIPT = (
     "from toolkit.handwriting.parameters import Parameters\n"
     "from toolkit.handwriting.renderer import render\n"
     "text = 'The quick brown fox jumps over the lazy dog. ' * 200\n"
-    "page = Parameters(text, handwriting_size=60, width=9000, height=9000, random_seed=1)\n"
-    "done = render(catalogue().find('Molly'), page, 'png')\n"
-    "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, sum(done.timings.values()), len(done.data))\n"
+    "molly = catalogue().by_title('Molly')\n"
+    "page = Parameters(molly, 'png', text, handwriting_size=60, width=9000, height=9000, random_seed=1)\n"
+    "done = render(page)\n"
+    "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, done.milliseconds, len(done.data))\n"
 )
 
 
@@ -93,8 +94,6 @@ def handright(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 def against_handright(peer: subprocess.Popen[str], title: str, text: str, size: int, width: int, target: float) -> None:
     """Render one text here and there in turn; print medians and their ratio."""
-    molly = catalogue().find("Molly")
-    assert molly
     assert peer.stdin
     assert peer.stdout
     source = sources()[0]
@@ -102,13 +101,13 @@ def against_handright(peer: subprocess.Popen[str], title: str, text: str, size: 
         archive = npm.fetch(source.package, source.version, source.integrity, Path(folder))
         font = Path(folder) / "font.ttf"
         font.write_bytes(npm.read_member(archive, source.font) or b"")
-        page = Parameters(text, float(size), INK, float(width), height=None, random_seed=1)
-        height = int(render(molly, page, "png").size[1])
+        page = Parameters(_molly(), "png", text, float(size), INK, float(width), height=None, random_seed=1)
+        height = int(render(page).height)
         job = {"font": str(font), "text": text, "size": size, "width": width, "height": height}
         ours, theirs = [], []
         for _ in range(ROUNDS):
             began = time.perf_counter()
-            render(molly, page, "png")
+            render(page)
             ours.append(1000 * (time.perf_counter() - began))
             print(json.dumps(job), file=peer.stdin, flush=True)
             theirs.append(json.loads(peer.stdout.readline())["ms"])
@@ -118,24 +117,29 @@ def against_handright(peer: subprocess.Popen[str], title: str, text: str, size: 
 
 def stages() -> None:
     """Print milliseconds by stage, warm, for typical and large renderings."""
+    molly = _molly()
     long_text = (LETTER + "\n\n") * 20
     cases = [
-        ("495 ch, 1600 px, png", "png", Parameters(LETTER[:495], 44.0, INK, 1600.0, None, random_seed=1)),
-        ("200 ch, defaults, png", "png", Parameters(LETTER[:200], random_seed=1)),
-        ("495 ch, 7 in, pdf", "pdf", Parameters(LETTER[:495], 14.0, INK, 504.0, None, random_seed=1)),
-        ("495 ch, 7 in, svg", "svg", Parameters(LETTER[:495], 14.0, INK, 504.0, None, random_seed=1)),
-        ("9000 ch, defaults, png", "png", Parameters(long_text[:9000], random_seed=1)),
-        ("9000 ch, 2000 px, png", "png", Parameters(long_text[:9000], 20.0, INK, 2000.0, None, random_seed=1)),
-        ("9000 ch, 2000 pt, pdf", "pdf", Parameters(long_text[:9000], 20.0, INK, 2000.0, None, random_seed=1)),
+        ("495 ch, 1600 px, png", Parameters(molly, "png", LETTER[:495], 44.0, INK, 1600.0, None, random_seed=1)),
+        ("200 ch, defaults, png", Parameters(molly, "png", LETTER[:200], random_seed=1)),
+        ("495 ch, 7 in, pdf", Parameters(molly, "pdf", LETTER[:495], 14.0, INK, 504.0, None, random_seed=1)),
+        ("495 ch, 7 in, svg", Parameters(molly, "svg", LETTER[:495], 14.0, INK, 504.0, None, random_seed=1)),
+        ("9000 ch, defaults, png", Parameters(molly, "png", long_text[:9000], random_seed=1)),
+        ("9000 ch, 2000 px, png", Parameters(molly, "png", long_text[:9000], 20.0, INK, 2000.0, None, random_seed=1)),
+        ("9000 ch, 2000 pt, pdf", Parameters(molly, "pdf", long_text[:9000], 20.0, INK, 2000.0, None, random_seed=1)),
     ]
     print(f"\n{'milliseconds':28}" + "".join(f"{stage:>9}" for stage in (*STAGES, "all")) + "     bytes")
-    for title, kind, parameters in cases:
-        molly = catalogue().find("Molly")
-        assert molly
-        render(molly, parameters, kind)
-        runs: list[Rendering] = [render(molly, parameters, kind) for _ in range(5)]
+    for title, parameters in cases:
+        render(parameters)
+        runs = [render(parameters) for _ in range(5)]
         middle = [statistics.median(run.timings[stage] for run in runs) for stage in STAGES]
         print(f"{title:28}" + "".join(f"{ms:9.1f}" for ms in (*middle, sum(middle))) + f"{len(runs[0].data):10}")
+
+
+def _molly() -> Handwriting:
+    molly = catalogue().by_title("Molly")
+    assert molly
+    return molly
 
 
 def peak_memory() -> None:
@@ -162,8 +166,10 @@ def legibility() -> None:
 
 
 def _words_read(handwriting: Handwriting, text: str) -> float:
-    page = Parameters(text, 40.0, RGB(0, 0, 0), 1600.0, None, 1.8, min_padding=30.0, random_seed=1)
-    ink = Image.open(io.BytesIO(render(handwriting, page, "png").data))
+    page = Parameters(
+        handwriting, "png", text, 40.0, width=1600.0, height=None, line_spacing=1.8, min_padding=30.0, random_seed=1
+    )
+    ink = Image.open(io.BytesIO(render(page).data))
     paper = Image.new("RGBA", ink.size, "white")
     paper.alpha_composite(ink)
     data = io.BytesIO()

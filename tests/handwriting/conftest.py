@@ -11,9 +11,10 @@ import pytest
 from PIL import Image
 
 from toolkit.handwriting.catalogue import Handwriting, catalogue
+from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.page import Page
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.renderer import Rendering, render, write_page
+from toolkit.handwriting.renderer import render, write_page
 
 LETTER = (
     "Dear Hannah,\n\nThe children have not stopped talking about the canoe and the little green frog they found under "
@@ -45,16 +46,16 @@ def page_of(winters: Handwriting) -> Callable[..., Page]:
     """Return the ink of a text as a page, in Winters unless another hand is given."""
 
     def page(text: str, hand: Handwriting = winters, seed: int = 7, kind: str = "png", **parameters: Any) -> Page:
-        return write_page(hand, Parameters(text, **parameters), kind, seed)
+        return write_page(Parameters(hand, kind, text, random_seed=seed, **parameters))
 
     return page
 
 
-def written(hand: Handwriting, text: str, kind: str, seed: int | None = 7, **parameters: Any) -> Rendering:
-    return render(hand, Parameters(text, random_seed=seed, **parameters), kind)
+def written(hand: Handwriting, text: str, kind: str, seed: int = 7, **parameters: Any) -> Handwritten:
+    return render(Parameters(hand, kind, text, random_seed=seed, **parameters))
 
 
-def pixels(rendering: Rendering) -> np.ndarray:
+def pixels(rendering: Handwritten) -> np.ndarray:
     """RGBA of a PNG, shape (height, width, 4)."""
     return np.asarray(Image.open(io.BytesIO(rendering.data)))
 

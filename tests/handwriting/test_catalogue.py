@@ -51,9 +51,9 @@ def test_known_ids_keep_their_titles():
 
 
 def test_a_handwriting_is_found_by_id_or_title():
-    molly = catalogue().find("molly")
-    assert molly is catalogue().find("2D5QW0F80001") is catalogue().by_title("Molly")
-    assert catalogue().find("Nobody") is None
+    molly = catalogue().by_title("molly")
+    assert molly is catalogue().by_id("2D5QW0F80001")
+    assert catalogue().by_id("Nobody") is catalogue().by_title("Nobody") is None
     assert set(molly.record()) == {"id", "title", "date_created", "date_modified", *RATINGS}
 
 

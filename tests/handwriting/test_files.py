@@ -163,7 +163,7 @@ def test_a_rendering_tells_its_figures(winters, kind):
     done = written(winters, "Hello\nyou", kind, height=None)
     assert done.lines == 2
     assert done.seed == 7
-    assert done.size[0] == 504
+    assert done.width == 504
     assert 0.001 < done.ink_share < 0.1
     assert set(done.timings) == set(STAGES)
     assert all(milliseconds >= 0 for milliseconds in done.timings.values())

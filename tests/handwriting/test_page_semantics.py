@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.handwriting.conftest import LETTER, handwriting, ink_left, written
-from toolkit.handwriting.parameters import CannotRender, MissingCharacters, PageTooLarge
+from toolkit.handwriting.wire import InvalidParameters
 
 SIZE = 20.0
 
@@ -132,10 +132,10 @@ def test_height_auto_is_whole_pixels_in_png_and_hundredths_in_pdf(page_of):
 
 
 def test_height_auto_above_the_maximum_is_refused(winters):
-    with pytest.raises(PageTooLarge, match="height auto exceeds 9000px") as refused:
+    with pytest.raises(InvalidParameters, match="height auto exceeds 9000px") as refused:
         written(winters, "a\n" * 400, "png", height=None)
-    assert refused.value.field == "height"
-    with pytest.raises(CannotRender, match="height auto exceeds 100in"):
+    assert [problem.field for problem in refused.value.problems] == ["height"]
+    with pytest.raises(InvalidParameters, match="height auto exceeds 100in"):
         written(winters, "a\n" * 400, "pdf", height=None)
 
 
@@ -149,7 +149,7 @@ def test_width_auto_does_not_wrap_and_fits_the_widest_line(page_of):
 def test_a_page_too_low_is_cut_and_says_so(winters):
     done = written(winters, LETTER, "png", height=60.0)
     assert done.overflow
-    assert done.size == (504.0, 60.0)
+    assert (done.width, done.height) == (504.0, 60.0)
     assert done.lines > 3
     assert not written(winters, "short", "png").overflow
 
@@ -176,9 +176,9 @@ def test_min_padding_narrows_the_lines_and_widens_an_automatic_page(page_of):
 
 
 def test_all_missing_characters_are_told_once_and_in_order(winters):
-    with pytest.raises(MissingCharacters) as refused:
+    with pytest.raises(InvalidParameters) as refused:
         written(winters, "a\u05d0b\u0e01\u05d0 \u4e2d", "png")
-    assert refused.value.characters == ("\u05d0", "\u0e01", "\u4e2d")
+    assert refused.value.problems[0].missing_characters == ("\u05d0", "\u0e01", "\u4e2d")
 
 
 @pytest.mark.parametrize(
@@ -225,6 +225,6 @@ def test_absurd_pages_are_drawn_or_refused_in_words(winters, text, parameters, k
 def ink_share_or_refusal(hand, text, kind, parameters):
     try:
         share = written(hand, text, kind, **parameters).ink_share
-    except CannotRender as refused:
+    except InvalidParameters as refused:
         return str(refused)
     return "drawn" if 0 <= share <= 1 else f"ink on {share} of the page"

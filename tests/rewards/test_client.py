@@ -23,6 +23,7 @@ from toolkit.errors import (
     MalformedRequest,
     NotFound,
     RateLimited,
+    ServiceFailure,
     UnexpectedReply,
 )
 from toolkit.gateway import Gateway
@@ -229,9 +230,17 @@ def test_the_specifications_own_answer_is_read() -> None:
     assert pd.isna(row["reason"])
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"<html>", b"[]", b"{}", b'{"date":7}', b'{"date":"?"}', b'{"date":"2014-10-03T18:07:10","view":{}}']
-)
+BROKEN = [b"", b"<html>", b"[]", b"{}", b'{"date":7}', b'{"date":"?"}', b'{"date":"2014-10-03T18:07:10","view":{}}',
+          b'{"date":"\xff"}', b'{"x":' + b"[" * 100_000]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BROKEN)
+def test_an_error_that_cannot_be_read_is_still_an_error(body: bytes) -> None:
+    with literal(500, body) as url, toolkit.connect(url, credentials=KEYS) as tk, pytest.raises(ServiceFailure):
+        tk.rewards.moment(DEVICE, "run")
+
+
+@pytest.mark.parametrize("body", BROKEN)
 def test_what_is_no_answer_is_an_unexpected_reply(body: bytes) -> None:
     with literal(200, body) as url, toolkit.connect(url, credentials=KEYS) as tk, pytest.raises(UnexpectedReply):
         tk.rewards.moment(DEVICE, "run")

@@ -1,7 +1,8 @@
 """Section B, handwriting: text in, a picture of real handwriting out.
 
-Read ``renderer`` first: `render` takes a handwriting of the ``catalogue`` and ``parameters`` and returns a file. It
-runs through one small file a stage, with structures of arrays between them::
+Read ``renderer`` first: `render` takes ``parameters`` (one record: the handwriting, the format and all that a request
+may set) and returns a ``handwritten`` one (the file and its figures). It runs through one small file a stage, with
+structures of arrays between them::
 
     shaping    words as strokes of a hand: fallback chain, kerning, clearance of punctuation      (uharfbuzz)
     layout     lines of words at their nominal places
@@ -19,7 +20,8 @@ toolkit.handwriting.hands.compile``; ``hands/contact_sheet.png`` shows all handw
 To add a handwriting: add its font to ``hands/sources.toml`` with four titles, and compile.
 
 Above them: ``wire`` (what travels), ``service`` (what the gateway does), ``client`` (what one types), ``widget``
-(what one clicks). The gateway reads a request with ``query`` and ``values``, knows callers by ``authentication`` and
-``rate_limit``, and has texts rendered by the processes of ``render_pool``, each running ``render_worker``. A person
-gives a ``style`` and gets a ``handwritten`` one back, a table of them from ``sweeping``, a ``picture_sheet`` of many.
+(what one clicks). The gateway reads ``parameters`` from a request with ``query`` and ``values``, knows callers by
+``authentication``, and has texts rendered by the processes of ``render_pool``, each running ``render_worker``. The
+``handwritten`` result travels as the file and its headers. A person gives a ``style`` and gets a ``handwritten`` text
+back, a table of them from ``sweeping``, a ``picture_sheet`` of many.
 """

@@ -1,20 +1,20 @@
-"""Calls of section B: the key goes along, failures become errors, figures are read from the headers."""
+"""Calls of section B: each sends the key, and failures become errors."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-import orjson
+import msgspec
 
 from toolkit.contract import Endpoint
 from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.handwriting import wire
 from toolkit.handwriting.hands_on_offer import NameBook
-from toolkit.handwriting.handwritten import Handwritten, ink_share_of
+from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Format
 from toolkit.handwriting.style import Style
 from toolkit.http_session import HttpReply, HttpSession, Value
@@ -68,32 +68,12 @@ class HandwritingCalls(PublicNames):
         query = {"handwriting_id": handwriting_id, "text": text, **style.query(kind)}
         began = time.perf_counter()
         reply = self._call(_ENDPOINTS[kind], query=query)
-        spent = (time.perf_counter() - began) * 1000
-        return self._handwritten(reply, kind, text, handwriting_id, style, spent)
-
-    def _handwritten(
-        self, reply: HttpReply, kind: Format, text: str, handwriting_id: str, style: Style, spent: float
-    ) -> Handwritten:
-        figures = _Figures(reply.headers)
-        seed = figures.seed
-        share = figures.ink_share
-        if share is None and kind == "png":
-            share = ink_share_of(reply.body)
-        width, height = figures.size(kind, reply.body)
-        again = Style(**{**style.given(), "random_seed": seed})  # type: ignore[arg-type]
-        return Handwritten(
-            reply.body,
-            kind,
-            self._names.title_of(handwriting_id),
-            seed,
-            width,
-            height,
-            figures.lines,
-            share,
-            figures.overflow,
-            figures.milliseconds or spent,
-            None if kind == "png" else lambda: self.rendered(text, handwriting_id, "png", again).data,
-        )
+        milliseconds = (time.perf_counter() - began) * 1000
+        done = Handwritten.received(reply.body, reply.headers, kind, self._names.title_of(handwriting_id), milliseconds)
+        if kind == "png":
+            return done
+        again = replace(style, random_seed=done.seed)
+        return replace(done, preview=lambda: self.rendered(text, handwriting_id, "png", again).data)
 
     def _listing(self, query: Mapping[str, Value | None]) -> list[dict[str, Any]]:
         """Return the records of all pages; there are no more once a page is empty, or has nothing new."""
@@ -144,50 +124,6 @@ def _checked(record: object) -> dict[str, Any]:
 
 def _json(reply: HttpReply) -> Any:  # noqa: ANN401
     try:
-        return orjson.loads(reply.body)
-    except orjson.JSONDecodeError:
+        return msgspec.json.decode(reply.body)
+    except (ValueError, RecursionError):
         raise UnexpectedReply("the answer is not JSON") from None
-
-
-class _Figures:
-    """Figures of a rendering as its headers tell them; None where a server does not."""
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._headers = headers
-
-    def _get(self, name: str) -> str | None:
-        return self._headers.get(name.lower())
-
-    @property
-    def seed(self) -> int | Decimal | None:
-        try:
-            seed = Decimal(self._get(wire.SEED_HEADER) or "none")
-        except InvalidOperation:
-            return None
-        return int(seed) if seed == seed.to_integral_value() else seed
-
-    @property
-    def lines(self) -> int | None:
-        lines = self._get(wire.LINES_HEADER) or ""
-        return int(lines) if lines.isdigit() else None
-
-    @property
-    def ink_share(self) -> float | None:
-        share = self._get(wire.INK_HEADER)
-        return float(share) if share else None
-
-    @property
-    def overflow(self) -> bool:
-        return self._get(wire.OVERFLOW_HEADER) == "true"
-
-    @property
-    def milliseconds(self) -> float:
-        timing = self._get("Server-Timing") or ""
-        return sum(float(part.partition("dur=")[2]) for part in timing.split(",") if "dur=" in part)
-
-    def size(self, kind: Format, body: bytes) -> tuple[float, float]:
-        """Return width and height; a PNG tells its own."""
-        if kind == "png" and len(body) >= 24:
-            return float(int.from_bytes(body[16:20], "big")), float(int.from_bytes(body[20:24], "big"))
-        width, _, height = (self._get(wire.SIZE_HEADER) or "nanxnan").partition("x")
-        return float(width), float(height)

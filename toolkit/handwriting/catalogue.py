@@ -75,10 +75,6 @@ class Catalogue:
         """Return the handwriting with this title in any case, or None."""
         return self._by_title.get(title.casefold())
 
-    def find(self, name: str) -> Handwriting | None:
-        """Return the handwriting whose id or title is `name`, or None."""
-        return self.by_id(name) or self.by_title(name)
-
 
 @cache
 def catalogue() -> Catalogue:

@@ -1,4 +1,4 @@
-"""A finished rendering in a notebook: it shows itself, is saved, and knows how to be had again."""
+"""A finished rendering, from the renderer to the notebook that shows and saves it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import base64
 import hashlib
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
 from toolkit.errors import InvalidArgument
+from toolkit.handwriting import wire
 from toolkit.handwriting.parameters import Format
 
 SUFFIXES: dict[Format, str] = {"png": ".png", "pdf": ".pdf", "svg": ".svg", "replay": ".svg"}
@@ -23,28 +24,28 @@ _LIGHT_INK = 170  # of 255; lighter ink is shown on dark paper
 
 @dataclass(frozen=True)
 class Handwritten:
-    """A text in somebody's hand. It shows itself in a notebook, on paper; the file itself is transparent.
+    """A finished rendering. It shows itself in a notebook, on paper; the file itself is transparent.
 
     Attributes
     ----------
     data : bytes
         The file.
     kind : {"png", "pdf", "svg", "replay"}
-        What it is.
+        The format.
     handwriting : str
         Title of the hand.
     seed : int, Decimal or None
-        Gives the same writing again, in any format; None where the server does not tell.
+        Gives the same writing again, in any format; None where the server does not send it.
     width, height : float
         In points, which are pixels.
     lines : int or None
-        Lines of text.
+        Lines of text, empty ones too.
     ink_share : float or None
         Share of the page under ink, 0..1.
     overflow : bool
         Whether some ink did not fit and was cut off.
-    milliseconds : float
-        What rendering took.
+    timings : dict of str to float
+        Milliseconds by stage of the rendering, or of the whole call where the server does not send them.
     """
 
     data: bytes = field(repr=False)
@@ -56,8 +57,48 @@ class Handwritten:
     lines: int | None
     ink_share: float | None
     overflow: bool
-    milliseconds: float = field(compare=False)
+    timings: dict[str, float] = field(compare=False)
     preview: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def milliseconds(self) -> float:
+        """The time that rendering took."""
+        return sum(self.timings.values())
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that carry all but the file."""
+        return {
+            wire.SEED_HEADER: str(self.seed),
+            wire.OVERFLOW_HEADER: "true" if self.overflow else "false",
+            wire.SIZE_HEADER: f"{round(self.width, 2):g}x{round(self.height, 2):g}",
+            wire.LINES_HEADER: str(self.lines),
+            wire.INK_HEADER: f"{self.ink_share:.6f}",
+            wire.TIMING_HEADER: ", ".join(f"{stage};dur={spent:.1f}" for stage, spent in self.timings.items()),
+        }
+
+    @classmethod
+    def received(
+        cls, data: bytes, headers: Mapping[str, str], kind: Format, handwriting: str, milliseconds: float
+    ) -> Handwritten:
+        """Read the response of a server, which may send none of our headers (names in lower case)."""
+        seed, lines, share, size, timing = (
+            headers.get(name.lower(), "")
+            for name in (wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_HEADER, wire.SIZE_HEADER, wire.TIMING_HEADER)
+        )
+        stages = [part.partition(";dur=") for part in timing.split(", ") if ";dur=" in part]
+        width, height = _png_size(data) if kind == "png" and len(data) >= 24 else _numbers(size or "nanxnan")
+        return cls(
+            data,
+            kind,
+            handwriting,
+            _seed(seed),
+            width,
+            height,
+            int(lines) if lines.isdigit() else None,
+            float(share) if share else ink_share_of(data) if kind == "png" else None,
+            headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
+            {stage: float(spent) for stage, _, spent in stages} or {"call": milliseconds},
+        )
 
     @property
     def digest(self) -> str:
@@ -113,6 +154,23 @@ class Handwritten:
         else:
             shown["image/png"] = base64.b64encode(png_bytes(self.on_paper())).decode("ascii")
         return shown
+
+
+def _seed(text: str) -> int | Decimal | None:
+    try:
+        seed = Decimal(text)
+    except InvalidOperation:
+        return None
+    return int(seed) if seed == seed.to_integral_value() else seed
+
+
+def _png_size(data: bytes) -> tuple[float, float]:
+    return float(int.from_bytes(data[16:20], "big")), float(int.from_bytes(data[20:24], "big"))
+
+
+def _numbers(size: str) -> tuple[float, float]:
+    width, _, height = size.partition("x")
+    return float(width), float(height)
 
 
 def png_bytes(image: Image.Image) -> bytes:

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from toolkit.handwriting.keyed_noise import Floats, Integers, KeyedNoise
 from toolkit.handwriting.layout import Layout
 from toolkit.handwriting.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, Trace
-from toolkit.handwriting.parameters import LONGEST, Format, PageTooLarge, Parameters
+from toolkit.handwriting.parameters import LONGEST, Format, Parameters
 from toolkit.handwriting.ribbons import Strokes
 from toolkit.handwriting.shaping import Shaper
+from toolkit.handwriting.wire import InvalidParameters, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def wrap_width(parameters: Parameters, shaper: Shaper) -> float | None:
 
 
 def compose(
-    parameters: Parameters, kind: Format, layout: Layout, trace: Trace, shaper: Shaper, noise: KeyedNoise,
+    parameters: Parameters, layout: Layout, trace: Trace, shaper: Shaper, noise: KeyedNoise,
     baseline: Floats,
 ) -> Page:  # fmt: skip
     """Return the page of `layout`, whose ink is `trace` (radius in cap heights)."""
@@ -117,7 +118,7 @@ def compose(
         Strokes(placed, y, radius, trace.strokes.length, trace.strokes.flags), trace.word, trace.letter, 0.0, 0.0,
         baseline, word_x, word_end, baseline[layout.line] - slope[layout.line] * word_x, layout, False,
     )  # fmt: skip
-    return _padded(_sized(page, parameters, kind, shaper), parameters)
+    return _padded(_sized(page, parameters, shaper), parameters)
 
 
 def _edges(
@@ -156,7 +157,7 @@ def _ink(page: Page) -> tuple[float, float, float, float]:
     )  # fmt: skip
 
 
-def _sized(page: Page, parameters: Parameters, kind: Format, shaper: Shaper) -> Page:
+def _sized(page: Page, parameters: Parameters, shaper: Shaper) -> Page:
     """Give the page its width and height, from the text where they are automatic."""
     size, padding = parameters.handwriting_size, parameters.min_padding or 0.0
     _, _, right, bottom = _ink(page)
@@ -165,9 +166,9 @@ def _sized(page: Page, parameters: Parameters, kind: Format, shaper: Shaper) -> 
     natural = max(float(page.baseline[-1]) + below, bottom + nib)
     width, height = parameters.width, parameters.height
     if width is None:
-        width = _fitting("width", right + nib + 2 * padding, kind)
+        width = _fitting("width", right + nib + 2 * padding, parameters.kind)
     if height is None:
-        height = _fitting("height", natural + 2 * padding, kind)
+        height = _fitting("height", natural + 2 * padding, parameters.kind)
     return replace(page, width=width, height=height)
 
 
@@ -177,7 +178,7 @@ def _fitting(name: str, length: float, kind: Format) -> float:
     rounded = max(1, math.ceil(length * grain - 1e-6)) / grain
     longest, limit = LONGEST[kind]
     if rounded > longest:
-        raise PageTooLarge(name, limit)
+        raise InvalidParameters([Problem(name, f"{name} auto exceeds {limit}")])
     return rounded
 
 

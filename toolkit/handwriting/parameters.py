@@ -1,4 +1,4 @@
-"""What a rendering is asked for, already parsed; and what it may refuse."""
+"""The parameters of one rendering, parsed."""
 
 from __future__ import annotations
 
@@ -6,47 +6,18 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal, TypeAlias
 
+from toolkit.handwriting.catalogue import Handwriting
+
 Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
 
 POINTS_IN_AN_INCH = 72.0
+DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
 LONGEST: dict[str, tuple[float, str]] = {
     "png": (9000.0, "9000px"),
     "pdf": (100 * POINTS_IN_AN_INCH, "100in"),
     "svg": (9000.0, "9000px"),
     "replay": (9000.0, "9000px"),
 }
-
-
-class CannotRender(ValueError):
-    """The parameters are well formed, but this text cannot be drawn with them."""
-
-
-class MissingCharacters(CannotRender):
-    """The handwriting and its fallbacks lack some characters.
-
-    Attributes
-    ----------
-    characters : tuple of str
-        Each missing character once, in the order of the text.
-    """
-
-    def __init__(self, characters: tuple[str, ...]) -> None:
-        super().__init__("text has characters this handwriting cannot write")
-        self.characters = characters
-
-
-class PageTooLarge(CannotRender):
-    """An automatic width or height came out larger than the format allows.
-
-    Attributes
-    ----------
-    field : str
-        ``width`` or ``height``.
-    """
-
-    def __init__(self, name: str, limit: str) -> None:
-        super().__init__(f"{name} auto exceeds {limit}")
-        self.field = name
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +56,16 @@ class CMYK:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """One rendering, in points (72 in an inch; a pixel is a point).
+    """One rendering: the handwriting, the format and everything that a request may set.
+
+    Lengths are in points, 72 to the inch; a pixel is a point.
 
     Attributes
     ----------
+    handwriting : Handwriting
+        From the catalogue.
+    kind : {"png", "pdf", "svg", "replay"}
+        The format; a replay is an SVG that writes itself.
     text : str
         What to write; tab, LF, CR and CRLF are the only control characters.
     handwriting_size : float
@@ -104,19 +81,23 @@ class Parameters:
     min_padding : float or None
         Centre the text with at least this margin; None leaves it at the top left.
     random_seed : int, Decimal or None
-        Positive: the same writing again. None, zero or negative: a fresh seed.
+        The same positive seed gives the same writing in every format. The service replaces None with a fresh seed.
 
     Examples
     --------
-    >>> Parameters("Hello", height=None).handwriting_size
+    >>> from toolkit.handwriting.catalogue import catalogue
+    >>> Parameters(catalogue().by_title("Molly"), "png", "Hello", height=None).handwriting_size
     20.0
     """
 
+    # Left out of repr(), from which the ETag is made: it names them itself.
+    handwriting: Handwriting = field(repr=False)
+    kind: Format = field(repr=False)
     text: str
     handwriting_size: float = 20.0
     handwriting_color: RGB | CMYK = field(default=RGB(0, 0, 0))
-    width: float | None = 504.0
-    height: float | None = 360.0
+    width: float | None = DEFAULT_WIDTH
+    height: float | None = DEFAULT_HEIGHT
     line_spacing: float = 1.5
     line_spacing_variance: float = 0.0
     word_spacing_variance: float = 0.0

@@ -1,18 +1,18 @@
-"""From a query string to a listing or a rendering: everything is read, and every problem is told at once."""
+"""From a query string to a listing or a rendering: everything is read, and all problems are reported at once."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeVar
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl
 
 from toolkit.contract import first_values
 from toolkit.errors import MalformedRequest
 from toolkit.handwriting import values, wire
 from toolkit.handwriting.catalogue import Catalogue, Handwriting
-from toolkit.handwriting.parameters import CMYK, RGB, Format, Parameters
+from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, RGB, Format, Parameters
 from toolkit.handwriting.wire import Problem
 
 #: ``strict`` is the service of 2016: CMYK for a PDF and RGB for everything else.
@@ -21,7 +21,7 @@ Dialect = Literal["open", "strict"]
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_Value = TypeVar("_Value")
+_Parsers: TypeAlias = Mapping[str, Callable[[str, str], Any]]
 
 
 class Listing(NamedTuple):
@@ -31,20 +31,6 @@ class Listing(NamedTuple):
     offset: int = 0
     order_by: str = "id"
     order_dir: str = "asc"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A rendering as it was asked for: what could be read of it, and what is wrong with the rest."""
-
-    handwriting: Handwriting | None
-    parameters: Parameters
-    problems: tuple[Problem, ...]
-
-    @property
-    def writable(self) -> bool:
-        """Whether hand and text are known, so that its characters can be looked up."""
-        return self.handwriting is not None and not any(problem.field == "text" for problem in self.problems)
 
 
 def decoded(query_string: bytes) -> dict[str, str]:
@@ -82,77 +68,78 @@ def listing_of(query: Mapping[str, str]) -> Listing:
     >>> listing_of({"limit": "2", "order_by": "title"})
     Listing(limit=2, offset=0, order_by='title', order_dir='asc')
     """
-    read = _Reader(query)
-    limit = read.value("limit", wire.DEFAULT_LIMIT, values.limit)
-    offset = read.value("offset", 0, values.offset)
-    order_by = read.value("order_by", "id", values.one_of(wire.ORDERS))
-    order_dir = read.value("order_dir", "asc", values.one_of(wire.DIRECTIONS))
-    if read.problems:
-        raise wire.InvalidParameters(read.problems)
-    return Listing(limit, offset, order_by, order_dir)
+    problems: list[Problem] = []
+    parsers: _Parsers = {
+        "limit": values.limit,
+        "offset": values.offset,
+        "order_by": partial(values.one_of, words=wire.ORDERS),
+        "order_dir": partial(values.one_of, words=wire.DIRECTIONS),
+    }
+    listing = Listing(**_parsed(query, parsers, problems))
+    if problems:
+        raise wire.InvalidParameters(problems)
+    return listing
 
 
-def asked_of(query: Mapping[str, str], kind: Format, dialect: Dialect, hands: Catalogue) -> Asked:
-    """Read what a rendering is asked for; problems are collected, nothing is raised."""
-    read = _Reader(query)
-    handwriting = read.handwriting(hands)
-    text = read.text()
-    default = Parameters(text)
-    size = read.value("handwriting_size", default.handwriting_size, values.letter_size(kind))
+def parameters_of(
+    query: Mapping[str, str], kind: Format, dialect: Dialect, hands: Catalogue
+) -> tuple[Parameters | None, list[Problem]]:
+    """Read the parameters of a rendering, and everything that is wrong with them.
+
+    Returns
+    -------
+    tuple of Parameters or None, list of Problem
+        Where there are problems, the parameters hold what could be read, and defaults; None without a handwriting.
+    """
+    problems: list[Problem] = []
+    handwriting = _handwriting(query.get("handwriting_id", ""), hands, problems)
+    text = query.get("text", "")
+    if why := _text_problem(text):
+        problems.append(Problem("text", why))
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
-    colour = read.value("handwriting_color", black, values.ink(kind, strict=dialect == "strict"))
-    width = read.value("width", default.width, values.side(kind))
-    height = read.value("height", default.height, values.side(kind))
-    padding = read.value("min_padding", None, values.padding(kind))
-    if padding is not None and any(side is not None and padding > side / 2 for side in (width, height)):
-        read.problems.append(Problem("min_padding", wire.NO_ROOM))
-    parameters = Parameters(
-        text,
-        size,
-        colour,
-        width,
-        height,
-        read.value("line_spacing", default.line_spacing, values.between(0.0, wire.MAX_LINE_SPACING)),
-        read.value("line_spacing_variance", 0.0, values.between(0.0, wire.MAX_VARIANCE)),
-        read.value("word_spacing_variance", 0.0, values.between(0.0, wire.MAX_VARIANCE)),
-        padding,
-        read.value("random_seed", None, values.seed),
-    )
-    return Asked(handwriting, parameters, tuple(read.problems))
+    given = {"handwriting_color": black, **_parsed(query, _layout_parsers(kind, dialect), problems)}
+    padding, sides = given.get("min_padding"), [given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)]
+    if padding is not None and any(side is not None and padding > side / 2 for side in sides):
+        problems.append(Problem("min_padding", wire.NO_ROOM))
+    given |= _parsed(query, _VARIATION_PARSERS, problems)
+    return (Parameters(handwriting, kind, text, **given) if handwriting else None), problems
 
 
-class _Reader:
-    """Reads one value after the other and notes what is wrong."""
+def _layout_parsers(kind: Format, dialect: Dialect) -> _Parsers:
+    return {
+        "handwriting_size": partial(values.letter_size, kind=kind),
+        "handwriting_color": partial(values.ink, kind=kind, strict=dialect == "strict"),
+        "width": partial(values.side, kind=kind),
+        "height": partial(values.side, kind=kind),
+        "min_padding": partial(values.distance, kind=kind),
+    }
 
-    def __init__(self, query: Mapping[str, str]) -> None:
-        self._query = query
-        self.problems: list[Problem] = []
 
-    def value(self, field: str, default: _Value, parse: Callable[[str, str], _Value]) -> _Value:
-        """Return the parsed value; the default where it is not given or wrong."""
-        given = self._query.get(field)
-        if given is None:
-            return default
-        try:
-            return parse(field, given)
-        except values.Wrong as wrong:
-            self.problems.append(Problem(field, str(wrong)))
-            return default
+_VARIATION_PARSERS: _Parsers = {
+    "line_spacing": partial(values.number, most=wire.MAX_LINE_SPACING),
+    "line_spacing_variance": partial(values.number, most=wire.MAX_VARIANCE),
+    "word_spacing_variance": partial(values.number, most=wire.MAX_VARIANCE),
+    "random_seed": values.seed,
+}
 
-    def handwriting(self, hands: Catalogue) -> Handwriting | None:
-        given = self._query.get("handwriting_id", "")
-        found = hands.by_id(given)
-        if found is None:
-            why = wire.ID_NOT_FOUND if given else wire.required("handwriting_id")
-            self.problems.append(Problem("handwriting_id", why))
-        return found
 
-    def text(self) -> str:
-        given = self._query.get("text", "")
-        why = _text_problem(given)
-        if why:
-            self.problems.append(Problem("text", why))
-        return given
+def _parsed(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
+    """Return the values that are given and right; note what is wrong with the others."""
+    parsed = {}
+    for field, parse in parsers.items():
+        if field in query:
+            try:
+                parsed[field] = parse(field, query[field])
+            except values.Wrong as wrong:
+                problems.append(Problem(field, str(wrong)))
+    return parsed
+
+
+def _handwriting(given: str, hands: Catalogue, problems: list[Problem]) -> Handwriting | None:
+    found = hands.by_id(given)
+    if found is None:
+        problems.append(Problem("handwriting_id", wire.ID_NOT_FOUND if given else wire.required("handwriting_id")))
+    return found
 
 
 def _text_problem(text: str) -> str | None:

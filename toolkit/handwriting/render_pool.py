@@ -6,11 +6,12 @@ import asyncio
 import logging
 import queue
 from concurrent.futures import ThreadPoolExecutor
-from typing import cast
+from typing import TypeAlias, cast
 
 from toolkit.errors import ServiceFailure
-from toolkit.handwriting.render_jobs import Job, Mistake, Outcome, Rendered
-from toolkit.handwriting.wire import Problem
+from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.parameters import Parameters
+from toolkit.handwriting.wire import InvalidParameters, Problem
 from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
 log = logging.getLogger("toolkit.handwriting")
@@ -18,6 +19,9 @@ log = logging.getLogger("toolkit.handwriting")
 _WORKER = "toolkit.handwriting.render_worker"
 # In seconds: far above any text within the limits on a slow and busy machine; a stuck process is not for ever.
 _LONGEST_RENDER = 120.0
+
+#: A rendering, what is wrong with its parameters (or nothing), or the place where the renderer failed.
+Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
 
 
 class RenderPool:
@@ -37,19 +41,25 @@ class RenderPool:
         for worker in self._workers:
             self._idle.put(worker)
 
-    async def do(self, job: Job) -> Rendered | Problem | None:
-        """Do a job and return what became of it.
+    async def render(self, parameters: Parameters) -> Handwritten:
+        """Render a text.
 
         Raises
         ------
+        InvalidParameters
+            The text cannot be drawn like this.
         ServiceFailure
-            The process died, hung or made a mistake.
+            The process died, hung or failed.
         """
-        outcome = await asyncio.get_running_loop().run_in_executor(self._threads, self._do, job)
-        if isinstance(outcome, Mistake):
-            log.error("rendering failed: %s", outcome.place)
-            raise ServiceFailure("the gateway failed at this rendering")
+        outcome = await self._run(parameters, checks_only=False)
+        if isinstance(outcome, tuple):
+            raise InvalidParameters(outcome)
         return outcome
+
+    async def missing_characters(self, parameters: Parameters) -> tuple[Problem, ...]:
+        """Return the problem of a text with characters that cannot be written, if it has some."""
+        outcome = await self._run(parameters, checks_only=True)
+        return outcome if isinstance(outcome, tuple) else ()
 
     def close(self) -> None:
         """End all processes; what is being rendered is given up."""
@@ -59,7 +69,15 @@ class RenderPool:
         for worker in self._workers:
             worker.join()
 
-    def _do(self, job: Job) -> Outcome:
+    async def _run(self, parameters: Parameters, *, checks_only: bool) -> Handwritten | tuple[Problem, ...]:
+        job = parameters, checks_only
+        outcome = await asyncio.get_running_loop().run_in_executor(self._threads, self._do, job)
+        if isinstance(outcome, str):
+            log.error("rendering failed: %s", outcome)
+            raise ServiceFailure("the gateway failed at this rendering")
+        return outcome
+
+    def _do(self, job: tuple[Parameters, bool]) -> Outcome:
         worker = self._idle.get_nowait()  # there are as many as threads
         try:
             outcome = _render(worker, job)
@@ -67,10 +85,10 @@ class RenderPool:
                 outcome = _render(worker, job)  # ended from outside, which says nothing about the text
         finally:
             self._idle.put(worker)
-        return Mistake(str(outcome)) if isinstance(outcome, WorkerDied) else outcome
+        return str(outcome) if isinstance(outcome, WorkerDied) else outcome
 
 
-def _render(worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
+def _render(worker: WorkerProcess, job: tuple[Parameters, bool]) -> Outcome | WorkerDied:
     try:
         (outcome,) = worker.do(job, _LONGEST_RENDER)
     except WorkerDied as died:

@@ -1,68 +1,37 @@
-"""Text in, file out: the one call that the service and the notebooks use."""
+"""Text in, file out: the one call that the rendering processes make."""
 
 from __future__ import annotations
 
-import secrets
 import time
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from decimal import Decimal
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 
+from toolkit.handwriting import wire
 from toolkit.handwriting.canvases.pdf import draw_pdf
 from toolkit.handwriting.canvases.png import draw_png
 from toolkit.handwriting.canvases.replay import draw_replay
-from toolkit.handwriting.canvases.result import Drawing
 from toolkit.handwriting.canvases.svg import draw_svg
 from toolkit.handwriting.catalogue import Handwriting
+from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.keyed_noise import KeyedNoise
 from toolkit.handwriting.layout import Layout, lay_out, normalised
 from toolkit.handwriting.motion import write
 from toolkit.handwriting.page import Page, baselines, compose, wrap_width
-from toolkit.handwriting.parameters import RGB, Format, MissingCharacters, Parameters
+from toolkit.handwriting.parameters import RGB, Parameters
 from toolkit.handwriting.pen import inked_radius
 from toolkit.handwriting.ribbons import Strokes
 from toolkit.handwriting.shaping import Shaper
+from toolkit.handwriting.wire import InvalidParameters, Problem
 from toolkit.handwriting.writers import writer_of
 
 VERSION = "3"  # changes whenever the same parameters and seed give another picture
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
 MOST_POINTS = 1_250_000  # of all strokes; a text of more is written with fewer points in each letter
 _BEYOND = 3.0  # lines this many cap heights below the page cannot reach it
-
-
-@dataclass(frozen=True, slots=True)
-class Rendering:
-    """A finished rendering.
-
-    Attributes
-    ----------
-    data : bytes
-        The file.
-    seed : int or Decimal
-        Gives the same writing again; positive.
-    size : tuple of float
-        Width and height in points (for PNG: pixels).
-    lines : int
-        Lines of text, empty ones too.
-    ink_share : float
-        Share of the page that is covered with ink, 0..1.
-    overflow : bool
-        Whether some ink did not fit the page and was cut off.
-    timings : dict of str to float
-        Milliseconds for layout, motion, pen, canvas and encode.
-    """
-
-    data: bytes
-    seed: int | Decimal
-    size: tuple[float, float]
-    lines: int
-    ink_share: float
-    overflow: bool
-    timings: dict[str, float]
 
 
 class _Watch:
@@ -78,62 +47,73 @@ class _Watch:
         self._since = now
 
 
-def render(handwriting: Handwriting, parameters: Parameters, kind: Format) -> Rendering:
-    r"""Write `parameters.text` in `handwriting` and return it as a file.
+def render(parameters: Parameters) -> Handwritten:
+    r"""Write a text and return it as a file.
 
     Parameters
     ----------
-    handwriting : Handwriting
-        From the catalogue.
     parameters : Parameters
-        What to write, and how.
-    kind : {"png", "pdf", "svg", "replay"}
-        The file; ``replay`` is an SVG that writes itself. One seed gives the same writing in all of them.
+        What to write, in which hand, and how; with a positive seed.
 
     Returns
     -------
-    Rendering
+    Handwritten
         The file, and figures about it.
 
     Raises
     ------
-    MissingCharacters
-        Neither the handwriting nor its fallbacks write some characters.
-    PageTooLarge
-        An automatic width or height exceeds what the format allows.
+    InvalidParameters
+        Neither the handwriting nor its fallbacks have some of the characters, or an automatic width or height
+        exceeds what the format allows.
 
     Examples
     --------
     >>> from toolkit.handwriting.catalogue import catalogue
     >>> molly = catalogue().by_title("Molly")
-    >>> done = render(molly, Parameters("Hello", height=None, random_seed=7), "png")
+    >>> done = render(Parameters(molly, "png", "Hello", height=None, random_seed=7))
     >>> done.data[:4], done.lines
     (b'\x89PNG', 1)
     """
-    seed = _seed(parameters)
     watch = _Watch()
-    page = write_page(handwriting, parameters, kind, seed, watch.lap)
-    drawing = _draw(page, parameters, kind)
-    for stage, seconds in drawing.timings.items():
-        watch.seconds[stage] += seconds
-    share = drawing.ink_share if drawing.ink_share is not None else _estimated_share(page)
+    page = write_page(parameters, watch.lap)
+    data, share = _draw(page, parameters, watch.lap)
+    watch.lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
     milliseconds = {stage: 1000 * seconds for stage, seconds in watch.seconds.items()}
-    size = (page.width, page.height)
-    return Rendering(drawing.data, seed, size, page.layout.lines, share, page.overflow, milliseconds)
+    return Handwritten(
+        data,
+        parameters.kind,
+        parameters.handwriting.title,
+        parameters.random_seed,
+        page.width,
+        page.height,
+        page.layout.lines,
+        share,
+        page.overflow,
+        milliseconds,
+    )
 
 
-def write_page(
-    handwriting: Handwriting, parameters: Parameters, kind: Format, seed: int | Decimal,
-    lap: Callable[[str], None] = lambda stage: None,
-) -> Page:  # fmt: skip
-    """Return the ink of one rendering before it is drawn; see `render`. `lap` is called after each stage."""
-    shaper = _shaper(handwriting.script, handwriting.writer)
-    noise = KeyedNoise(str(seed), handwriting.script, shaper.writer.name)
+def writable_text(parameters: Parameters) -> str:
+    """Return the text in NFC with LF as line end.
+
+    Raises
+    ------
+    InvalidParameters
+        Neither the handwriting nor its fallbacks have some of its characters.
+    """
     text = normalised(unicodedata.normalize("NFC", parameters.text))
-    if missing := shaper.missing(text):
-        raise MissingCharacters(missing)
+    if missing := _shaper(parameters.handwriting).missing(text):
+        raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
+    return text
+
+
+def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
+    """Return the ink of one rendering before it is drawn; see `render`. `lap` is called after each stage."""
+    text = writable_text(parameters)
+    shaper = _shaper(parameters.handwriting)
+    noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
     if (points := shaper.points(text)) > MOST_POINTS:
-        shaper = _shaper(handwriting.script, handwriting.writer, -(-points // MOST_POINTS))
+        shaper = _shaper(parameters.handwriting, -(-points // MOST_POINTS))
     layout = lay_out(shaper, text, wrap_width(parameters, shaper), parameters.word_spacing_variance, noise)
     baseline = baselines(parameters, layout.lines, noise)
     visible = _visible(layout, baseline, parameters)
@@ -142,19 +122,18 @@ def write_page(
     lap("motion")
     trace.strokes.radius[:] = inked_radius(trace.strokes, shaper.nib, shaper.writer.contrast, noise)
     lap("pen")
-    page = compose(parameters, kind, visible, trace, shaper, noise, baseline)
+    page = compose(parameters, visible, trace, shaper, noise, baseline)
     lap("motion")
     return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words))
 
 
+def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
+    return _cached_shaper(handwriting.script, handwriting.writer, every)
+
+
 @cache
-def _shaper(script: str, writer: int, every: int = 1) -> Shaper:
+def _cached_shaper(script: str, writer: int, every: int) -> Shaper:
     return Shaper(script, writer_of(script, writer), every)
-
-
-def _seed(parameters: Parameters) -> int | Decimal:
-    asked = parameters.random_seed
-    return asked if asked is not None and asked > 0 else secrets.randbits(63) or 1
 
 
 def _visible(layout: Layout, baseline: np.ndarray, parameters: Parameters) -> Layout:
@@ -165,15 +144,16 @@ def _visible(layout: Layout, baseline: np.ndarray, parameters: Parameters) -> La
     return layout.until(max(1, int(np.searchsorted(baseline, reach))))
 
 
-def _draw(page: Page, parameters: Parameters, kind: Format) -> Drawing:
-    colour = parameters.handwriting_color
-    if kind == "png":
-        return draw_png(page, RGB(*colour.rgb()))
-    if kind == "pdf":
-        return draw_pdf(page, colour, parameters.handwriting_size)
-    if kind == "svg":
-        return draw_svg(page, colour)
-    return draw_replay(page, colour, parameters.handwriting_size)
+def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
+    """Return the file and the share of the page under ink."""
+    ink, size = parameters.handwriting_color, parameters.handwriting_size
+    if parameters.kind == "png":
+        return draw_png(page, RGB(*ink.rgb()), lap)
+    if parameters.kind == "pdf":
+        return draw_pdf(page, ink, size, lap), _estimated_share(page)
+    if parameters.kind == "svg":
+        return draw_svg(page, ink), _estimated_share(page)
+    return draw_replay(page, ink, size), _estimated_share(page)
 
 
 def _estimated_share(page: Page) -> float:

@@ -7,18 +7,17 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from toolkit.errors import NotFound, RateLimited
 from toolkit.handwriting import wire
 from toolkit.handwriting.authentication import Authentication, Caller
-from toolkit.handwriting.catalogue import Catalogue, Handwriting, catalogue
+from toolkit.handwriting.catalogue import Catalogue, catalogue
+from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Format, Parameters
-from toolkit.handwriting.query import Asked, Dialect, Listing, asked_of
-from toolkit.handwriting.render_jobs import Job, Rendered
+from toolkit.handwriting.query import Dialect, Listing, parameters_of
 from toolkit.handwriting.render_pool import RenderPool
-from toolkit.handwriting.wire import InvalidParameters, Problem
+from toolkit.handwriting.wire import InvalidParameters
 from toolkit.rate_limit import Allowance, LimitReached, RateLimit
 from toolkit.secret import Secret
 
@@ -50,13 +49,6 @@ class HandwritingSettings:
     calls_a_second: float = 100.0
     renderers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
     seconds: Callable[[], float] = time.monotonic
-
-
-class Writing(NamedTuple):
-    """A finished rendering, and the seed that gives it again."""
-
-    rendered: Rendered
-    seed: int | Decimal
 
 
 class HandwritingService:
@@ -116,23 +108,23 @@ class HandwritingService:
             raise NotFound(wire.HANDWRITING_NOT_FOUND)
         return handwriting.record()
 
-    async def checked(self, query: Mapping[str, str], kind: Format, dialect: Dialect) -> tuple[Handwriting, Parameters]:
-        """Read what a rendering is asked for; its seed is positive or None afterwards.
+    async def checked(self, query: Mapping[str, str], kind: Format, dialect: Dialect) -> Parameters:
+        """Return the parameters of a rendering; the seed is positive or None.
 
         Raises
         ------
         InvalidParameters
             With all problems, also the characters that cannot be written.
         """
-        asked = asked_of(query, kind, dialect, self.hands)
-        if asked.handwriting is None or asked.problems:
-            raise InvalidParameters([*asked.problems, *await self._missing_characters(asked)])
-        seed = asked.parameters.random_seed
-        positive = seed if seed is not None and seed > 0 else None
-        return asked.handwriting, replace(asked.parameters, random_seed=positive)
+        parameters, problems = parameters_of(query, kind, dialect, self.hands)
+        if parameters is None or problems:
+            if parameters is not None and not any(problem.field == "text" for problem in problems):
+                problems += await self._pool.missing_characters(parameters)
+            raise InvalidParameters(problems)
+        return parameters
 
-    async def render(self, handwriting: Handwriting, parameters: Parameters, kind: Format) -> Writing:
-        """Render in another process, with a fresh seed where none is asked for.
+    async def render(self, parameters: Parameters) -> Handwritten:
+        """Render in another process, with a fresh seed if the parameters have none.
 
         Raises
         ------
@@ -140,28 +132,18 @@ class HandwritingService:
             The text cannot be drawn like this.
         """
         seed = parameters.random_seed or self._world.random.getrandbits(63) or 1
-        outcome = await self._pool.do(Job(handwriting, replace(parameters, random_seed=seed), kind))
-        if not isinstance(outcome, Rendered):
-            raise InvalidParameters([outcome] if outcome else [])
-        return Writing(outcome, seed)
+        return await self._pool.render(replace(parameters, random_seed=seed))
 
     async def close(self) -> None:
         """End the rendering processes."""
         self._pool.close()
 
-    async def _missing_characters(self, asked: Asked) -> list[Problem]:
-        """Look for them in a request that is wrong already; a right one is told by its rendering."""
-        if asked.handwriting is None or not asked.writable:
-            return []
-        outcome = await self._pool.do(Job(asked.handwriting, asked.parameters, None))
-        return [outcome] if isinstance(outcome, Problem) else []
 
-
-def fingerprint(handwriting: Handwriting, parameters: Parameters, kind: Format) -> str | None:
-    """Return a name for what these parameters always give, or None where the seed is fresh each time."""
+def fingerprint(parameters: Parameters) -> str | None:
+    """Return a name for what these parameters always give, or None if each rendering gets a fresh seed."""
     if parameters.random_seed is None:
         return None
-    canonical = f"{RENDERER_VERSION} {kind} {handwriting.id} {parameters!r}"
+    canonical = f"{RENDERER_VERSION} {parameters.kind} {parameters.handwriting.id} {parameters!r}"
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -1,12 +1,12 @@
-"""Values as they are written in a query: distances, colours, numbers, seeds, words of a list.
+"""Parsers of the values in a query: distances, colours, numbers, seeds, words of a list.
 
-Every parser takes the field's name and its text, and returns the value or raises `Wrong` with the text for the caller.
+Each takes the name of the field and its text, and returns the value or raises `Wrong` with the message for the caller.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 
 from toolkit.handwriting import wire
@@ -29,107 +29,84 @@ class Wrong(ValueError):
     """A value is wrong; the text says why."""
 
 
-def side(kind: Format) -> Callable[[str, str], float | None]:
-    """Return the parser of a width or a height: points, or None for ``auto``."""
-
-    def parse(field: str, text: str) -> float | None:
-        if text.strip().lower() == "auto":
-            return None
-        points = _distance(field, text, kind)
-        if kind == "png":
-            points = float(int(points + 0.5))  # whole pixels, half up
-            if points < 1:
-                raise Wrong(f"{field} must be at least 1px")
-        elif points < _FINEST:
-            raise Wrong(f"{field} must be at least {_FINEST}pt")
-        return points
-
-    return parse
+def side(field: str, text: str, kind: Format) -> float | None:
+    """Parse a width or a height: points, or None for ``auto``."""
+    if text.strip().lower() == "auto":
+        return None
+    points = distance(field, text, kind)
+    if kind == "png":
+        points = float(int(points + 0.5))  # whole pixels, half up
+        if points < 1:
+            raise Wrong(f"{field} must be at least 1px")
+    elif points < _FINEST:
+        raise Wrong(f"{field} must be at least {_FINEST}pt")
+    return points
 
 
-def letter_size(kind: Format) -> Callable[[str, str], float]:
-    """Return the parser of a handwriting size in points."""
-
-    def parse(field: str, text: str) -> float:
-        points = _distance(field, text, kind)
-        if points < _FINEST:
-            raise Wrong(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")
-        return points
-
-    return parse
+def letter_size(field: str, text: str, kind: Format) -> float:
+    """Parse a handwriting size in points."""
+    points = distance(field, text, kind)
+    if points < _FINEST:
+        raise Wrong(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")
+    return points
 
 
-def padding(kind: Format) -> Callable[[str, str], float]:
-    """Return the parser of a padding in points, 0 or more."""
-    return lambda field, text: _distance(field, text, kind)
+def number(field: str, text: str, most: float) -> float:
+    """Parse a number from 0 to `most`."""
+    parsed = _decimal(field, text)
+    if not 0 <= parsed <= most:
+        raise Wrong(wire.outside(field, 0.0, most))
+    return float(parsed)
 
 
-def between(least: float, most: float) -> Callable[[str, str], float]:
-    """Return the parser of a number within bounds."""
-
-    def parse(field: str, text: str) -> float:
-        number = _number(field, text)
-        if not least <= number <= most:
-            raise Wrong(wire.outside(field, least, most))
-        return float(number)
-
-    return parse
-
-
-def ink(kind: Format, *, strict: bool) -> Callable[[str, str], RGB | CMYK]:
-    """Return the parser of a colour; `strict` takes CMYK for a PDF and RGB for everything else only."""
+def ink(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
+    """Parse a colour; `strict` takes only CMYK for a PDF and only RGB for everything else."""
     rgb, cmyk = not strict or kind != "pdf", not strict or kind == "pdf"
-    allowed = " or ".join(name for name, taken in (("RGB", rgb), ("CMYK", cmyk)) if taken)
-
-    def parse(field: str, text: str) -> RGB | CMYK:
-        if rgb and (hit := _HEXADECIMAL.fullmatch(text)):
-            return RGB(*(int(channel, 16) for channel in hit.groups()))
-        if cmyk and (hit := _FOUR.fullmatch(text)):
-            inks = [_NUMBER.fullmatch(part) for part in hit.groups()]
-            values = [float(number[1]) for number in inks if number]
-            if len(values) == 4 and all(0 <= value <= 1 for value in values):
-                return CMYK(*values)
-        raise Wrong(f"{field} must be valid {allowed}")
-
-    return parse
+    if rgb and (hit := _HEXADECIMAL.fullmatch(text)):
+        return RGB(*(int(channel, 16) for channel in hit.groups()))
+    if cmyk and (hit := _FOUR.fullmatch(text)):
+        inks = [_NUMBER.fullmatch(part) for part in hit.groups()]
+        values = [float(one[1]) for one in inks if one]
+        if len(values) == 4 and all(0 <= value <= 1 for value in values):
+            return CMYK(*values)
+    raise Wrong(f"{field} must be valid {' or '.join(name for name, taken in (('RGB', rgb), ('CMYK', cmyk)) if taken)}")
 
 
-def seed(field: str, text: str) -> int | Decimal:
-    """Parse a seed: an integer of 64 bits, or a decimal number, which is a key as it stands."""
-    number = _number(field, text)
-    if len(text) > _LONGEST_SEED or abs(number) > _LARGEST_SEED:
+def seed(field: str, text: str) -> int | Decimal | None:
+    """Parse a seed: a positive integer of 64 bits or decimal number; None for zero and below."""
+    parsed = _decimal(field, text)
+    if len(text) > _LONGEST_SEED or abs(parsed) > _LARGEST_SEED:
         raise Wrong(wire.SEED_OUT_OF_RANGE)
-    return int(number) if number == number.to_integral_value() else number.normalize()
+    if parsed <= 0:
+        return None
+    return int(parsed) if parsed == parsed.to_integral_value() else parsed.normalize()
 
 
 def limit(field: str, text: str) -> int:
     """Parse how many records to list."""
-    number = _integer(field, text)
-    if not 1 <= number <= wire.MAX_LIMIT:
+    count = _integer(field, text)
+    if not 1 <= count <= wire.MAX_LIMIT:
         raise Wrong(wire.outside(field, 1, wire.MAX_LIMIT))
-    return number
+    return count
 
 
 def offset(field: str, text: str) -> int:
     """Parse how many records to skip."""
-    number = _integer(field, text)
-    if number < 0:
+    count = _integer(field, text)
+    if count < 0:
         raise Wrong(f"{field} must be 0 or more")
-    return number
+    return count
 
 
-def one_of(words: Sequence[str]) -> Callable[[str, str], str]:
-    """Return the parser of a word of a list."""
-
-    def parse(field: str, text: str) -> str:
-        if text not in words:
-            raise Wrong(wire.none_of(field, words))
-        return text
-
-    return parse
+def one_of(field: str, text: str, words: Sequence[str]) -> str:
+    """Parse a word of a list."""
+    if text not in words:
+        raise Wrong(wire.none_of(field, words))
+    return text
 
 
-def _distance(field: str, text: str, kind: Format) -> float:
+def distance(field: str, text: str, kind: Format) -> float:
+    """Parse a distance in points, 0 or more."""
     hit = _DISTANCE.fullmatch(text)
     if hit is None:
         raise Wrong(wire.unreadable(field, text))
@@ -140,7 +117,7 @@ def _distance(field: str, text: str, kind: Format) -> float:
     return min(points, longest)
 
 
-def _number(field: str, text: str) -> Decimal:
+def _decimal(field: str, text: str) -> Decimal:
     hit = _NUMBER.fullmatch(text)
     if hit is None:
         raise Wrong(wire.unreadable(field, text))

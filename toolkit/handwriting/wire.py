@@ -62,6 +62,7 @@ OVERFLOW_HEADER = "X-Handwriting-Overflow"
 SIZE_HEADER = "X-Handwriting-Size"
 LINES_HEADER = "X-Handwriting-Lines"
 INK_HEADER = "X-Handwriting-Ink"
+TIMING_HEADER = "Server-Timing"
 
 # -- limits ------------------------------------------------------------------------------------------------
 
@@ -86,6 +87,7 @@ TEXT_NOT_UTF8 = "text must be valid UTF-8"
 TEXT_HAS_CONTROLS = "text contains control characters"
 NO_ROOM = "min_padding leaves no room for text"
 SEED_OUT_OF_RANGE = "random_seed is out of range"
+MISSING_CHARACTERS = "text has characters this handwriting cannot write"
 
 
 def required(field: str) -> str:
@@ -197,5 +199,5 @@ def _read(body: bytes) -> list[Problem]:
             )
             for entry in entries
         ]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return []

@@ -6,8 +6,9 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
-import orjson
+import msgspec
 
 from toolkit.gateway.stores import OutcomeUnknown, Store
 from toolkit.rewards import wire
@@ -37,7 +38,8 @@ class Answers:
     def __init__(self, store: Store, now: Callable[[], int]) -> None:
         self._store = store
         self._now = now
-        self._in_work: dict[str, asyncio.Future[None]] = {}
+        # A lock goes when the last request with its key is answered.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def once(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
         """Return the kept answer of this key, or make it and keep it.
@@ -54,36 +56,30 @@ class Answers:
         Conflict
             The key was used with another body, or another gateway is answering it right now.
         """
-        while key in self._in_work:
-            await asyncio.shield(self._in_work[key])
-        release = True
-        ended = self._in_work[key] = asyncio.get_running_loop().create_future()
-        try:
+        async with self._locks.setdefault(key, asyncio.Lock()):
             if not await self._store.fleeting.swap(_CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
                 raise wire.refusal("idempotency_key_busy")
             try:
-                return await self._kept_or_made(key, body, answer)
+                result = await self._kept_or_made(key, body, answer)
             except OutcomeUnknown:
-                # Perhaps decided: the claim stays until it runs out, and by then somebody has written the answer down.
-                release = False
+                # Perhaps decided: the claim stays until it expires, and by then a gateway has kept the answer.
                 raise
-            finally:
-                if release:
-                    await self._store.fleeting.take(_CLAIMS, key)
-        finally:
-            del self._in_work[key]
-            ended.set_result(None)
+            except BaseException:
+                await self._store.fleeting.take(_CLAIMS, key)
+                raise
+            await self._store.fleeting.take(_CLAIMS, key)
+            return result
 
     def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
         """Keep an answer for a day."""
-        data = orjson.dumps([body_hash, answer.body.decode("utf-8"), answer.decision])
+        data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])
         return self._store.records.put(_ANSWERS, key, data, at + wire.ANSWER_SECONDS * 1000)
 
     async def _kept_or_made(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
         kept = await self._store.records.get(_ANSWERS, key)
         if kept is None:
             return await answer()
-        body_hash, text, decision = orjson.loads(kept)
+        body_hash, text, decision = msgspec.json.decode(kept, type=tuple[str, str, str | None])
         if body_hash != hash_of(body):
             raise wire.refusal("idempotency_key_reused")
         return Answer(text.encode("utf-8"), decision)

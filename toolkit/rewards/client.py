@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import orjson
+import msgspec
 import pandas as pd
 
 from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
@@ -110,7 +110,7 @@ class RewardClient(PublicNames):
             raise InvalidArgument("start needs a time zone")
         event = {"id": wire.SESSION_START, "start": start_text(start)}
         answer, _ = self._post({"device_id": device, "events": [event], "test": test}, None)
-        return declared_frame([{"date": _utc(answer["date"]), "device": device, "test": test}], SESSION_COLUMNS)
+        return declared_frame([{"date": _utc(answer.date), "device": device, "test": test}], SESSION_COLUMNS)
 
     def moment(
         self, device: str, moment_id: str, *, test: bool = False, idempotency_key: str | None = None
@@ -204,20 +204,21 @@ class RewardClient(PublicNames):
     def _moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
         body = {"device_id": device, "moment_id": _checked_name(moment_id), "test": test}
         answer, reason = self._post(body, key)
-        view = answer.get("view")
-        modal = view["modal"] if view is not None else {}
+        view = answer.view
         return {
-            "date": _utc(answer["date"]),
+            "date": _utc(answer.date),
             "moment_id": moment_id,
             "device": device,
             "test": test,
             "rewarded": view is not None,
-            "view_id": None if view is None else view["id"],
-            **{name: modal.get(name) for name in ("title", "message", "body_url")},
+            "view_id": view and view.id,
+            "title": view and view.modal.title,
+            "message": view and view.modal.message,
+            "body_url": view and view.modal.body_url,
             "reason": reason,
         }
 
-    def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[dict[str, Any], str | None]:
+    def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_Answer, str | None]:
         body = {"app_key": self._app_key, "protocol": wire.PROTOCOL, "sdk_version": wire.SDK_VERSION, **fields}
         headers = {"Accept": "application/json"}
         if key is not None:
@@ -228,32 +229,30 @@ class RewardClient(PublicNames):
         return _checked_answer(reply), wire.reason_of(reply.headers.get(wire.DECISION_HEADER.lower()))
 
 
-def _checked_answer(reply: HttpReply) -> dict[str, Any]:
+class _Modal(msgspec.Struct):
+    body_url: str
+    title: str | None = None
+    message: str | None = None
+
+
+class _View(msgspec.Struct):
+    id: str
+    modal: _Modal
+
+
+class _Answer(msgspec.Struct):
+    date: datetime
+    view: _View | None = None
+
+
+def _checked_answer(reply: HttpReply) -> _Answer:
     request = f"{wire.MOMENT.method} {wire.MOMENT.template}"
-    try:
-        answer = orjson.loads(reply.body)
-    except orjson.JSONDecodeError:
-        answer = None
     if reply.status != 200:
-        raise wire.error_of(reply.status, answer, request=request, retry_after=reply.headers.get("retry-after"))
-    if not _is_answer(answer):
-        raise UnexpectedReply(f"the answer to {request} is no session and no moment")
-    checked: dict[str, Any] = answer
-    return checked
-
-
-def _is_answer(answer: object) -> bool:
-    if not isinstance(answer, dict) or not isinstance(answer.get("date"), str):
-        return False
+        raise wire.error_of(reply.status, reply.body, request=request, retry_after=reply.headers.get("retry-after"))
     try:
-        pd.Timestamp(answer["date"])
-    except ValueError:
-        return False
-    view = answer.get("view")
-    if view is None:
-        return True
-    modal = view.get("modal") if isinstance(view, dict) else None
-    return isinstance(modal, dict) and isinstance(view.get("id"), str) and isinstance(modal.get("body_url"), str)
+        return msgspec.json.decode(reply.body, type=_Answer)
+    except (ValueError, RecursionError):
+        raise UnexpectedReply(f"the answer to {request} is no session and no moment") from None
 
 
 def _checked_name(moment_id: object) -> str:
@@ -263,9 +262,8 @@ def _checked_name(moment_id: object) -> str:
         raise InvalidArgument(error.message) from None
 
 
-def _utc(text: str) -> pd.Timestamp:
-    at = pd.Timestamp(text)
-    return at.tz_localize("UTC") if at.tzinfo is None else at.tz_convert("UTC")
+def _utc(at: datetime) -> datetime:
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
 
 
 def _machine_now() -> int:

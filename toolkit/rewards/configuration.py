@@ -1,4 +1,4 @@
-"""What whoever runs the engine may set: one checked file, TOML or JSON.
+"""The settings of the reward engine: one checked file, TOML or JSON.
 
 ::
 
@@ -22,35 +22,25 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from datetime import datetime, time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from typing import Annotated, Any, TypeVar
+from zoneinfo import ZoneInfo
 
-import orjson
+import msgspec
+from msgspec import Meta
+from msgspec.structs import asdict, replace
 
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.checked_table import CheckedTable
+from toolkit.rewards.checked import Table, TimeOfDay, checked
 
-DAY_SECONDS = 86_400
-_MANY = 1_000_000_000
-_MESSAGE = "You earned a reward."
-_TOP = (
-    "seed",
-    "enabled",
-    "session_minutes",
-    "arms_by",
-    "quiet_hours",
-    "pacing",
-    "default",
-    "moments",
-    "rewards",
-)
+Share = Annotated[float, Meta(ge=0, le=1)]
+ADay = Annotated[int, Meta(ge=0, le=10_000)]
+Units = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Table, frozen=True):
     """How often one kind of moment is rewarded.
 
     Parameters
@@ -63,40 +53,36 @@ class Limits:
         Seconds between two rewards of one device.
     """
 
-    p: float = 0.3
-    per_device_per_day: int = 3
-    per_moment_per_day: int = 1
-    min_gap_s: float = 60.0
+    p: Share = 0.3
+    per_device_per_day: ADay = 3
+    per_moment_per_day: ADay = 1
+    min_gap_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class MomentRules:
-    """What differs for one moment: its limits, its experiment's arms, its words."""
+class MomentRules(Limits, frozen=True):
+    """What differs for one moment: its limits, the arms of its experiment, its message."""
 
-    limits: Limits
     enabled: bool = True
-    arms: Mapping[str, Limits] = field(default_factory=dict)
-    message: str | None = None
+    arms: dict[str, Limits] = {}
+    message: Text | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RewardItem:
+class RewardItem(Table, frozen=True):
     """Something to give away: ``stock`` units, chosen as often as ``weight`` says."""
 
-    id: str
-    title: str
-    stock: int
-    weight: float = 1.0
-    message: str = _MESSAGE
+    id: Annotated[str, Meta(min_length=1, max_length=64)]
+    title: Annotated[str, Meta(min_length=1, max_length=200)]
+    stock: Units = 1_000
+    weight: Annotated[float, Meta(ge=1e-6, le=1e9)] = 1.0
+    message: Text = "You earned a reward."
 
 
-@dataclass(frozen=True, slots=True)
-class QuietHours:
+class QuietHours(Table, frozen=True):
     """A part of each day without rewards; it may pass midnight."""
 
-    start: time
-    end: time
-    zone: ZoneInfo
+    start: TimeOfDay
+    end: TimeOfDay
+    zone: ZoneInfo = msgspec.field(default_factory=lambda: ZoneInfo("UTC"))
 
     def covers(self, at: int) -> bool:
         """Whether these milliseconds since the epoch lie in the quiet part of the day."""
@@ -106,33 +92,42 @@ class QuietHours:
         return now >= self.start or now < self.end
 
 
-@dataclass(frozen=True, slots=True)
-class Pacing:
-    """A campaign (milliseconds since the epoch) over which the stock is spread, with some units of slack."""
+class Pacing(Table, frozen=True):
+    """A campaign over which the stock is spread, with some units of slack."""
 
-    start: int
-    end: int
-    slack: int
+    start: Annotated[datetime, Meta(tz=True)]
+    end: Annotated[datetime, Meta(tz=True)]
+    slack: Units = 0
+
+    def __post_init__(self) -> None:
+        if self.end <= self.start:
+            raise ValueError("end must be after start")
 
     def allowed(self, stock: int, at: int) -> float:
-        """Return how many units of `stock` may be spent by now."""
-        elapsed = min(max((at - self.start) / (self.end - self.start), 0.0), 1.0)
-        return stock * elapsed + self.slack
+        """Return how many units of `stock` may be spent by now (milliseconds since the epoch)."""
+        elapsed = (datetime.fromtimestamp(at / 1000, UTC) - self.start) / (self.end - self.start)
+        return stock * min(max(elapsed, 0.0), 1.0) + self.slack
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """The engine's settings, checked. Made by `load` or `parse`; changed with `dataclasses.replace`."""
+LimitsOrRules = TypeVar("LimitsOrRules", bound=Limits)
 
-    seed: int = 0
+
+class Configuration(Table, frozen=True):
+    """The engine's settings, checked. Made by `load` or `parse`; changed with `msgspec.structs.replace`."""
+
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     enabled: bool = True
-    session_minutes: float = 30.0
-    arms_by: str = "device"
+    session_minutes: Annotated[float, Meta(ge=0.01, le=60 * 24 * 30)] = 30.0
+    arms_by: Annotated[str, Meta(pattern="^(device|moment)$")] = "device"
     quiet_hours: QuietHours | None = None
     pacing: Pacing | None = None
     default: Limits = Limits()
-    moments: Mapping[str, MomentRules] = field(default_factory=dict)
-    rewards: tuple[RewardItem, ...] = (RewardItem("reward", "A reward", 1_000),)
+    moments: dict[str, MomentRules] = {}
+    rewards: tuple[RewardItem, ...] = (RewardItem("reward", "A reward"),)
+
+    def __post_init__(self) -> None:
+        if len({item.id for item in self.rewards}) != len(self.rewards):
+            raise ValueError("rewards: every id must be there once")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Configuration:
@@ -141,48 +136,38 @@ class Configuration:
         Raises
         ------
         InvalidArgument
-            It cannot be read, or holds an unknown key or a value that cannot be; the message names the place.
+            The file cannot be read, or has an unknown key or a wrong value; the message names the key.
         """
         file = Path(path)
         try:
             data = file.read_bytes()
-            table = tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else orjson.loads(data)
-        except (OSError, ValueError) as error:
+            table = tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else msgspec.json.decode(data)
+        except (OSError, ValueError, RecursionError) as error:
             raise InvalidArgument(f"the configuration {file.name} cannot be read: {error}") from None
         return cls.parse(table)
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> Configuration:
-        """Check a configuration that is at hand as a table.
+        """Check a configuration given as a table. A moment inherits the default limits, an arm those of its moment.
 
         Raises
         ------
         InvalidArgument
-            An unknown key, with the nearest right name, or a value that cannot be.
+            An unknown key, with the nearest known one, or a wrong value.
 
         Examples
         --------
         >>> Configuration.parse({"default": {"p": 0.5}}).default.p
         0.5
         """
-        top = CheckedTable(table, "", _TOP)
-        default = _limits(top.raw("default", {}), "default", Limits())
-        moments = CheckedTable(top.raw("moments", {}), "moments", None)
-        return cls(
-            seed=top.integer("seed", 0, 0, 2**63 - 1),
-            enabled=top.flag("enabled", True),
-            session_minutes=top.real("session_minutes", 30.0, 0.01, 60 * 24 * 30),
-            arms_by=_one_of(top, "arms_by", ("device", "moment")),
-            quiet_hours=_quiet_hours(top.raw("quiet_hours")),
-            pacing=_pacing(top.raw("pacing")),
-            default=default,
-            moments={name: _moment(value, moments.path(name), default) for name, value in moments.items()},
-            rewards=_rewards(top.raw("rewards")),
-        )
+        top = checked(table, dict[str, Any])
+        moments = checked(top.pop("moments", {}), dict[str, Any], "moments")
+        rules = checked(top, cls)
+        return replace(rules, moments={name: _moment(moments[name], name, rules.default) for name in moments})
 
     def rules_for(self, moment_id: str) -> MomentRules:
         """Return the rules of a moment; a name that is not configured has the default ones."""
-        return self.moments.get(moment_id) or MomentRules(self.default)
+        return self.moments.get(moment_id) or MomentRules(**asdict(self.default))
 
     @property
     def stock(self) -> int:
@@ -199,100 +184,26 @@ class Configuration:
         >>> Configuration().with_limits(p=0.9).default.p
         0.9
         """
-        default = replace(self.default, **changes)  # type: ignore[arg-type]
+        default = replace(self.default, **changes)
 
-        def follow(limits: Limits) -> Limits:
+        def follow(limits: LimitsOrRules) -> LimitsOrRules:
             names = [name for name in changes if getattr(limits, name) == getattr(self.default, name)]
             return replace(limits, **{name: getattr(default, name) for name in names})
 
         moments = {
-            name: replace(rules, limits=follow(rules.limits), arms={arm: follow(of) for arm, of in rules.arms.items()})
+            name: replace(follow(rules), arms={arm: follow(limits) for arm, limits in rules.arms.items()})
             for name, rules in self.moments.items()
         }
         return replace(self, default=default, moments=moments)
 
 
-_LIMITS = tuple(field.name for field in fields(Limits))
+def _moment(value: object, name: str, default: Limits) -> MomentRules:
+    own = checked(value, dict[str, Any], f"moments.{name}")
+    arms = checked(own.pop("arms", {}), dict[str, Any], f"moments.{name}.arms")
+    rules = checked({**asdict(default), **own}, MomentRules, f"moments.{name}")
+    return replace(rules, arms={arm: _arm(arms[arm], f"moments.{name}.arms.{arm}", rules) for arm in arms})
 
 
-def _limits(value: object, place: str, base: Limits, more: tuple[str, ...] = ()) -> Limits:
-    table = CheckedTable(value, place, (*_LIMITS, *more))
-    return Limits(
-        p=table.real("p", base.p, 0, 1),
-        per_device_per_day=table.integer("per_device_per_day", base.per_device_per_day, 0, 10_000),
-        per_moment_per_day=table.integer("per_moment_per_day", base.per_moment_per_day, 0, 10_000),
-        min_gap_s=table.real("min_gap_s", base.min_gap_s, 0, DAY_SECONDS),
-    )
-
-
-def _moment(value: object, place: str, default: Limits) -> MomentRules:
-    limits = _limits(value, place, default, ("enabled", "arms", "message"))
-    table = CheckedTable(value, place, None)
-    arms = CheckedTable(table.raw("arms", {}), table.path("arms"), None)
-    return MomentRules(
-        limits,
-        enabled=table.flag("enabled", True),
-        arms={arm: _limits(of, arms.path(arm), limits) for arm, of in arms.items()},
-        message=table.text("message") if "message" in table else None,
-    )
-
-
-def _rewards(value: object) -> tuple[RewardItem, ...]:
-    if value is None:
-        return Configuration().rewards
-    if not isinstance(value, list):
-        raise InvalidArgument("rewards must be a list of tables")
-    items = tuple(_reward(item, f"rewards[{number}]") for number, item in enumerate(value))
-    if len({item.id for item in items}) != len(items):
-        raise InvalidArgument("rewards: every id must be there once")
-    return items
-
-
-def _reward(value: object, place: str) -> RewardItem:
-    table = CheckedTable(value, place, ("id", "title", "message", "stock", "weight"))
-    return RewardItem(
-        id=table.text("id", longest=64),
-        title=table.text("title", longest=200),
-        stock=table.integer("stock", 1_000, 0, _MANY),
-        weight=table.real("weight", 1.0, 1e-6, _MANY),
-        message=table.text("message", _MESSAGE),
-    )
-
-
-def _quiet_hours(value: object) -> QuietHours | None:
-    if value is None:
-        return None
-    table = CheckedTable(value, "quiet_hours", ("start", "end", "zone"))
-    try:
-        zone = ZoneInfo(table.text("zone", "UTC"))
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidArgument("quiet_hours.zone must be a time zone, as Europe/Berlin") from None
-    return QuietHours(_time_of_day(table, "start"), _time_of_day(table, "end"), zone)
-
-
-def _time_of_day(table: CheckedTable, key: str) -> time:
-    value = table.raw(key)
-    try:
-        hour = value if isinstance(value, time) else time.fromisoformat(str(value))
-    except ValueError:
-        hour = None
-    if hour is None or hour.tzinfo is not None:
-        raise InvalidArgument(f"{table.path(key)} must be a time of the day without a zone, as 22:00")
-    return hour
-
-
-def _pacing(value: object) -> Pacing | None:
-    if value is None:
-        return None
-    table = CheckedTable(value, "pacing", ("start", "end", "slack"))
-    pacing = Pacing(table.instant("start"), table.instant("end"), table.integer("slack", 0, 0, _MANY))
-    if pacing.end <= pacing.start:
-        raise InvalidArgument("pacing.end must be after pacing.start")
-    return pacing
-
-
-def _one_of(table: CheckedTable, key: str, allowed: tuple[str, ...]) -> str:
-    value = table.text(key, allowed[0])
-    if value not in allowed:
-        raise InvalidArgument(f"{table.path(key)} must be {' or '.join(allowed)}, not {value!r}")
-    return value
+def _arm(value: object, place: str, rules: MomentRules) -> Limits:
+    inherited = {key: getattr(rules, key) for key in Limits.__struct_fields__}
+    return checked({**inherited, **checked(value, dict[str, Any], place)}, Limits, place)

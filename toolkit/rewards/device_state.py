@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import orjson
+import msgspec
 
 DAY_MS = 86_400_000
 # A caller that invents a name for every moment must not grow a device's record without bound; a name that was
@@ -25,24 +24,11 @@ class Session(NamedTuple):
         return max(at - self.start, 0) / 1000
 
 
-@dataclass(slots=True)
-class DeviceState:
+class DeviceState(msgspec.Struct, array_like=True):
     """``rewards`` as (milliseconds, moment), oldest first; ``draws`` counts by moment."""
 
-    rewards: list[tuple[int, str]] = field(default_factory=list)
-    draws: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def parse(cls, data: bytes | None) -> DeviceState:
-        """Read what `bytes` wrote; None is a device that was never seen."""
-        if data is None:
-            return cls()
-        rewards, draws = orjson.loads(data)
-        return cls([(at, moment) for at, moment in rewards], draws)
-
-    def bytes(self) -> bytes:
-        """Write it for the store."""
-        return orjson.dumps([self.rewards, self.draws])
+    rewards: list[tuple[int, str]] = []
+    draws: dict[str, int] = {}
 
     def forget_before(self, at: int) -> None:
         """Drop rewards that no rule looks at any more: older than a day at `at`."""

@@ -6,14 +6,14 @@ decides in the gateway and in a what-if.
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
 from toolkit.rewards.device_state import DAY_MS, DeviceState
-from toolkit.rewards.draws import Draws, weighted
 
 #: Every reason there is, in the order of the rules.
 REASONS = (
@@ -34,6 +34,7 @@ TEST_MESSAGE = "This is a test reward."
 TEST_TITLE = "[TEST] "
 
 Details = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,25 @@ class Decision:
         return (TEST_TITLE if self.reason == "TEST" else "") + self.reward.title
 
 
+def record_of(decision_id: str, moment: Moment, session_id: str | None, decision: Decision) -> dict[str, Any]:
+    """Return a decision as the record that the gateway keeps and the analysis reads."""
+    return {
+        "decision_id": decision_id,
+        "at": moment.at,
+        "app_key_sha256": moment.app,
+        "device": moment.device,
+        "session_id": session_id,
+        "moment_id": moment.moment_id,
+        "test": moment.test,
+        "rewarded": decision.rewarded,
+        "reason": decision.reason,
+        "arm": decision.arm,
+        "p": decision.p,
+        "reward_id": None if decision.reward is None else decision.reward.id,
+        "trace": decision.trace,
+    }
+
+
 @dataclass(slots=True)
 class Case:
     """A moment before the rules: the moment, what applies to it, and what is known."""
@@ -87,7 +107,6 @@ class Case:
     device: DeviceState
     spent: MutableMapping[str, int]
     configuration: Configuration
-    draws: Draws
     reward: RewardItem | None = None
 
 
@@ -109,7 +128,6 @@ class Engine:
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        self._draws = Draws(configuration.seed)
 
     def decide(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Decision:
         """Walk the rules for one moment.
@@ -145,14 +163,14 @@ class Engine:
             return None
         unit = [moment.device] if self.configuration.arms_by == "device" else [moment.device, str(moment.at)]
         # The arms' names are the experiment's name: a device is in the same arm at all moments that share them.
-        number = self._draws.number("arm", *arms, moment.app, *unit)
-        return weighted([(arm, 1.0) for arm in arms], number)
+        number = draw(self.configuration.seed, "arm", *arms, moment.app, *unit)
+        return _weighted([(arm, 1.0) for arm in arms], number)
 
     def _case(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Case:
         rules = self.configuration.rules_for(moment.moment_id)
         arm = self.arm_of(moment) if rules.arms else None
-        limits = rules.limits if arm is None else rules.arms[arm]
-        return Case(moment, rules, limits, arm, device, spent, self.configuration, self._draws)
+        limits = rules if arm is None else rules.arms[arm]
+        return Case(moment, rules, limits, arm, device, spent, self.configuration)
 
     def _test(self, case: Case) -> Decision:
         # A test never fails and never costs: neither a cap nor the stock is looked at or changed.
@@ -229,7 +247,7 @@ def _inventory(case: Case) -> Verdict:
 def _draw(case: Case) -> Verdict:
     moment, p = case.moment, case.limits.p
     ordinal = case.device.next_draw(moment.moment_id)
-    number = case.draws.number("draw", moment.app, moment.device, moment.moment_id, str(ordinal))
+    number = draw(case.configuration.seed, "draw", moment.app, moment.device, moment.moment_id, str(ordinal))
     if number < p:
         items = [item for item in case.configuration.rewards if case.spent.get(item.id, 0) < item.stock]
         case.reward = _chosen(case, items, ordinal)
@@ -238,9 +256,35 @@ def _draw(case: Case) -> Verdict:
 
 def _chosen(case: Case, items: list[RewardItem], ordinal: int) -> RewardItem:
     moment = case.moment
-    number = case.draws.number("reward", moment.app, moment.device, moment.moment_id, str(ordinal))
-    chosen = weighted([(item.id, item.weight) for item in items], number)
-    return next(item for item in items if item.id == chosen)
+    number = draw(case.configuration.seed, "reward", moment.app, moment.device, moment.moment_id, str(ordinal))
+    return _weighted([(item, item.weight) for item in items], number)
+
+
+def draw(seed: int, *parts: str) -> float:
+    """Return the number in [0, 1) that belongs to these parts, in whatever order they are asked for.
+
+    Examples
+    --------
+    >>> draw(7, "a", "b") == draw(7, "a", "b"), draw(7, "ab", "") == draw(7, "a", "b")
+    (True, False)
+    """
+    digest = hashlib.blake2b(key=str(seed).encode("ascii"), digest_size=8)
+    for part in parts:
+        # The length goes first, or ("a|b") and ("a", "b") would draw the same.
+        raw = part.encode("utf-8", "surrogatepass")
+        digest.update(b"%d:%b" % (len(raw), raw))
+    # 53 bits: all that a float holds, so that the result never rounds up to 1.
+    return (int.from_bytes(digest.digest(), "big") >> 11) / (1 << 53)
+
+
+def _weighted(choices: Sequence[tuple[T, float]], number: float) -> T:
+    """Return the choice at `number` (0 to 1) of the way through the weights laid end to end."""
+    target = number * sum(weight for _, weight in choices)
+    for choice, weight in choices:
+        target -= weight
+        if target < 0:
+            return choice
+    return choices[-1][0]
 
 
 #: The rules in their fixed order: the name in the trace, and what judges a case.

@@ -14,25 +14,6 @@ from toolkit.rewards.analysis import without_tests
 from toolkit.rewards.statistics import bootstrap_difference, holm, newcombe, sample_size, two_proportions
 
 METRICS = ("rewarded", "shown", "claimed")
-_COLUMNS = [
-    "a",
-    "b",
-    "n_a",
-    "n_b",
-    "devices_a",
-    "devices_b",
-    "rate_a",
-    "rate_b",
-    "difference",
-    "low",
-    "high",
-    "device_low",
-    "device_high",
-    "z",
-    "p",
-    "p_holm",
-    "n_for_80_power",
-]
 
 
 def ab(
@@ -86,9 +67,8 @@ def ab(
     counted = kept.assign(hit=hit).groupby([by, "device"])["hit"].agg(["sum", "size"]).reset_index()
     arms = {str(arm): of[["sum", "size"]].to_numpy(dtype=np.float64) for arm, of in counted.groupby(by)}
     rows = [_compared(arms, x, y, samples, seed) for x, y in _pairs(sorted(arms), a, b)]
-    for row, corrected in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        row["p_holm"] = corrected
-    result = pd.DataFrame(rows, columns=_COLUMNS)
+    result = pd.DataFrame(rows)
+    result.insert(list(result.columns).index("p") + 1, "p_holm", holm([row["p"] for row in rows]))
     result.attrs.update(kept.attrs)
     return result
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Container, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Awaitable, Container, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-import orjson
+import msgspec
 
 from toolkit.gateway.stores import Draft, OutcomeUnknown, Store, StoreUnavailable
 from toolkit.rewards.device_state import DeviceState, Session
@@ -37,6 +37,7 @@ _SECONDS_BETWEEN_LOOKS = 20.0
 
 
 Record = dict[str, Any]
+T = TypeVar("T")
 #: The part of a record that is kept in the batch, to repeat what was cut short, and never reaches the journal.
 PRIVATE = "private"
 
@@ -48,22 +49,12 @@ class Ticket(NamedTuple):
     private: Record
 
 
-@dataclass(slots=True)
-class Books:
+class Books(msgspec.Struct):
     """The ledger's own record: units spent by reward, the next number, and batches not yet in the journal."""
 
-    spent: dict[str, int] = field(default_factory=dict)
+    spent: dict[str, int] = {}
     next: int = 1
-    batches: list[str] = field(default_factory=list)
-
-    @classmethod
-    def parse(cls, data: bytes | None) -> Books:
-        """Read what `bytes` wrote; None is a new ledger."""
-        return cls() if data is None else cls(**orjson.loads(data))
-
-    def bytes(self) -> bytes:
-        """Write it for the store."""
-        return orjson.dumps({"spent": self.spent, "next": self.next, "batches": self.batches})
+    batches: list[str] = []
 
 
 class Bookkeeper(Protocol):
@@ -73,7 +64,7 @@ class Bookkeeper(Protocol):
         """Return the record of a decision; its ``private`` part does not reach the journal."""
         ...
 
-    def keep(self, records: Sequence[Record]) -> list[asyncio.Future[Any]]:
+    def keep(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
         """Keep what goes with these records (views, answers); doing it twice does no harm."""
         ...
 
@@ -109,7 +100,7 @@ class Ledger:
     async def open(self) -> None:
         """Write down what a gateway that died had decided, and go on looking for such."""
         self._books = await self._store.records.get(SPACE, _LEDGER)
-        await self._take_up(Books.parse(self._books).batches)
+        await self._take_up(_read(self._books, Books).batches)
         self._looking = asyncio.ensure_future(self._look_for_abandoned())
 
     async def close(self) -> None:
@@ -124,7 +115,7 @@ class Ledger:
         while True:
             await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
             try:
-                books = Books.parse(await self._store.records.get(SPACE, _LEDGER))
+                books = _read(await self._store.records.get(SPACE, _LEDGER), Books)
                 left = [key for key in books.batches if key not in self._journaled]
                 await self._take_up([key for key in left if key in seen])
                 seen = set(left)
@@ -138,7 +129,7 @@ class Ledger:
         newest = await self._store.journals.last(JOURNAL, _LINES_SEARCHED)
         written = {entry.id for entry in newest}
         for key in batches:
-            records: list[Record] = orjson.loads(await self._store.records.get(SPACE, key) or b"[]")
+            records: list[Record] = msgspec.json.decode(await self._store.records.get(SPACE, key) or b"[]")
             await self._keep(records, written)
             self._journaled.append(key)
 
@@ -154,7 +145,7 @@ class Ledger:
         """Return all records, by number."""
         entries = await self._store.journals.after(JOURNAL, 0)
         once = {entry.id: entry.data for entry in entries}
-        return [orjson.loads(once[name]) for name in sorted(once, key=lambda name: int(name[2:]))]
+        return [msgspec.json.decode(once[name]) for name in sorted(once, key=lambda name: int(name[2:]))]
 
     async def _decide_all(self) -> None:
         try:
@@ -203,8 +194,8 @@ class Ledger:
     def _decide_in_memory(
         self, tickets: Sequence[Ticket], sessions: Sequence[Session | None], before: dict[str, bytes | None]
     ) -> tuple[str, list[Record], dict[str, bytes | None]]:
-        books = Books.parse(self._books)
-        devices = {key: DeviceState.parse(data) for key, data in before.items()}
+        books = _read(self._books, Books)
+        devices = {key: _read(data, DeviceState) for key, data in before.items()}
         batch, records = f"batch:{books.next}", []
         for ticket, session in zip(tickets, sessions, strict=True):
             age = None if session is None else session.age_s(ticket.moment.at)
@@ -214,9 +205,9 @@ class Ledger:
             records.append(self._bookkeeper.describe(f"d-{books.next:06d}", ticket, session, decision))
             books.next += 1
         books.batches = [key for key in books.batches if key not in self._journaled] + [batch]
-        changes: dict[str, bytes | None] = {key: state.bytes() for key, state in devices.items()}
-        changes[batch] = orjson.dumps(records)
-        changes[_LEDGER] = books.bytes()
+        changes: dict[str, bytes | None] = {key: msgspec.json.encode(state) for key, state in devices.items()}
+        changes[batch] = msgspec.json.encode(records)
+        changes[_LEDGER] = msgspec.json.encode(books)
         return batch, records, changes
 
     async def _write(self, key: str, records: list[Record], futures: list[asyncio.Future[Record]]) -> None:
@@ -244,9 +235,13 @@ def device_key(moment: Moment) -> str:
     return f"device:{hashlib.sha256(text.encode('utf-8')).hexdigest()[:32]}"
 
 
+def _read(data: bytes | None, kind: type[T]) -> T:
+    return kind() if data is None else msgspec.json.decode(data, type=kind)
+
+
 def _draft(record: Record) -> Draft:
     public = {name: value for name, value in record.items() if name != PRIVATE}
-    return Draft(record["at"], record["decision_id"], orjson.dumps(public))
+    return Draft(record["at"], record["decision_id"], msgspec.json.encode(public))
 
 
 def _fail(futures: Sequence[asyncio.Future[Record]], error: Exception) -> None:

@@ -1,46 +1,27 @@
-"""Who may call: partners with their keys, company token and apps; and what whoever runs the gateway may set."""
+"""Partners with their keys, company token and apps, and the other settings of mobile rewards."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from toolkit.errors import InvalidArgument
-from toolkit.rewards.checked_table import CheckedTable
-from toolkit.rewards.configuration import Configuration
+from msgspec import Meta
+
+from toolkit.rewards.checked import Table, checked
+from toolkit.rewards.configuration import Configuration, Text
 from toolkit.secret import Secret
 
 
-@dataclass(frozen=True, slots=True)
-class Partner:
-    """One caller: its partner key, the token assigned to its company, and its apps' keys."""
+class Partner(Table, frozen=True):
+    """One caller: its partner key, the token assigned to its company, and the keys of its apps."""
 
     gatewaykey: Secret
-    company_token: str
-    apps: frozenset[Secret]
-
-    @classmethod
-    def parse(cls, table: Mapping[str, Any]) -> Partner:
-        """Check a partner that is at hand as a table: ``gatewaykey``, ``company_token``, ``apps``.
-
-        Raises
-        ------
-        InvalidArgument
-            An unknown key, or a value that cannot be.
-        """
-        checked = CheckedTable(table, "partner", ("gatewaykey", "company_token", "apps"))
-        apps = checked.raw("apps", [])
-        if not isinstance(apps, list) or not all(isinstance(app, str) for app in apps):
-            raise InvalidArgument("partner.apps must be a list of app keys")
-        return cls(
-            Secret(checked.text("gatewaykey")), checked.text("company_token"), frozenset(Secret(app) for app in apps)
-        )
+    company_token: Text
+    apps: frozenset[Secret] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class RewardSettings:
-    """What whoever runs the gateway may set for mobile rewards.
+class RewardSettings(Table, frozen=True):
+    """Who may call mobile rewards, and by which rules.
 
     Parameters
     ----------
@@ -57,37 +38,24 @@ class RewardSettings:
 
     Examples
     --------
-    >>> RewardSettings([Partner.parse({"gatewaykey": "k", "company_token": "acme", "apps": ["a"]})]).strict
+    >>> RewardSettings.parse({"partners": [{"gatewaykey": "k", "company_token": "acme", "apps": ["a"]}]}).strict
     False
     """
 
-    partners: Iterable[Partner] = ()
-    configuration: Configuration = field(default_factory=Configuration)
-    calls_a_minute: int | None = None
+    partners: tuple[Partner, ...] = ()
+    configuration: Configuration = Configuration()
+    calls_a_minute: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     strict: bool = False
-    public_url: str | None = None
+    public_url: Text | None = None
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> RewardSettings:
-        """Check the ``rewards`` section of a world: ``partners``, ``configuration`` and the settings above.
+        """Check the ``rewards`` section of a world.
 
         Raises
         ------
         InvalidArgument
-            An unknown key, or a value that cannot be.
+            An unknown key, or a wrong value.
         """
-        names = ("partners", "configuration", "calls_a_minute", "strict", "public_url")
-        checked = CheckedTable(table, "rewards", names)
-        partners = checked.raw("partners", [])
-        if not isinstance(partners, list):
-            raise InvalidArgument("rewards.partners must be a list of tables")
-        configuration = checked.raw("configuration", {})
-        if not isinstance(configuration, Mapping):
-            raise InvalidArgument("rewards.configuration must be a table of names and values")
-        return cls(
-            tuple(Partner.parse(partner) for partner in partners),
-            Configuration.parse(configuration),
-            checked.integer("calls_a_minute", 0, 1, 1_000_000) if "calls_a_minute" in checked else None,
-            checked.flag("strict", False),
-            checked.text("public_url") if "public_url" in checked else None,
-        )
+        given = checked(table, dict[str, Any], "rewards")
+        return checked({**given, "configuration": Configuration.parse(given.get("configuration", {}))}, cls, "rewards")

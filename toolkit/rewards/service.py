@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Sequence
 from typing import Any, NamedTuple
 
-import orjson
+import msgspec
 
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Store
@@ -17,7 +17,7 @@ from toolkit.rewards import wire
 from toolkit.rewards.answers import Answer, Answers, answer_key, hash_of
 from toolkit.rewards.device_ids import app_label, checked_device_id, device_label
 from toolkit.rewards.device_state import Session
-from toolkit.rewards.engine import Decision, Engine, Moment
+from toolkit.rewards.engine import Decision, Engine, Moment, record_of
 from toolkit.rewards.forms import MomentForm, SessionForm, read_form, start_text
 from toolkit.rewards.ledger import PRIVATE, Ledger, Record, Ticket
 from toolkit.rewards.partners import Partner, RewardSettings
@@ -146,7 +146,7 @@ class RewardService:
     async def _start_session(self, form: SessionForm, device: str, call: Call, key: str) -> Answer:
         at = self._world.clock.tick()
         await self._sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
-        answer = Answer(orjson.dumps({"date": start_text(form.start)}))
+        answer = Answer(msgspec.json.encode({"date": start_text(form.start)}))
         if key:
             await self._answers.keep(key, hash_of(call.body), answer, at)
         return answer
@@ -165,34 +165,18 @@ class RewardService:
         """Return the record of a decision."""
         moment, private = ticket.moment, dict(ticket.private)
         if session is not None:
-            private["session"] = [session.id, session.start, moment.at]
+            private["session"] = session
         view_id = None
         if decision.reward is not None:
             view_id = self._world.fresh_id().replace("-", "")
             private["token"] = self._world.fresh_secret()
-        return {
-            "decision_id": decision_id,
-            "at": moment.at,
-            "app_key_sha256": moment.app,
-            "device": moment.device,
-            "session_id": None if session is None else session.id,
-            "moment_id": moment.moment_id,
-            "test": moment.test,
-            "rewarded": decision.rewarded,
-            "reason": decision.reason,
-            "arm": decision.arm,
-            "p": decision.p,
-            "reward_id": None if decision.reward is None else decision.reward.id,
-            "view_id": view_id,
-            "title": decision.title,
-            "message": decision.message,
-            "trace": decision.trace,
-            PRIVATE: private,
-        }
+        record = record_of(decision_id, moment, None if session is None else session.id, decision)
+        words = {"view_id": view_id, "title": decision.title, "message": decision.message}
+        return {**record, **words, PRIVATE: private}
 
-    def keep(self, records: Sequence[Record]) -> list[asyncio.Future[Any]]:
+    def keep(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
         """Keep views, the answers of idempotency keys, and the sessions' lives."""
-        kept: list[asyncio.Future[Any]] = []
+        kept: list[Awaitable[Any]] = []
         for record in records:
             private, at = record[PRIVATE], record["at"]
             if record["view_id"] is not None:
@@ -200,7 +184,7 @@ class RewardService:
                 kept.append(self._views.keep(View(record["view_id"], private["token"], *words, at, record["test"])))
             if "session" in private:
                 session = Session(*private["session"])
-                kept += self._sessions.keep(record["app_key_sha256"], record["device"], session)
+                kept.append(self._sessions.extend(record["app_key_sha256"], record["device"], session, at))
             if "key" in private:
                 kept.append(self._answers.keep(private["key"], private["body"], _answer_of(record), at))
         return kept
@@ -214,7 +198,7 @@ def _answer_of(record: Record) -> Answer:
         body_url = f"{private['base_url']}{path}?{wire.TOKEN.name}={private['token']}"
         modal = {"message": record["message"], "body_url": body_url, "title": record["title"]}
         body["view"] = {"id": record["view_id"], "modal": modal}
-    return Answer(orjson.dumps(body), wire.decision_header(record["decision_id"], record["reason"]))
+    return Answer(msgspec.json.encode(body), wire.decision_header(record["decision_id"], record["reason"]))
 
 
 def _moment_date(at: int) -> str:

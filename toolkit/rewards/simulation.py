@@ -13,8 +13,7 @@ from toolkit.rewards.analysis import checked_configuration
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.decision_frame import decision_frame
 from toolkit.rewards.device_state import DeviceState, Session
-from toolkit.rewards.draws import Draws
-from toolkit.rewards.engine import Engine, Moment
+from toolkit.rewards.engine import Engine, Moment, draw, record_of
 
 #: Names and shares of made-up moments.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
@@ -71,7 +70,7 @@ def simulate(
     checked = checked_configuration(configuration)
     ordered = events.sort_values("at", kind="stable")
     records = list(_decided(Engine(checked), _moments(ordered, _SessionBook(checked, sessions)), trace))
-    _read_pages(records, Draws(checked.seed), shown, claimed)
+    _read_pages(records, checked.seed, shown, claimed)
     return decision_frame(records)
 
 
@@ -81,31 +80,18 @@ def _decided(engine: Engine, moments: Iterator[tuple[Moment, str | None]], trace
     for number, (moment, session_id) in enumerate(moments, 1):
         device = devices.setdefault((moment.app, moment.device), DeviceState())
         decision = engine.decide(moment, device, spent)
-        yield {
-            "decision_id": f"d-{number:06d}",
-            "at": moment.at,
-            "app_key_sha256": moment.app,
-            "device": moment.device,
-            "session_id": session_id,
-            "moment_id": moment.moment_id,
-            "test": moment.test,
-            "rewarded": decision.rewarded,
-            "reason": decision.reason,
-            "arm": decision.arm,
-            "p": decision.p,
-            "reward_id": None if decision.reward is None else decision.reward.id,
-            "trace": decision.trace if trace else None,
-        }
+        record = record_of(f"d-{number:06d}", moment, session_id, decision)
+        yield record if trace else {**record, "trace": None}
 
 
-def _read_pages(records: list[dict[str, Any]], draws: Draws, shown: float, claimed: float) -> None:
+def _read_pages(records: list[dict[str, Any]], seed: int, shown: float, claimed: float) -> None:
     for record in records:
         if not record["rewarded"]:
             continue
         key = (record["device"], record["moment_id"], str(record["at"]))
-        if draws.number("shown", *key) < shown:
+        if draw(seed, "shown", *key) < shown:
             record["shown"] = record["at"] + 1_000
-            if draws.number("claimed", *key) < claimed:
+            if draw(seed, "claimed", *key) < claimed:
                 record["claimed"] = record["at"] + 5_000
 
 

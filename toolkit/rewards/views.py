@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from dataclasses import asdict, dataclass
 
-import orjson
+import msgspec
 
 from toolkit.gateway.stores import Records
 from toolkit.rewards import wire
@@ -17,8 +16,7 @@ _ENGAGEMENTS = "reward-engagements"
 _KNOWN_SECONDS = 30 * wire.VIEW_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """A reward page: ``at`` is when it was issued (milliseconds), ``test`` marks one that is never counted."""
 
     id: str
@@ -44,7 +42,7 @@ class Views:
     def keep(self, view: View) -> asyncio.Future[None]:
         """Keep a view that was just issued."""
         expires = view.at + _KNOWN_SECONDS * 1000
-        return self._records.put(_VIEWS, view.id, orjson.dumps(asdict(view)), expires)
+        return self._records.put(_VIEWS, view.id, msgspec.json.encode(view), expires)
 
     async def find(self, view_id: str, token: str, now: int) -> View:
         """Return the view.
@@ -55,7 +53,7 @@ class Views:
             No such view and token (404), or its life is over (410).
         """
         data = await self._records.get(_VIEWS, view_id) if view_id.isascii() else None
-        view = None if data is None else View(**orjson.loads(data))
+        view = None if data is None else msgspec.json.decode(data, type=View)
         # Compared in constant time, and the same answer for a wrong token as for a view that never was.
         given = token.encode("utf-8", "surrogatepass")
         if view is None or not hmac.compare_digest(view.token.encode("ascii"), given):

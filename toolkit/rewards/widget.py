@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
 from html import escape
 from typing import Any, Protocol
 
 import ipywidgets
 import pandas as pd
 import traitlets
+from msgspec.structs import replace
 
 from toolkit.errors import InvalidArgument
 from toolkit.rewards import analysis, charts, funnels

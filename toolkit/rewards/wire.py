@@ -7,7 +7,7 @@ message that says how to fix it.
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from toolkit.contract import Endpoint, Parameter
 from toolkit.errors import (
@@ -162,10 +162,12 @@ def written(error: ServiceError) -> bytes:
     return json.dumps({"error": row}, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 
-def error_of(status: int, reply: object, *, request: str, retry_after: str | None = None) -> ServiceError:
+def error_of(status: int, body: bytes, *, request: str, retry_after: str | None = None) -> ServiceError:
     """Return the error that a reply stands for: the class that the service raised."""
-    row: Any = reply.get("error") if isinstance(reply, dict) else None
-    row = row if isinstance(row, dict) else {}
+    try:
+        row = dict(json.loads(body)["error"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        row = {}
     code, message = str(row.get("code", status)), str(row.get("message", f"the service answered {status}"))
     details: dict[str, str | int | None] = {"code": code, "status": status, "service": "rewards", "request": request}
     known = REFUSALS.get(code)

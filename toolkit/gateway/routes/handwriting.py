@@ -12,7 +12,7 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.authentication import Caller
 from toolkit.handwriting.parameters import Format
 from toolkit.handwriting.query import decoded, listing_of
-from toolkit.handwriting.service import HandwritingService, Writing, fingerprint
+from toolkit.handwriting.service import HandwritingService, fingerprint
 from toolkit.rate_limit import Allowance
 
 _JSON = b"application/json; charset=utf-8"
@@ -79,13 +79,14 @@ class HandwritingRoutes:
         content_type = wire.CONTENT_TYPES[kind].encode("ascii")
 
         async def call(request: Request, query: Mapping[str, str], caller: Caller) -> Response:
-            handwriting, parameters = await self._service.checked(query, kind, caller.dialect)
-            name = fingerprint(handwriting, parameters, kind)
+            parameters = await self._service.checked(query, kind, caller.dialect)
+            name = fingerprint(parameters)
             caching = _caching(name)
             if name is not None and f'"{name}"' in request.header(b"if-none-match"):
                 return Response(304, b"", content_type, caching)
-            writing = await self._service.render(handwriting, parameters, kind)
-            return Response(200, writing.rendered.data, content_type, (*caching, *_figures(writing)))
+            done = await self._service.render(parameters)
+            figures = ((key.lower().encode("ascii"), text.encode("ascii")) for key, text in done.headers().items())
+            return Response(200, done.data, content_type, (*caching, *figures))
 
         return call
 
@@ -98,19 +99,6 @@ def _caching(name: str | None) -> tuple[Header, ...]:
     if name is None:
         return (_NO_STORE,)
     return ((b"etag", f'"{name}"'.encode("ascii")), (b"cache-control", b"private, max-age=86400"))
-
-
-def _figures(writing: Writing) -> tuple[Header, ...]:
-    done = writing.rendered
-    texts = {
-        wire.SEED_HEADER: str(writing.seed),
-        wire.OVERFLOW_HEADER: "true" if done.overflow else "false",
-        wire.SIZE_HEADER: "{:g}x{:g}".format(*(round(length, 2) for length in done.size)),
-        wire.LINES_HEADER: str(done.lines),
-        wire.INK_HEADER: f"{done.ink_share:.6f}",
-        "Server-Timing": ", ".join(f"{stage};dur={spent:.1f}" for stage, spent in done.timings.items()),
-    }
-    return tuple((name.lower().encode("ascii"), text.encode("ascii")) for name, text in texts.items())
 
 
 def _left(allowance: Allowance) -> tuple[Header, ...]:

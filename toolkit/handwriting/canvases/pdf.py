@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 import numpy as np
@@ -13,21 +12,18 @@ import pydyf
 
 from toolkit.handwriting.canvases.curves import UNIT, outline_curves
 from toolkit.handwriting.canvases.pdf_text import TextLayer
-from toolkit.handwriting.canvases.result import Drawing
 from toolkit.handwriting.page import Page
 from toolkit.handwriting.parameters import CMYK, RGB
 
 
-def draw_pdf(page: Page, ink: RGB | CMYK, size: float) -> Drawing:
+def draw_pdf(page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> bytes:
     """Return `page` as a PDF; `size` is the cap height. No dates: the same page gives the same bytes."""
-    began = time.perf_counter()
     seen = page.seen()
     curves = outline_curves(page.strokes.select(seen))
     layer = TextLayer(page, size)
     content = _packed(chain(_ink_operators(page, ink, curves, page.stroke_word[seen]), layer.operators()))
-    drawn = time.perf_counter()
-    data = _document(page, content, layer)
-    return Drawing(data, None, {"canvas": drawn - began, "encode": time.perf_counter() - drawn})
+    lap("canvas")
+    return _document(page, content, layer)
 
 
 def number(value: float) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from toolkit.handwriting.canvases.png_file import PngFile
 from toolkit.handwriting.canvases.raster import Coverage, coverage
-from toolkit.handwriting.canvases.result import Drawing
 from toolkit.handwriting.keyed_noise import Floats
 from toolkit.handwriting.page import Page
 from toolkit.handwriting.parameters import RGB
@@ -27,35 +25,36 @@ _MOST_POINTS = 2_000_000  # thousands of giant letters on top of one another nee
 _AT_ONCE = 200_000  # points; outlines take ten times the memory while they are made
 
 
-def draw_png(page: Page, ink: RGB) -> Drawing:
-    """Return `page` as a PNG; a huge page is drawn band by band."""
+Lap = Callable[[str], None]
+
+
+def draw_png(page: Page, ink: RGB, lap: Lap) -> tuple[bytes, float]:
+    """Return `page` as a PNG and the share of it under ink; a huge page is drawn band by band."""
     width, height = int(page.width + 0.5), int(page.height + 0.5)
-    timings = {"pen": 0.0, "canvas": 0.0, "encode": 0.0}
     seen = page.seen()
     strokes = page.strokes if seen.all() else page.strokes.select(seen)
     file, total = PngFile(width, height, ink), 0
-    for alpha in _bands(strokes, width, height, timings):
-        began = time.perf_counter()
+    for alpha in _bands(strokes, width, height, lap):
         file.add(alpha)
         total += int(alpha.sum(dtype=np.int64))
-        timings["encode"] += time.perf_counter() - began
-    return Drawing(file.finished(), total / 255 / (width * height), timings)
+        lap("encode")
+    return file.finished(), total / 255 / (width * height)
 
 
-def _bands(strokes: Strokes, width: int, height: int, timings: dict[str, float]) -> Iterator[Coverage]:
+def _bands(strokes: Strokes, width: int, height: int, lap: Lap) -> Iterator[Coverage]:
     """Yield the page from top to bottom in bands of rows, each shape (rows, width)."""
     extent = _Extent(strokes)
     grain = max(1, math.ceil(extent.edge(0, height) / MOST_EDGE))
     if grain > 1:
         small = replace(strokes, x=strokes.x / grain, y=strokes.y / grain, radius=strokes.radius / grain)
         left = height
-        for alpha in _bands(small, -(-width // grain), -(-height // grain), timings):
+        for alpha in _bands(small, -(-width // grain), -(-height // grain), lap):
             yield alpha.repeat(grain, axis=0)[:left].repeat(grain, axis=1)[:, :width]
             left -= len(alpha) * grain
         return
     pieces = _pieces(strokes)
     for first, rows in _cut(extent, width, height):
-        yield _band(strokes.select(extent.touching(first, rows)), pieces, width, first, rows, timings)
+        yield _band(strokes.select(extent.touching(first, rows)), pieces, width, first, rows, lap)
 
 
 def _cut(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, int]]:
@@ -100,16 +99,14 @@ def _steps(strokes: Strokes) -> Floats:
     return step
 
 
-def _band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, timings: dict[str, float]) -> Coverage:
+def _band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap: Lap) -> Coverage:
     if not len(strokes.length):
         return np.zeros((rows, width), np.uint8)
-    began = time.perf_counter()
     part = np.cumsum(strokes.length) * pieces // _AT_ONCE
     outlines = [ribbons(refined(strokes.select(part == n), pieces)) for n in np.unique(part)]
-    outlined = time.perf_counter()
+    lap("pen")
     alpha = coverage(outlines, width, rows, first)
-    timings["pen"] += outlined - began
-    timings["canvas"] += time.perf_counter() - outlined
+    lap("canvas")
     return alpha
 
 

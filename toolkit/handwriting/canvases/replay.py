@@ -7,12 +7,10 @@ plays in a notebook and as an image file, and stands finished for readers who as
 from __future__ import annotations
 
 import hashlib
-import time
 
 import numpy as np
 
 from toolkit.handwriting.canvases.curves import UNIT, outline_curves
-from toolkit.handwriting.canvases.result import Drawing
 from toolkit.handwriting.canvases.svg import hexadecimal, path, svg_document
 from toolkit.handwriting.keyed_noise import Floats, Integers
 from toolkit.handwriting.page import Page
@@ -30,9 +28,8 @@ _STYLE = (
 )
 
 
-def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> Drawing:
+def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
     """Return `page` as an SVG that writes itself; `size` is the cap height."""
-    began = time.perf_counter()
     seen = page.seen()
     strokes = page.strokes.select(seen)
     unit = _units(strokes, page.stroke_letter[seen])
@@ -49,8 +46,7 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> Drawing:
         f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s"/></g>'
         for n in shapes
     ]
-    data = svg_document(page, f'{_STYLE}<g stroke="{hexadecimal(ink)}">{"".join(body)}</g>')
-    return Drawing(data, None, {"canvas": time.perf_counter() - began})
+    return svg_document(page, f'{_STYLE}<g stroke="{hexadecimal(ink)}">{"".join(body)}</g>')
 
 
 def _units(strokes: Strokes, letter: Integers) -> list[int]:

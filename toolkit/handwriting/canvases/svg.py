@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from html import escape
 
 from toolkit.handwriting.canvases.curves import UNIT, outline_curves
-from toolkit.handwriting.canvases.result import Drawing
 from toolkit.handwriting.page import Page
 from toolkit.handwriting.parameters import CMYK, RGB
 
 
-def draw_svg(page: Page, ink: RGB | CMYK) -> Drawing:
+def draw_svg(page: Page, ink: RGB | CMYK) -> bytes:
     """Return `page` as an SVG of the same size."""
-    began = time.perf_counter()
     curves = outline_curves(page.strokes.select(page.seen()), relative=True)
-    data = svg_document(page, f'<path fill="{hexadecimal(ink)}" d="{"".join(path(c) for _, c in curves)}"/>')
-    return Drawing(data, None, {"canvas": time.perf_counter() - began})
+    return svg_document(page, f'<path fill="{hexadecimal(ink)}" d="{"".join(path(c) for _, c in curves)}"/>')
 
 
 def path(curve: list[int]) -> str:

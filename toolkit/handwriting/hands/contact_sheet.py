@@ -8,7 +8,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from toolkit.handwriting.catalogue import Handwriting
-from toolkit.handwriting.parameters import RGB, Parameters
+from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.renderer import render
 
 LINE = "Thanks for the quick jam, Zoë!"
@@ -29,6 +29,6 @@ def contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
 
 def _line(handwriting: Handwriting) -> Image.Image:
     parameters = Parameters(
-        LINE, handwriting_size=22, handwriting_color=RGB(0, 0, 0), width=_WIDTH - 16, height=_HEIGHT - 6, random_seed=1
+        handwriting, "png", LINE, handwriting_size=22, width=_WIDTH - 16, height=_HEIGHT - 6, random_seed=1
     )
-    return Image.open(io.BytesIO(render(handwriting, parameters, "png").data)).getchannel("A")
+    return Image.open(io.BytesIO(render(parameters).data)).getchannel("A")
