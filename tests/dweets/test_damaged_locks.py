@@ -19,8 +19,9 @@ from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Changes, Place
 from tests.mail_server import eventually
 from toolkit.cli import main
-from toolkit.dweets.lock_records import SPACE, Damage, LockRecord, LockTable
+from toolkit.dweets.lock_records import Damage, LockRecord, LockTable
 from toolkit.dweets.service import DweetService, DweetSettings
+from toolkit.dweets.stored_records import SPACE, write_record
 from toolkit.errors import KeyRejected
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Records, StoreUnavailable
@@ -266,7 +267,7 @@ def test_a_damage_and_its_repair_reach_a_running_gateway(tmp_path: Path, caplog:
 
 # -- the table of records ---------------------------------------------------------------------------------
 
-RECORD = LockRecord("kitchen-lock", "0" * 32, "1" * 64, "2" * 64, "kitchen").bytes()
+RECORD = write_record(LockRecord("kitchen-lock", "0" * 32, "1" * 64, "2" * 64, "kitchen"))
 VALUES = st.sampled_from(
     [None, b"{", RECORD, other(RECORD, thing=None), other(RECORD, thing="a"), other(RECORD, lock="b")]
 )
@@ -397,7 +398,7 @@ def test_a_look_at_the_store_does_not_forget_newer_news() -> None:
             await service.locks.lock("kitchen", "kitchen-lock", "kitchen-key")
             await service.locks.unlock("kitchen", "kitchen-key")
             store.records.get = late
-            await service.locks.look("kitchen")
+            await service.locks.refresh("kitchen")
             with pytest.raises(KeyRejected):
                 service.post("kitchen", b"1", None)
         finally:

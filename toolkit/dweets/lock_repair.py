@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from toolkit.dweets.lock_records import SPACE, Damage, LockRecord, LockTable, alert_key, lock_key, thing_key
-from toolkit.dweets.locks import ATTEMPTS
+from toolkit.dweets.lock_records import Damage, LockRecord, LockTable
+from toolkit.dweets.stored_records import (
+    SPACE,
+    Changes,
+    alert_key,
+    compare_and_set,
+    lock_key,
+    retry_while_changed,
+    thing_key,
+    write_record,
+)
 from toolkit.errors import Conflict
-from toolkit.gateway.stores import Records, StoreUnavailable
-
-Changes = dict[str, bytes | None]
+from toolkit.gateway.stores import Records
 
 
 async def repair_thing(records: Records, thing: str) -> list[str]:
@@ -24,7 +32,8 @@ async def repair_thing(records: Records, thing: str) -> list[str]:
     StoreUnavailable
         The store cannot be written, or other callers change the lock all the time.
     """
-    for _ in range(ATTEMPTS):
+
+    async def attempt() -> list[str]:
         found = await records.scan(SPACE)
         table = _table_of(found)
         state = table.state(thing)
@@ -39,9 +48,10 @@ async def repair_thing(records: Records, thing: str) -> list[str]:
         if alert_key(thing) in found:
             said.append("Its alert is removed.")
         said.append("The thing is unlocked: everybody can read and write it until it is locked again.")
-        if await _made(records, found, changes):
-            return said
-    raise _outrun()
+        await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
+        return said
+
+    return await retry_while_changed("this lock", attempt)
 
 
 async def repair_lock(records: Records, lock: str) -> list[str]:
@@ -54,40 +64,38 @@ async def repair_lock(records: Records, lock: str) -> list[str]:
     StoreUnavailable
         The store cannot be written, or other callers change the lock all the time.
     """
-    for _ in range(ATTEMPTS):
+
+    async def attempt() -> list[str]:
         found = await records.scan(SPACE)
         table = _table_of(found)
-        damaged = table.damage()
         for thing in table.things_of(lock):
-            if thing_key(thing) in damaged:
+            if table.damage_at(thing_key(thing)):
                 raise Conflict(f"the lock {lock!a} is on the thing {thing!a}: repair that thing")
-        if lock_key(lock) not in damaged:
-            state = "is fine" if table.read(lock_key(lock)) else "does not exist"
+        damage = table.damage_at(lock_key(lock))
+        if damage is None:
+            state = "is fine" if lock_key(lock) in found else "does not exist"
             raise Conflict(f"the lock {lock!a} {state}: there is nothing to repair")
         changes: Changes = {}
-        said = [f"The lock {lock!a} was damaged: {damaged[lock_key(lock)].reason}."]
+        said = [f"The lock {lock!a} was damaged: {damage.reason}."]
         said += _free(table, lock, None, changes)
-        if await _made(records, found, changes):
-            return said
-    raise _outrun()
+        await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
+        return said
+
+    return await retry_while_changed("this lock", attempt)
 
 
 def _free(table: LockTable, lock: str, thing: str | None, changes: Changes) -> list[str]:
     """Add the change that frees a lock, and say what it does; only from this thing, where one is given."""
-    read = table.read(lock_key(lock))
-    if read is None:
+    record = table.record(lock_key(lock))
+    if record is None:
         return [f"The record of its lock {lock!a} is lost: `toolkit lock new` issues another one."]
-    if isinstance(read, Damage):
+    if isinstance(record, Damage):
         changes[lock_key(lock)] = None
         return [f"The damaged record of the lock {lock!a} is removed: `toolkit lock new` issues another one."]
-    if read.thing is None or thing not in (None, read.thing):
+    if record.thing is None or thing not in (None, record.thing):
         return []
-    changes[lock_key(lock)] = read.used_by(None).bytes()
+    changes[lock_key(lock)] = write_record(replace(record, thing=None))
     return [f"The lock {lock!a} is free again: its keys work."]
-
-
-async def _made(records: Records, found: Mapping[str, bytes], changes: Changes) -> bool:
-    return await records.swap(SPACE, {key: found.get(key) for key in changes}, changes)
 
 
 def _table_of(found: Mapping[str, bytes]) -> LockTable:
@@ -96,9 +104,3 @@ def _table_of(found: Mapping[str, bytes]) -> LockTable:
         if key.startswith(("lock:", "thing:")):
             table.change(key, value)
     return table
-
-
-def _outrun() -> StoreUnavailable:
-    return StoreUnavailable(
-        f"other callers changed this lock {ATTEMPTS} times in a row: nothing was changed, try again"
-    )

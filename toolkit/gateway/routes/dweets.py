@@ -164,11 +164,11 @@ class DweetRoutes:
         alert = await self._service.set_alert(
             values["who"], values["thing"], values["condition"], request.query.get("key")
         )
-        return _reply("alerting", "alert", alert.record())
+        return _reply("alerting", "alert", alert.response())
 
     async def _get_alert(self, request: Request) -> Reply:
         alert, status = await self._service.get_alert(request.values["thing"], request.query.get("key"))
-        return _reply("getting", "alert", {"status": status, **alert.record()})
+        return _reply("getting", "alert", {"status": status, **alert.response()})
 
     async def _remove_alert(self, request: Request) -> Reply:
         thing = request.values["thing"]
