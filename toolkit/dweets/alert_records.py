@@ -109,17 +109,10 @@ class CountedMail(NamedTuple):
 
 
 class AlertRepository:
-    """The alerts of a store.
-
-    Parameters
-    ----------
-    records
-        Where they are kept.
-    """
+    """The alerts of a store."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
-        self._damaged: dict[str, bytes] = {}
 
     async def watch(self, on_change: Callable[[str, Stored[Alert] | None], None]) -> Callable[[], None]:
         """Call `on_change` with each alert that is there or changes, until this is ended.
@@ -130,7 +123,7 @@ class AlertRepository:
         def mirror(key: str, value: bytes | None) -> None:
             kind, _, thing = key.partition(":")
             if kind == "alert":
-                on_change(thing, self._parsed(thing, value))
+                on_change(thing, _parsed_or_reported(thing, value))
 
         return await self._records.watch(SPACE, mirror)
 
@@ -169,17 +162,15 @@ class AlertRepository:
             changes |= {counted.mail.key: write_record(counted.mail), count_key: counted.after.version}
         await compare_and_set(self._records, expected, changes)
 
-    def _parsed(self, thing: str, data: bytes | None) -> Stored[Alert] | None:
-        damaged = self._damaged.pop(thing, None)
-        if data is None:
-            return None
-        try:
-            return Stored(Alert.parse(thing, data), data)
-        except DamagedRecord as damage:
-            self._damaged[thing] = data
-            if data != damaged:  # else it was logged
-                log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
-            return None
+
+def _parsed_or_reported(thing: str, data: bytes | None) -> Stored[Alert] | None:
+    if data is None:
+        return None
+    try:
+        return Stored(Alert.parse(thing, data), data)
+    except DamagedRecord as damage:
+        log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
+        return None
 
 
 def _count_key(alert: Alert) -> str:

@@ -62,17 +62,7 @@ class _Watch:
 
 
 class Alerts:
-    """All alerts of one gateway.
-
-    Parameters
-    ----------
-    store
-        Journals to follow, records to keep.
-    now
-        The gateway's clock in milliseconds since the epoch.
-    settle_seconds
-        How long `settle` waits at most.
-    """
+    """All alerts of one gateway."""
 
     def __init__(self, store: Store, now: Callable[[], int], settle_seconds: float = 5.0) -> None:
         self._journals = store.journals
@@ -187,8 +177,10 @@ class Alerts:
             watch.waiting[:0] = missed
             watch.has_missed = False
         turn, watch.waiting = watch.waiting[:_DWEETS_A_TURN], watch.waiting[_DWEETS_A_TURN:]
+        entries = [entry for entry in turn if entry.sequence > watch.alert.position]
         try:
-            await self._evaluate(watch, [entry for entry in turn if entry.sequence > watch.alert.position])
+            if entries:
+                watch.waiting[:0] = await self._evaluate(watch, entries)
         except RecordChanged:
             watch.is_outdated = True
             raise
@@ -207,11 +199,12 @@ class Alerts:
         watch.count, watch.count_version, watch.is_outdated = count, version, False
         return True
 
-    async def _evaluate(self, watch: _Watch, entries: list[Entry]) -> None:
+    async def _evaluate(self, watch: _Watch, entries: list[Entry]) -> list[Entry]:
+        """Evaluate the condition on some entries, and return the rest."""
         contents = [content_of(entry.data) for entry in entries]
         patience = FAULTS_TO_STOP - watch.faults_in_a_row
         verdicts = await self._conditions.evaluate(watch.alert.condition, contents, patience)
-        for entry, verdict in zip(entries, verdicts, strict=True):
+        for entry, verdict in zip(entries, verdicts, strict=False):
             if entry.sequence <= watch.alert.position:
                 continue  # come twice: read and heard
             watch.note(verdict)
@@ -219,6 +212,7 @@ class Alerts:
             is_changed = replace(watch.alert, position=before.position) != before
             if is_changed or entry.sequence - watch.stored.record.position >= _DWEETS_A_CHECKPOINT:
                 await self._write(watch, entry if watch.alert.is_triggered_after(before) else None)
+        return entries[len(verdicts) :]
 
     async def _write(self, watch: _Watch, trigger: Entry | None) -> None:
         counted = self._counted_mail(watch, trigger) if trigger is not None else None

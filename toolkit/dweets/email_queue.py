@@ -47,21 +47,7 @@ class QueueSettings:
 
 
 class EmailQueue:
-    """The workers of one gateway on the queue.
-
-    Parameters
-    ----------
-    records
-        Where the mails are kept, beside their alerts.
-    delivery
-        Delivers them; None keeps them to be read.
-    sender
-        The address they come from.
-    now
-        The gateway's clock in milliseconds since the epoch.
-    settings
-        Times, and how many mails are kept.
-    """
+    """The workers of one gateway on the queue; without a `delivery` mails are kept to be read."""
 
     def __init__(
         self,

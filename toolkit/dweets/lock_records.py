@@ -85,7 +85,8 @@ class LockTable:
         self._claims: dict[str, set[str]] = {}  # thing -> the locks whose records name it
 
     def __len__(self) -> int:
-        return len(self._things())
+        things = {key.removeprefix("thing:") for key in self._stored if key.startswith("thing:")}
+        return len(things | self._claims.keys())
 
     def change(self, key: str, value: bytes | None) -> set[str]:
         """Take a record of a lock or a thing (None: it was removed); return the keys whose state may be another now."""
@@ -125,14 +126,8 @@ class LockTable:
             return Damage(f"its record is missing, and the lock {min(claims)!a} is on it") if claims else None
         if isinstance(own.record, Damage):
             return Damage(f"its record is damaged: {own.record.reason}")
-        lock = own.record.lock
-        of_lock = self._stored.get(lock_key(lock))
-        if of_lock is None:
-            return Damage(f"the record of its lock {lock!a} is missing")
-        if isinstance(of_lock.record, Damage):
-            return Damage(f"the record of its lock {lock!a} is damaged: {of_lock.record.reason}")
-        if of_lock.version != own.version:
-            return Damage(f"the record of its lock {lock!a} says something else")
+        if self.version(lock_key(own.record.lock)) != own.version:
+            return Damage(f"the record of its lock {own.record.lock!a} is missing, or is not the same")
         return own.record
 
     def state_of_lock(self, lock: str) -> LockRecord | Damage | None:
@@ -150,24 +145,10 @@ class LockTable:
         state = self.state(name) if kind == "thing" else self.state_of_lock(name)
         return state if isinstance(state, Damage) else None
 
-    def damage(self) -> dict[str, Damage]:
-        """Return all damage, by the keys of things and locks."""
-        keys = self._stored.keys() | set(map(thing_key, self._things()))
-        return {key: damage for key in keys if (damage := self.damage_at(key)) is not None}
-
-    def locks_of(self, thing: str) -> list[str]:
-        """Return the locks that name the thing, and the one that the thing's own record names."""
-        own = self.record(thing_key(thing))
-        return sorted(self._claims.get(thing, set()) | ({own.lock} if isinstance(own, LockRecord) else set()))
-
-    def things_of(self, lock: str) -> list[str]:
-        """Return the things whose records name the lock."""
+    def pairs(self) -> set[tuple[str, str]]:
+        """Return each lock and thing that a record names together."""
         records = [stored.record for stored in self._stored.values() if isinstance(stored.record, LockRecord)]
-        return sorted({record.thing for record in records if record.lock == lock and record.thing is not None})
-
-    def _things(self) -> set[str]:
-        with_record = {key.removeprefix("thing:") for key in self._stored if key.startswith("thing:")}
-        return with_record | self._claims.keys()
+        return {(record.lock, record.thing) for record in records if record.thing is not None}
 
     def _thing_of(self, key: str) -> str | None:
         record = self.record(key)
@@ -177,12 +158,7 @@ class LockTable:
 class LockRepository:
     """The locks of a store, mirrored in memory so that the check of a key does not wait for the store.
 
-    Parameters
-    ----------
-    records
-        Where they are kept.
-    on_lock
-        Called with each thing that is locked from now on, by a caller or by damage.
+    `on_lock` is called with each thing that is locked from now on, by a caller or by damage.
     """
 
     def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
@@ -194,13 +170,7 @@ class LockRepository:
         self.table = LockTable()
 
     async def open(self) -> None:
-        """Mirror the records, now and from now on.
-
-        Raises
-        ------
-        StoreUnavailable
-            The records cannot be watched: without them nobody knows what is locked.
-        """
+        """Mirror the records, or raise StoreUnavailable: without them nobody knows what is locked."""
         self._unwatch = await self._records.watch(SPACE, self._mirror)
         self._report()
 

@@ -84,15 +84,7 @@ STEPS: dict[tuple[str, str, Fit], Step] = {
 
 
 class Locks:
-    """The rules of locks: which key may do what, and how things are locked and unlocked.
-
-    Parameters
-    ----------
-    records
-        Where they are kept.
-    on_lock
-        Called with each thing that is locked from now on.
-    """
+    """The rules of locks: which key may do what, and how things are locked and unlocked."""
 
     def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
         self._repository = LockRepository(records, on_lock)
@@ -140,13 +132,7 @@ class Locks:
         return IssuedLock(lock, Secret(master), Secret(read))
 
     async def adopt(self, lock: str, master_key: str) -> None:
-        """Add a lock whose master key is given; once more with the same key changes nothing.
-
-        Raises
-        ------
-        Conflict
-            A lock of this name exists with another master key.
-        """
+        """Add a lock whose master key is given, or raise Conflict where it exists with another one."""
         try:
             await self._repository.add(_new_record(lock, master_key, secrets.token_urlsafe(24)))
         except RecordChanged:

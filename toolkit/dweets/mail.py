@@ -72,19 +72,10 @@ class Delivery(Protocol):
     delivered: str
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
-        """Deliver one mail.
+        """Deliver one mail, and return the recipients that the server refused.
 
-        Returns
-        -------
-        list of str
-            The recipients that the server refused.
-
-        Raises
-        ------
-        NotDelivered
-            The server has not accepted it.
-        OSError
-            The connection broke while the server took the text.
+        It raises NotDelivered where the server has not accepted the mail, and OSError where the connection broke while
+        the server took the text.
         """
         ...
 
@@ -147,13 +138,7 @@ class Mail:
         return self.state != "waiting"
 
     def outgoing(self, sender: str) -> OutgoingMail:
-        """Return it as it goes to a server; its Message-ID is the same at every attempt.
-
-        Raises
-        ------
-        NotSendable
-            A recipient is no e-mail address.
-        """
+        """Return it as it goes to a server, the same at every attempt; NotSendable where a recipient is no address."""
         for address in self.to:
             if not wire.is_address(address):
                 raise NotSendable(f"not sent: {address!a} is not an e-mail address")
@@ -165,15 +150,7 @@ class Mail:
 
 
 class MailRepository:
-    """The alert mails of a store; those that wait are mirrored in memory.
-
-    Parameters
-    ----------
-    records
-        Where they are kept.
-    finished_kept
-        How many of those that are finished are kept, the newest.
-    """
+    """The alert mails of a store, of the finished ones the newest; those that wait are mirrored in memory."""
 
     def __init__(self, records: Records, finished_kept: int) -> None:
         self._records = records
