@@ -22,7 +22,6 @@ from toolkit.cli import main
 from toolkit.dweets.lock_records import Damage, LockRecord, LockTable
 from toolkit.dweets.service import DweetService, DweetSettings
 from toolkit.dweets.stored_records import SPACE, write_record
-from toolkit.errors import KeyRejected
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Records, StoreUnavailable
 from toolkit.gateway.stores.embedded import EmbeddedStore
@@ -376,34 +375,3 @@ def test_a_gateway_that_cannot_watch_its_locks_does_not_start() -> None:
             await service.open()
 
     on_broken_store(work, watch=watch)
-
-
-def test_a_look_at_the_store_does_not_forget_newer_news() -> None:
-    """The answer of the store is late: meanwhile the thing was locked."""
-
-    async def run() -> None:
-        store: Any = EmbeddedStore(None, OutsideWorld().clock.now)
-        await store.open()
-        service = DweetService(store, OutsideWorld(), DweetSettings())
-        real = store.records.get
-        try:
-            await service.open()
-            await service.locks.adopt("kitchen-lock", "kitchen-key")
-
-            async def late(space: str, key: str) -> bytes | None:
-                value: bytes | None = await real(space, key)
-                store.records.get = real
-                await service.locks.lock("kitchen", "kitchen-lock", "kitchen-key")
-                return value
-
-            await service.locks.lock("kitchen", "kitchen-lock", "kitchen-key")
-            await service.locks.unlock("kitchen", "kitchen-key")
-            store.records.get = late
-            await service.locks.refresh("kitchen")
-            with pytest.raises(KeyRejected):
-                service.post("kitchen", b"1", None)
-        finally:
-            await service.close()
-            await store.close()
-
-    asyncio.run(run())

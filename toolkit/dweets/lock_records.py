@@ -17,13 +17,11 @@ from dataclasses import dataclass, replace
 from toolkit.dweets.stored_records import (
     SPACE,
     DamagedRecord,
-    RecordChanged,
     Stored,
     alert_key,
     compare_and_set,
     lock_key,
     read_record,
-    retry_while_changed,
     thing_key,
     write_record,
 )
@@ -177,24 +175,6 @@ class LockRepository:
     def close(self) -> None:
         """Mirror nothing any more."""
         self._unwatch()
-
-    async def refresh(self, thing: str) -> None:
-        """Mirror the lock of a thing as the store has it: another gateway may have changed it just now."""
-        await retry_while_changed("this lock", lambda: self._refresh(thing))
-
-    async def _refresh(self, thing: str) -> None:
-        key = thing_key(thing)
-        before, value = self.table.version(key), await self._records.get(SPACE, key)
-        if value == before:
-            return
-        # The lock's record too, as both change together.
-        parsed = [_parsed(key, data) for data in (before, value) if data is not None]
-        locks = {lock_key(record.lock) for record in parsed if isinstance(record, LockRecord)}
-        found = {name: await self._records.get(SPACE, name) for name in locks} | {key: value}
-        if self.table.version(key) != before:  # what has arrived since may be newer than what was read
-            raise RecordChanged
-        for name, data in found.items():
-            self._mirror(name, data)
 
     async def read(self, key: str) -> Stored[LockRecord] | None:
         """Read the record of a lock or a thing from the store, or raise DamagedRecord; None where there is none."""

@@ -1,6 +1,6 @@
 """Locks: who may read and write a thing, as one table of states.
 
-A lock is issued by whoever runs the gateway, with a master key (everything) and a read key (latest, history,
+The operator of the gateway issues a lock, with a master key (everything) and a read key (latest, history,
 listen). It fits one thing at a time. The store keeps salted hashes of the keys only.
 
 A thing whose record, or whose lock's record, cannot be read stays locked for everybody, until the operator repairs it.
@@ -98,10 +98,6 @@ class Locks:
         """Follow it no longer."""
         self._repository.close()
 
-    async def refresh(self, thing: str) -> None:
-        """Read from the store whether the thing is locked: another gateway may have locked it just now."""
-        await self._repository.refresh(thing)
-
     @property
     def locked_things(self) -> int:
         """How many things are locked."""
@@ -155,7 +151,7 @@ class Locks:
             assert known is not None
             await self._repository.attach(known, thing)
 
-        await _change(attempt)
+        await _undamaged(retry_while_changed("this lock", attempt))
 
     async def unlock(self, thing: str, key: str | None) -> None:
         """Unlock the thing with its lock's master key; its alert goes with the lock."""
@@ -167,7 +163,7 @@ class Locks:
             assert used is not None
             await self._repository.detach(used)
 
-        await _change(attempt)
+        await _undamaged(retry_while_changed("this lock", attempt))
 
     async def remove(self, lock: str, key: str | None) -> None:
         """Take the lock off the thing that it is on, and free it."""
@@ -185,18 +181,23 @@ class Locks:
             self._refuse_damaged(thing)
             await self._repository.detach(known)
 
-        await _change(attempt)
+        await _undamaged(retry_while_changed("this lock", attempt))
 
-    async def with_lock_of(self, thing: str, change: Callable[[Stored[LockRecord]], Awaitable[T]]) -> T:
-        """Make a change that needs the lock of a thing as the store has it; again where it was changed meanwhile."""
+    async def lock_of(self, thing: str, key: str | None) -> Stored[LockRecord]:
+        """Read the lock of a thing from the store, where another gateway may have changed it just now.
 
-        async def attempt() -> T:
-            locked = await self._repository.read(thing_key(thing))
-            if locked is None:
-                raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
-            return await change(locked)
-
-        return await _change(attempt)
+        Raises
+        ------
+        ThingNotLocked, KeyRejected
+            It is not locked, or this is not its master key.
+        """
+        self._refuse_damaged(thing)
+        used = await _undamaged(self._repository.read(thing_key(thing)))
+        if used is None:
+            raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
+        if not used.record.is_master(_given(key)):
+            raise KeyRejected(wire.KEY_WRONG)
+        return used
 
     def _refuse_damaged(self, thing: str | None, lock: str | None = None) -> None:
         if thing is not None and isinstance(self._table.state(thing), Damage):
@@ -205,9 +206,9 @@ class Locks:
             raise KeyRejected(wire.LOCK_DAMAGED)
 
 
-async def _change(attempt: Callable[[], Awaitable[T]]) -> T:
+async def _undamaged(work: Awaitable[T]) -> T:
     try:
-        return await retry_while_changed("this lock", attempt)
+        return await work
     except DamagedRecord:
         raise KeyRejected(wire.LOCK_DAMAGED) from None
 

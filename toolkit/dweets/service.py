@@ -14,13 +14,12 @@ from toolkit.dweets.alert_records import Alert
 from toolkit.dweets.alerts import Alerts
 from toolkit.dweets.email_queue import EmailQueue, QueueSettings
 from toolkit.dweets.live_streams import LiveStreams
-from toolkit.dweets.lock_records import LockRecord
 from toolkit.dweets.locks import Locks
 from toolkit.dweets.mail import Delivery
 from toolkit.dweets.names import readable_name
-from toolkit.dweets.stored_records import DamagedRecord, Stored
+from toolkit.dweets.stored_records import DamagedRecord, retry_while_changed
 from toolkit.dweets.things import HotThing, Things, journal_of
-from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
+from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Draft, Entry, Meanwhile, Store
 from toolkit.rate_limit import LimitReached, RateLimit
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DweetSettings:
-    """What whoever runs the gateway may set.
+    """What the operator of the gateway may set.
 
     Parameters
     ----------
@@ -199,18 +198,20 @@ class DweetService:
         ThingNotLocked, KeyRejected, MalformedRequest
             Not locked, wrong key, unreadable addresses, or a condition that does not compile.
         """
-        await self._check_alert_key(thing, key)
+        wire.checked_thing(thing)
+        await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
         await self.alerts.compile(condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         position = newest[-1].sequence if newest else 0
 
-        async def set_on(lock: Stored[LockRecord]) -> Alert:
+        async def attempt() -> Alert:
+            lock = await self.locks.lock_of(thing, key)
             alert = Alert(thing, lock.record.lock, recipients, condition, position)
             await self.alerts.repository.set(alert, lock.version)
             return alert
 
-        return await self.locks.with_lock_of(thing, set_on)
+        return await retry_while_changed("this alert", attempt)
 
     async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
         """Return the alert of the thing with its status, once every dweet acknowledged before is evaluated.
@@ -220,7 +221,8 @@ class DweetService:
         NotFound, Conflict
             The thing has no alert, or its record is damaged.
         """
-        await self._check_alert_key(thing, key)
+        wire.checked_thing(thing)
+        await self.locks.lock_of(thing, key)
         await self.alerts.settle(thing)
         try:
             stored = await self.alerts.repository.read(thing)
@@ -238,16 +240,10 @@ class DweetService:
         NotFound
             The thing has no alert.
         """
-        await self._check_alert_key(thing, key)
+        wire.checked_thing(thing)
+        await self.locks.lock_of(thing, key)
         if not await self.alerts.repository.remove(thing):
             raise NotFound(wire.NOT_FOUND)
-
-    async def _check_alert_key(self, thing: str, key: str | None) -> None:
-        wire.checked_thing(thing)
-        await self.locks.refresh(thing)
-        if not self.locks.is_locked(thing):
-            raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
-        self.locks.check_master(thing, key)
 
 
 def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:

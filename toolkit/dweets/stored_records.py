@@ -20,6 +20,8 @@ Changes = dict[str, bytes | None]
 
 #: One space for locks, locked things, alerts and their mails: what belongs together changes together.
 SPACE = "locked-things"
+#: The keys of a lock, of a locked thing, and of the alert of a thing.
+lock_key, thing_key, alert_key = "lock:{}".format, "thing:{}".format, "alert:{}".format
 #: A change that loses to other callers this often in a row is given up.
 ATTEMPTS = 20
 
@@ -37,21 +39,6 @@ class Stored(NamedTuple, Generic[T]):
 
     record: T
     version: bytes
-
-
-def lock_key(lock: str) -> str:
-    """Return where the store keeps the record of a lock."""
-    return f"lock:{lock}"
-
-
-def thing_key(thing: str) -> str:
-    """Return where the store keeps the record of a locked thing."""
-    return f"thing:{thing}"
-
-
-def alert_key(thing: str) -> str:
-    """Return where the store keeps the alert of a thing."""
-    return f"alert:{thing}"
 
 
 async def compare_and_set(records: Records, expected: Mapping[str, bytes | None], changes: Changes) -> None:
