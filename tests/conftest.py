@@ -55,6 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
     # Kernels of two workers do not write into one history, nor any into that of the person who runs the tests.
     folder = tempfile.TemporaryDirectory(prefix="ipython-")
     os.environ["IPYTHONDIR"] = folder.name
+    # nbval kills its kernels, and what those have in temporary folders would stay.
+    startup = Path(folder.name, "profile_default", "startup", "temporary_folder.py")
+    startup.parent.mkdir(parents=True)
+    startup.write_text(f"import tempfile\n\ntempfile.tempdir = {folder.name!r}\n", "utf-8")
     config.add_cleanup(folder.cleanup)
     # A kernel binds its ports a second after they were chosen: those of the system would be anybody's meanwhile.
     LocalPortCache.find_available_port = lambda cache, ip: free_port()  # type: ignore[method-assign]

@@ -24,11 +24,12 @@ CLIENT_FLOOR = FLOOR | {"http_session", "frames", "data_folder", "extras"}
 #: File -> modules of this package it may import, as prefixes; "own" is its own service folder without the names
 #: after the dash. The first pattern that matches counts, and a file that matches none fails.
 RULES: list[tuple[str, set[str]]] = [
-    (r"(errors|secret|frames|data_folder|notebook_cell|public_names|rate_limit|extras|worker_process)\.py", set()),
+    (r"(errors|secret|frames|data_folder|notebook_cell|public_names)\.py", set()),
+    (r"(rate_limit|extras|worker_process|saved_widgets)\.py", set()),
     (r"contract\.py", {"errors"}),
     (r"http_session\.py", {"contract", "errors", "secret"}),
     (r"connection\.py", {"*"}),
-    (r"(__init__|__main__|cli|lab|doctor|recorder|working_folder)\.py", {"*"}),
+    (r"(__init__|__main__|cli|lab|lab_contents|doctor|recorder|working_folder)\.py", {"*"}),
     (r"gateway/stores/.*\.py", {"gateway.stores"}),
     (r"gateway/(outside_world|exchange|router|sink)\.py", FLOOR | {"gateway"}),
     (r"gateway/.*\.py", {"*"}),

@@ -17,6 +17,7 @@ import toolkit
 import toolkit.gateway
 from tests.mail_server import eventually
 from toolkit.gateway import Gateway
+from toolkit.notebook_cell import CellRun
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +105,18 @@ def test_a_gateway_that_nothing_holds_ends_by_itself() -> None:
     eventually(lambda: not answers(first))
     assert answers(gateway.base_url)
     gateway.stop()
+
+
+def test_a_cell_that_runs_again_stops_its_last_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+    def started_in(cell: str, run: str) -> Gateway:
+        monkeypatch.setattr("toolkit.gateway.gateway.cell_that_runs", lambda: CellRun(cell, run))
+        return Gateway()
+
+    # All are held, as by the list of outputs of a notebook.
+    gateways = [started_in(*made) for made in (("a", "1"), ("a", "1"), ("b", "2"), ("", "3"), ("", "4"), ("a", "5"))]
+    assert [answers(gateway.base_url) for gateway in gateways] == [False, False, True, True, True, True]
+    for gateway in gateways:
+        gateway.stop()
 
 
 def test_a_client_alone_keeps_its_gateway() -> None:

@@ -121,6 +121,8 @@ class Lab:
             f"--LabApp.default_url=/{_first_page(root)}",
             f"--IdentityProvider.token={secrets.token_urlsafe(24)}",
             "--LabApp.extension_manager=readonly",
+            # A saved notebook shows pictures of the widgets that have ended with its kernel.
+            "--ServerApp.contents_manager_class=toolkit.lab_contents.LabContents",
             # Only this user, only this machine; in a container the user is root, and nobody should be asked why.
             "--ServerApp.allow_root=True",
             # A newcomer's terminal has three lines; "not trusted" and the like are not for them.

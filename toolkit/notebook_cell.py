@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
-
-from IPython import get_ipython
 
 
 class CellRun(NamedTuple):
@@ -35,6 +34,8 @@ class CellRun(NamedTuple):
 
 def cell_that_runs() -> CellRun:
     """Return the cell that runs now, as JupyterLab tells the kernel."""
-    shell: Any = get_ipython()
+    # Not imported: a program without a notebook need not wait for IPython.
+    ipython: Any = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython is not None else None
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
     return CellRun(parent.get("metadata", {}).get("cellId", ""), parent.get("header", {}).get("msg_id", ""))

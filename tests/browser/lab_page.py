@@ -30,13 +30,10 @@ CHROMIUM_FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 
-# Clicking "Run" right after the page looks ready is often lost, so the application's own command is awaited.
-_RUN_ALL = """async ({path, seconds}) => {
+_OPENED = """async ({path, seconds}) => {
   const app = window.jupyterapp;
-  const inTime = (promise, what) => Promise.race([promise, new Promise((_, reject) =>
-    setTimeout(() => reject(new Error(`${what} took more than ${seconds} s: ${path}`)), 1000 * seconds))]);
-  await inTime(app.restored, 'start');
   const opened = (async () => {
+    await app.restored;
     let panel;
     while ((panel = app.shell.currentWidget)?.context?.path !== path)
       await new Promise(resolve => requestAnimationFrame(resolve));
@@ -44,10 +41,16 @@ _RUN_ALL = """async ({path, seconds}) => {
     await panel.context.sessionContext.ready;
     await panel.revealed;
     await panel.context.sessionContext.session.kernel.info;
-    return panel;
   })();
-  const panel = await inTime(opened, 'opening');
-  await inTime(app.commands.execute('notebook:run-all-cells'), 'running');
+  await Promise.race([opened, new Promise((_, reject) =>
+    setTimeout(() => reject(new Error(`opening took more than ${seconds} s: ${path}`)), 1000 * seconds))]);
+}"""
+
+# Clicking "Run" right after the page looks ready is often lost, so the application's own command is awaited.
+_RUN_ALL = """async seconds => {
+  const app = window.jupyterapp, panel = app.shell.currentWidget;
+  await Promise.race([app.commands.execute('notebook:run-all-cells'), new Promise((_, reject) =>
+    setTimeout(() => reject(new Error(`running took more than ${seconds} s`)), 1000 * seconds))]);
   return panel.content.widgets
     .filter(cell => cell.model.type === 'code')
     .flatMap(cell => cell.model.outputs.toJSON())
@@ -69,6 +72,9 @@ _TRACES = """async () => {
   return Object.fromEntries(Object.entries(reply.content.user_expressions)
     .map(([name, value]) => [name, value.data['text/plain']]));
 }"""
+
+_TRUSTED = """() => window.jupyterapp.shell.currentWidget.content.widgets
+  .filter(cell => cell.model.type === 'code').every(cell => cell.model.trusted)"""
 
 _SHUT_DOWN = "async () => { await window.jupyterapp?.serviceManager.sessions.shutdownAll(); }"
 
@@ -93,11 +99,14 @@ class RunningLab:
         What a page must know to get in.
     folder
         What it shows: ``notebooks`` and ``data``, copies of the checkout's.
+    jupyter_data
+        Where it keeps which notebooks are trusted.
     """
 
     url: str
     token: str
     folder: Path
+    jupyter_data: Path
 
     def page_of(self, path: str) -> str:
         """Return the address of a notebook, in a workspace without any other document."""
@@ -139,7 +148,7 @@ def running_lab(folder: Path, *jupyter_options: str) -> Iterator[RunningLab]:
             assert said[1].startswith("lab at http"), (folder / "lab.log").read_text("utf-8")
             address = urlsplit(said[1].removeprefix("lab at ").strip())
             token = address.query.removeprefix("token=")
-            yield RunningLab(f"http://{address.netloc}", token, folder / "lab")
+            yield RunningLab(f"http://{address.netloc}", token, folder / "lab", folder / "jupyter")
         finally:
             process.terminate()
             try:
@@ -183,12 +192,23 @@ def watch_foreign_requests(context: BrowserContext) -> list[str]:
     return foreign
 
 
-def run_all(page: Page, lab: RunningLab, path: str, seconds: float = 180.0) -> list[str]:
-    """Open a notebook, run it top to bottom, and return the errors in its outputs."""
+def open_notebook(page: Page, lab: RunningLab, path: str, seconds: float = 180.0) -> None:
+    """Open a notebook, and wait until its kernel has started."""
     page.goto(lab.page_of(path))
     page.wait_for_function("window.jupyterapp")
-    errors: list[str] = page.evaluate(_RUN_ALL, {"path": path, "seconds": seconds})
+    page.evaluate(_OPENED, {"path": path, "seconds": seconds})
+
+
+def run_opened(page: Page, seconds: float = 180.0) -> list[str]:
+    """Run the open notebook top to bottom, and return the errors in its outputs."""
+    errors: list[str] = page.evaluate(_RUN_ALL, seconds)
     return errors
+
+
+def run_all(page: Page, lab: RunningLab, path: str) -> list[str]:
+    """Open a notebook, run it top to bottom, and return the errors in its outputs."""
+    open_notebook(page, lab, path)
+    return run_opened(page)
 
 
 def run_again(page: Page) -> None:
@@ -200,6 +220,28 @@ def traces(page: Page) -> dict[str, str]:
     """Return what the kernel of the open notebook has running: names of ``threads``, number of ``children``."""
     found: dict[str, str] = page.evaluate(_TRACES)
     return found
+
+
+def save(page: Page) -> None:
+    """Save the open notebook."""
+    page.evaluate("window.jupyterapp.commands.execute('docmanager:save')")
+
+
+def is_changed(page: Page) -> bool:
+    """Return whether the open notebook differs from its file, as far as JupyterLab knows."""
+    changed: bool = page.evaluate("window.jupyterapp.shell.currentWidget.context.model.dirty")
+    return changed
+
+
+def is_trusted(page: Page) -> bool:
+    """Return whether all cells of the open notebook may show whatever they like."""
+    trusted: bool = page.evaluate(_TRUSTED)
+    return trusted
+
+
+def restart_kernel(page: Page) -> None:
+    """Restart the kernel of the open notebook, without the question whether one is sure."""
+    page.evaluate("window.jupyterapp.shell.currentWidget.context.sessionContext.session.kernel.restart()")
 
 
 def shut_down_kernels(page: Page) -> None:

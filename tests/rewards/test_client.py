@@ -98,7 +98,10 @@ def test_a_page(connected: toolkit.Connection) -> None:
     assert "[TEST] A reward" in page.html
     bundle = page._repr_mimebundle_()
     assert bundle["text/plain"] == "<RewardPage '[TEST] A reward': This is a test reward.>"
-    assert set(bundle) == {"text/plain", "application/vnd.jupyter.widget-view+json"}
+    assert set(bundle) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
+    assert "<strong>[TEST] A reward</strong>" in bundle["text/html"]
+    assert "This is a test reward." in bundle["text/html"]
+    assert page.body_url.partition("?k=")[2] not in bundle["text/html"], "the token stays out of saved notebooks"
     assert 'sandbox="allow-scripts"' in page.frame
     assert page.body_url + "#show" in page.frame
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+from weakref import WeakSet
 
 from toolkit.dweets.locks import IssuedLock
 from toolkit.dweets.service import DweetSettings
@@ -29,6 +30,7 @@ from toolkit.gateway.stores.redis.store import RedisStore
 from toolkit.handwriting.service import HandwritingSettings
 from toolkit.identity.callers import IdentitySetup
 from toolkit.identity.handset import Handset
+from toolkit.notebook_cell import CellRun, cell_that_runs
 from toolkit.public_names import PublicNames
 from toolkit.rewards.configuration import Configuration as RewardConfiguration
 from toolkit.rewards.partners import RewardSettings
@@ -44,8 +46,8 @@ DEMO_SEED = 2026
 class Gateway(PublicNames):
     """A running gateway, served from a daemon thread of this process.
 
-    It ends with `stop`, with the end of a ``with`` statement, with the process, and when nothing holds it any
-    more: neither a name, as when a cell of a notebook runs again, nor a connection to it.
+    It ends with `stop`, with the end of a ``with`` statement, with the process, when nothing holds it any more
+    (neither a name nor a connection to it), and when the cell of a notebook that started it runs again.
 
     Parameters
     ----------
@@ -121,6 +123,7 @@ class Gateway(PublicNames):
         self._folder = Path(folder) if folder is not None else None
         if not exposed and not is_loopback(host):
             raise InvalidArgument("this host can be reached by other machines; say exposed=True if that is meant")
+        self._made_in = _stop_those_of_the_last_run(cell_that_runs())
         self._world = world or OutsideWorld()
         self._demo = DemoWorld() if demo else None
         self._locks = {lock: Secret(key) for lock, key in (locks or {}).items()}
@@ -143,6 +146,7 @@ class Gateway(PublicNames):
         self._server.start()
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         self._forgotten.atexit = False  # the server itself ends with the process
+        _started.add(self)
         shown = f"[{host}]" if ":" in host else host
         self.base_url = f"http://{shown}:{self._server.port}"
 
@@ -262,6 +266,18 @@ class Gateway(PublicNames):
             }
             for mail in await self._services.dweets.email_queue.mails()
         ]
+
+
+#: Those that were started; a notebook keeps what its cells returned, and with it gateways of earlier runs.
+_started: WeakSet[Gateway] = WeakSet()
+
+
+def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
+    """Stop what an earlier run of this cell started, and return the run."""
+    for other in [one for one in _started if now.replaces(one._made_in)]:
+        other.stop()
+        _started.discard(other)
+    return now
 
 
 async def _open(services: Services, locks: Mapping[str, Secret]) -> Application:

@@ -28,7 +28,7 @@ from toolkit.handwriting.ribbons import Strokes
 from toolkit.handwriting.shaping import Shaper
 from toolkit.handwriting.writers import writer_of
 
-VERSION = "2"  # changes whenever the same parameters and seed give another picture
+VERSION = "3"  # changes whenever the same parameters and seed give another picture
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
 MOST_POINTS = 1_250_000  # of all strokes; a text of more is written with fewer points in each letter
 _BEYOND = 3.0  # lines this many cap heights below the page cannot reach it

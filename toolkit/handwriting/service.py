@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from toolkit.gateway.outside_world import OutsideWorld
 
 #: Changes whenever the same parameters and seed give another picture.
-RENDERER_VERSION = "2"
+RENDERER_VERSION = "3"
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,13 @@ class RewardPage:
         from ipywidgets import HTML
 
         live: dict[str, Any] = HTML(self.frame)._repr_mimebundle_() or {}
-        return {**live, "text/plain": repr(self)}
+        return {**live, "text/html": self._words_as_html(), "text/plain": repr(self)}
+
+    def _words_as_html(self) -> str:
+        """Return what is shown where the page itself cannot be; without its address, which holds the token."""
+        title, message = html.escape(self.title), html.escape(self.message)
+        style = "border:1px solid #8888;border-radius:8px;max-width:24em;padding:1em;text-align:center"
+        return f'<div style="{style}"><p><strong>{title}</strong></p><p>{message}</p></div>'
 
     def __repr__(self) -> str:
         return f"<RewardPage {self.title!r}: {self.message}>"

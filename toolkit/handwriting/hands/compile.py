@@ -12,7 +12,6 @@ import json
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from fontTools.ttLib import TTFont
@@ -22,12 +21,12 @@ from tqdm.auto import tqdm
 from toolkit.handwriting.catalogue import TABLE
 from toolkit.handwriting.hands import npm, shaping_font
 from toolkit.handwriting.hands.contact_sheet import contact_sheet
-from toolkit.handwriting.hands.outline import Picture, glyph_path
+from toolkit.handwriting.hands.known_losses import Loss, check_losses, known_losses
+from toolkit.handwriting.hands.outline import glyph_path
 from toolkit.handwriting.hands.pack import PACKS, Measures, Pack, write_pack
-from toolkit.handwriting.hands.quality import LEAST_OVERLAP, outline_as_strokes, overlap
 from toolkit.handwriting.hands.ratings import handwritings
 from toolkit.handwriting.hands.sources import Source, sources
-from toolkit.handwriting.hands.strokes import glyph_strokes
+from toolkit.handwriting.hands.tracing import NOTHING, Tracing, traced
 from toolkit.handwriting.ribbons import DOT, Strokes
 
 LICENCES = PACKS.parent / "licences"
@@ -58,42 +57,55 @@ def main() -> None:
 
 
 def compiled(source: Source, font: bytes) -> tuple[Pack, int]:
-    """Return the pack of `font`, and how many of its glyphs keep their outline."""
+    """Return the pack of `font`, and how many of its glyphs keep their outline.
+
+    Raises
+    ------
+    UnknownLoss
+        A glyph has other counters or parts than its outline, and is not listed in ``known_losses.json``.
+    """
     cut = shaping_font.subsetted(font, _characters(source.name), _FEATURES)
     units, lift = _scale(cut, source.name)
-    glyphs = cut.getGlyphSet()
-    to_caps = Affine2D().scale(1 / units).translate(0, lift)
-    made = [_glyph(glyphs, name, to_caps) for name in cut.getGlyphOrder()]
+    made = _traced_glyphs(source.name, cut, Affine2D().scale(1 / units).translate(0, lift))
+    check_losses(source.name, _losses(source.name, cut, made))
     moved = {cut.getBestCmap()[ord(letter)]: by for letter, by in source.dots_moved.items()}
     order = cut.getGlyphOrder()
-    strokes = [_with_dots_moved(glyph, moved.get(name, 0.0)) for name, (glyph, _) in zip(order, made, strict=True)]
+    strokes = [_with_dots_moved(glyph.strokes, moved.get(name, 0.0)) for name, glyph in zip(order, made, strict=True)]
     pack = Pack(
         _measures(source, cut, units, strokes),
         shaping_font.without_outlines(cut),
         Strokes(*(np.concatenate([getattr(s, part) for s in strokes]) for part in Strokes.__slots__)),
         np.array([len(s.length) for s in strokes], np.int64),
     )
-    return pack, sum(kept for _, kept in made)
+    return pack, sum(glyph.is_outline for glyph in made)
+
+
+def _traced_glyphs(hand: str, font: TTFont, to_caps: Affine2D) -> list[Tracing]:
+    glyphs, listed = font.getGlyphSet(), {loss.glyph for loss in known_losses() if loss.hand == hand}
+    paths = [(name, glyph_path(glyphs, name)) for name in font.getGlyphOrder()]
+    return [
+        NOTHING if path is None else traced(to_caps.transform_path(path), known_loss=name in listed)
+        for name, path in paths
+    ]
+
+
+def _losses(hand: str, font: TTFont, made: list[Tracing]) -> list[Loss]:
+    """Return the glyphs whose strokes have another form than their outline."""
+    text: dict[str, str] = {}
+    for code, name in sorted(font.getBestCmap().items()):
+        text[name] = text.get(name, "") + chr(code)
+    named = enumerate(zip(font.getGlyphOrder(), made, strict=True))
+    return [
+        Loss(hand, number, name, text.get(name, ""), glyph.outline_form, glyph.form)
+        for number, (name, glyph) in named
+        if glyph.form != glyph.outline_form
+    ]
 
 
 def _characters(name: str) -> set[int]:
     if name == "emoji":
         return shaping_font.emoji_characters()
     return shaping_font.hangul_characters() if name == "haneul" else shaping_font.text_characters()
-
-
-def _glyph(glyphs: Any, name: str, to_caps: Affine2D) -> tuple[Strokes, bool]:  # noqa: ANN401
-    """Strokes of one glyph, and whether they are its outline because strokes would not look like it."""
-    path = glyph_path(glyphs, name)
-    if path is None:
-        return Strokes.none(), False
-    outline = to_caps.transform_path(path)
-    picture = Picture(outline)
-    strokes = glyph_strokes(picture)
-    only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT))
-    if only_dots or overlap(strokes, picture) >= LEAST_OVERLAP:
-        return strokes, False
-    return outline_as_strokes(outline), True
 
 
 def _with_dots_moved(strokes: Strokes, by: float) -> Strokes:

@@ -1,29 +1,57 @@
-"""Compare strokes with the outline they came from, and fall back to the outline where they differ."""
+"""Compare strokes with the outline they came from: how much ink they share, and whether they have the same form."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.path import Path
+from scipy import ndimage
 
 from toolkit.handwriting.canvases.raster import coverage
-from toolkit.handwriting.hands.outline import Picture
+from toolkit.handwriting.hands.outline import RESOLUTION, Picture
 from toolkit.handwriting.ribbons import OUTLINE, Strokes, refined, ribbons
 
 LEAST_OVERLAP = 0.75  # intersection over union
+LEAST_PIXELS = 0.001 * RESOLUTION**2  # a smaller counter or part does not show at the size of a letter
 _DENSITY = 40  # points in one cap height of a stored contour
+_EIGHT = np.ones((3, 3), bool)
+
+Ink = npt.NDArray[np.bool_]
 
 
-def overlap(strokes: Strokes, picture: Picture) -> float:
-    """Return the intersection over union of the ink of `strokes` and of the picture."""
+class Form(NamedTuple):
+    """What a reader tells letters apart by: the number of counters (enclosed white) and of separate parts."""
+
+    counters: int
+    parts: int
+
+
+def form(ink: Ink) -> Form:
+    """Count the counters and the parts of a drawn glyph; what is smaller than `LEAST_PIXELS` does not count."""
+    # The border joins all white that is not enclosed, so one of the white areas is the outside.
+    return Form(_count(~np.pad(ink, 1), None) - 1, _count(ink, _EIGHT))
+
+
+def _count(mask: Ink, neighbours: Ink | None) -> int:
+    area_of, _ = ndimage.label(mask, neighbours)
+    return int((np.bincount(area_of.ravel())[1:] >= LEAST_PIXELS).sum())
+
+
+def drawn(strokes: Strokes, picture: Picture) -> Ink:
+    """Return the ink of `strokes` in the pixels of `picture`."""
     if not len(strokes.length):
-        return 0.0
+        return np.zeros_like(picture.ink)
     outlines = ribbons(refined(strokes, 3))
     x, y = picture.to_pixels(outlines.x, outlines.y)
-    drawn = coverage([replace(outlines, x=x, y=y)], picture.width, picture.height) > 127
-    return float((drawn & picture.ink).sum() / max(1, (drawn | picture.ink).sum()))
+    return coverage([replace(outlines, x=x, y=y)], picture.width, picture.height) > 127
+
+
+def overlap(ink: Ink, picture: Picture) -> float:
+    """Return the intersection over union of `ink` and the ink of the picture."""
+    return float((ink & picture.ink).sum() / max(1, (ink | picture.ink).sum()))
 
 
 def outline_as_strokes(path: Path) -> Strokes:

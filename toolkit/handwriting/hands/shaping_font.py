@@ -47,7 +47,7 @@ def subsetted(font: bytes, characters: set[int], features: list[str]) -> TTFont:
     options.notdef_outline = False
     options.glyph_names = False
     options.drop_tables += ["DSIG", "FFTM"]
-    opened = TTFont(io.BytesIO(font))
+    opened = TTFont(io.BytesIO(font), recalcTimestamp=False)  # the same font gives the same bytes on every day
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=characters)
     cutter.subset(opened)

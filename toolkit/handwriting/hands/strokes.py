@@ -9,20 +9,27 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from toolkit.handwriting.hands.outline import RESOLUTION, Picture
+from toolkit.handwriting.hands.quality import LEAST_PIXELS
 from toolkit.handwriting.hands.skeleton import FREE, Branch, Skeleton, skeleton
 from toolkit.handwriting.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes
 
 STEP = RESOLUTION / 30  # pixels between the points of a stroke
 _PINHOLE = 0.004 * RESOLUTION**2  # pixels
+_EYE_GROWTH = RESOLUTION // 50  # pixels on every side; without it smoothing and a wide nib close a small eye again
 _STRAIGHT = -0.35  # cosine between two arms that are one movement of the pen
 
 Arm = tuple[int, int]
 Line = tuple[npt.NDArray[np.float64], int]  # (row, column, radius) of shape (n, 3), and flags
 
 
-def glyph_strokes(picture: Picture) -> Strokes:
-    """Return the pen strokes of a drawn glyph in cap heights, y upwards, in writing order."""
-    ink = _without_pinholes(ndimage.binary_closing(np.pad(picture.ink, 2))[2:-2, 2:-2] | picture.ink)
+def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
+    """Return the pen strokes of a drawn glyph in cap heights, y upwards, in writing order.
+
+    Most holes as small as the eye of an e are accidents of a scan between two strokes, and are filled. With
+    `open_eyes` they are counters: the strokes go round them, a little wider than drawn.
+    """
+    ink = ndimage.binary_closing(np.pad(picture.ink, 2))[2:-2, 2:-2] | picture.ink
+    ink = _with_eyes_open(ink) if open_eyes else _without_holes(ink, _PINHOLE)
     found = skeleton(ink)
     lines = _with_dots(_lines(found), ink)
     lines = [(_unhooked(points, flags), flags) for points, flags in lines]
@@ -31,11 +38,17 @@ def glyph_strokes(picture: Picture) -> Strokes:
     return _as_strokes(lines, picture)
 
 
-def _without_pinholes(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Fill holes that no pen could have left open."""
-    hole_of, holes = ndimage.label(~ink)
+def _without_holes(ink: npt.NDArray[np.bool_], least: float) -> npt.NDArray[np.bool_]:
+    """Fill the holes of fewer than `least` pixels."""
+    hole_of, _ = ndimage.label(~ink)
     area = np.bincount(hole_of.ravel())
-    return ink | (area < _PINHOLE)[hole_of] & (hole_of > 0) if holes else ink
+    return np.asarray(ink | (area < least)[hole_of])
+
+
+def _with_eyes_open(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    clean = _without_holes(ink, LEAST_PIXELS)
+    eyes = _without_holes(clean, _PINHOLE) & ~clean
+    return np.asarray(clean & ~ndimage.binary_dilation(eyes, iterations=_EYE_GROWTH))
 
 
 def _as_strokes(lines: list[Line], picture: Picture) -> Strokes:
