@@ -18,14 +18,16 @@ from tests.conftest import ROOT
 _PROGRAM = """
 import json, sys, threading
 from toolkit.gateway import Gateway
-from toolkit.dweets import lease, outbox
+from toolkit.dweets import lease
+from toolkit.dweets.email_queue import QueueSettings
 from toolkit.dweets.service import DweetSettings
 given = json.loads(sys.argv[1])
 settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
+lease.LEASE_SECONDS = given.pop("lease", lease.LEASE_SECONDS)
+if "waits" in given:
+    settings["queue"] = QueueSettings(waits=tuple(given.pop("waits")))
 if settings:
     given["settings"] = DweetSettings(**settings)
-outbox.WAITS = tuple(given.pop("waits", outbox.WAITS))
-lease.LEASE_SECONDS = given.pop("lease", lease.LEASE_SECONDS)
 gateway = Gateway(**given)
 print(gateway.base_url, flush=True)
 sys.stdin.read()
@@ -42,7 +44,7 @@ class GatewayProcess:
         Where it keeps everything; None with a ``store``.
     options
         Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, ``waits`` for those of
-        the outbox, and ``lease`` for the seconds of a lease.
+        the e-mail queue, and ``lease`` for the seconds of a lease.
     """
 
     def __init__(self, folder: Path | None, **options: Any) -> None:

@@ -268,8 +268,8 @@ def test_a_gateway_that_cannot_watch_its_locks_is_one_line(tmp_path: Path) -> No
     run("lock", "new", f"--data={tmp_path}")
     program = (
         "from toolkit.cli import main\n"
-        "from toolkit.dweets import locks\n"
-        "locks.LockTable.change = lambda *news: 1 / 0\n"
+        "from toolkit.dweets import lock_records\n"
+        "lock_records.LockTable.change = lambda *news: 1 / 0\n"
         f"main(['gateway', '--port=0', '--data', {str(tmp_path)!r}])\n"
     )
     command = [sys.executable, "-c", program]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.redis_servers import fresh_url
-from toolkit.dweets.lock_records import SPACE
+from toolkit.dweets.stored_records import SPACE
 from toolkit.gateway import Gateway
 from toolkit.gateway.gateway import store_of
 from toolkit.gateway.outside_world import OutsideWorld

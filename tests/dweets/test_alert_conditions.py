@@ -13,7 +13,7 @@ import pytest
 
 from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW
 from tests.mail_server import eventually
-from toolkit.dweets.alert_conditions import ConditionWorker, Evaluation, Verdict, evaluate_all
+from toolkit.dweets.alert_conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.errors import MalformedRequest
 
 #: Each leaves the parenthesis or the braces that another program would put around it, and runs or hides the rest.
@@ -182,8 +182,9 @@ def test_after_so_many_faults_the_rest_is_not_evaluated(worker: ConditionWorker)
 # -- the child's ends that are not ours ----------------------------------------------------------------------
 
 
-def end_it_at_work(worker: ConditionWorker, evaluation: Evaluation, number: int) -> None:
-    """Send a signal to the child while it evaluates."""
+def end_it_at_work(worker: ConditionWorker, number: int) -> list[Verdict]:
+    """Send a signal to the child while it evaluates; return the verdicts until then."""
+    found: list[Verdict] = []
     worker.compile("dweet")  # now there is a child
     child = psutil.Process(worker.pid)
 
@@ -195,32 +196,25 @@ def end_it_at_work(worker: ConditionWorker, evaluation: Evaluation, number: int)
     killer = threading.Thread(target=kill)
     killer.start()
     while killer.is_alive():
-        evaluation.take_turn(worker)
+        found += worker.evaluate(SLOW, [b"1"] * 1_000, 20)
     killer.join()
+    return found
 
 
 def test_killed_from_outside_it_is_tried_again(worker: ConditionWorker) -> None:
-    evaluation = Evaluation(SLOW, [b"1"] * 1_000, 20)
     for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
-        end_it_at_work(worker, evaluation, number)
-    before = len(evaluation.verdicts)
-    evaluation.take_turn(worker)
-    assert len(evaluation.verdicts) > before
-    assert set(evaluation.verdicts) == {Verdict("true", returned=True)}
+        assert set(end_it_at_work(worker, number)) <= {Verdict("true", returned=True)}
+    assert verdicts(worker, SLOW, *[1] * 100) == [Verdict("true", returned=True)] * 100
 
 
 def test_two_crashes_stop_a_condition() -> None:
     with ConditionWorker() as worker:
-        evaluation = Evaluation(SLOW, [b"1"] * 1_000, 20)
-        end_it_at_work(worker, evaluation, signal.SIGSEGV)
-        assert not evaluation.is_over
+        stopped = Verdict(None, "the process that ran it crashed or hung twice", stops=True)
+        assert stopped not in end_it_at_work(worker, signal.SIGSEGV)
         assert messages(worker, "dweet", "other") == ["other"]
-        end_it_at_work(worker, evaluation, signal.SIGSEGV)
-        assert evaluation.is_over
-        assert evaluation.verdicts[-1] == Verdict(None, "the process that ran it crashed or hung twice", stops=True)
+        assert stopped in end_it_at_work(worker, signal.SIGSEGV)
         worker.compile(SLOW)
-        end_it_at_work(worker, again := Evaluation(SLOW, [b"1"] * 1_000, 20), signal.SIGSEGV)
-        assert not again.is_over, "set again, it begins again"
+        assert stopped not in end_it_at_work(worker, signal.SIGSEGV), "set again, it begins again"
 
 
 def test_a_child_that_does_not_answer_counts_as_a_crash() -> None:

@@ -16,24 +16,21 @@ import pytest
 
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
-from toolkit.dweets import alerts, outbox
+from toolkit.dweets.email_queue import QueueSettings
+from toolkit.dweets.service import DweetSettings
 from toolkit.gateway import DEMO_START, Gateway
 from toolkit.gateway.outside_world import OutsideWorld, SteppedClock
 
+# A status waits until all dweets are evaluated, also on a busy machine.
+PATIENT = DweetSettings(settle_seconds=60.0)
 HOT = "if(dweet.celsius > 30) return 'too hot'; if(dweet.celsius > 20) return 'warm';"
 
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
     """A gateway in memory, on a clock of its own: no midnight comes between what is counted by the day."""
-    with Gateway(world=OutsideWorld(SteppedClock(DEMO_START, timedelta(milliseconds=1)))) as running:
+    with Gateway(world=OutsideWorld(SteppedClock(DEMO_START, timedelta(milliseconds=1))), settings=PATIENT) as running:
         yield running
-
-
-@pytest.fixture(autouse=True)
-def judged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks for mails or a status waits until all is judged, also on a busy machine."""
-    monkeypatch.setattr(alerts, "_SECONDS_TO_SETTLE", 60.0)
 
 
 class Alarm:
@@ -303,6 +300,24 @@ def test_at_most_a_hundred_a_day(demo: Gateway) -> None:
     assert alarm.status()["alerts_sent_today"] == 1
 
 
+def test_the_hundred_a_day_outlive_the_alert_and_its_lock(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return String(dweet)")
+    alarm.post(1, 2, 3)
+    assert alarm.status()["alerts_sent_today"] == 3
+    alarm.call.get(f"/remove/alert/for/oven?key={alarm.key}")
+    alarm.set("return String(dweet)")
+    assert alarm.status()["alerts_sent_today"] == 3
+    alarm.call.get(f"/unlock/oven?key={alarm.key}")
+    alarm.call.get(f"/lock/oven?lock={alarm.lock}&key={alarm.key}")
+    alarm.set("return String(dweet)")
+    alarm.post(4)
+    assert alarm.status()["alerts_sent_today"] == 4
+    alarm.call.get(f"/unlock/oven?key={alarm.key}")
+    other = Alarm(gateway, "return String(dweet)")
+    other.post(5)
+    assert other.status()["alerts_sent_today"] == 1, "another lock has its own hundred"
+
+
 FAULTS = {
     "throws": ("throw new Error('boom')", "the condition failed: Error: boom"),
     "throws nothing": ("throw ''", "the condition failed: "),
@@ -427,20 +442,21 @@ def test_alerts_and_mails_outlive_the_gateway(tmp_path: Path) -> None:
         assert alarm.subjects() == ["too hot", "warm"]
 
 
-def test_of_the_mails_that_are_done_the_newest_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outbox, "DONE_KEPT", 5)
+def keeping(finished: int) -> DweetSettings:
+    return DweetSettings(settle_seconds=60.0, queue=QueueSettings(finished_kept=finished))
 
+
+def test_the_newest_finished_mails_are_kept(tmp_path: Path) -> None:
     def kept() -> list[str]:
         return alarm.subjects() if set(alarm.gateway.outbox["state"]) == {"kept"} else []
 
-    with Gateway(tmp_path) as gateway:
+    with Gateway(tmp_path, settings=keeping(5)) as gateway:
         alarm = Alarm(gateway, "return String(dweet)")
         for number in range(9):
             alarm.post(number)
             eventually(lambda: bool(kept()))
         eventually(lambda: kept() == ["4", "5", "6", "7", "8"])
-    monkeypatch.setattr(outbox, "DONE_KEPT", 3)
-    with Gateway(tmp_path) as gateway:
+    with Gateway(tmp_path, settings=keeping(3)) as gateway:
         alarm.gateway, alarm.call = gateway, Caller(gateway)
         assert kept() == ["4", "5", "6", "7", "8"]
         alarm.post(9)

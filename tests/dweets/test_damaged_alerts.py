@@ -14,6 +14,7 @@ from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets.mail import Mail
+from toolkit.dweets.stored_records import write_record
 
 THINGS = ["attic", "garage", "kitchen"]
 LOCKS = {f"{thing}-lock": "key" for thing in THINGS}
@@ -37,16 +38,17 @@ ALERT_DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "of another thing": lambda record: other(record, thing="kitchen"),
 }
 MAIL = Mail("garage:1", 1_000, "garage", ["a@b.example"], "damaged", "text")
+STORED = write_record(MAIL)
 MAIL_DAMAGES: dict[str, bytes] = {
     "no JSON": b"\xff",
-    "cut off": MAIL.bytes()[:-7],
-    "a field more": other(MAIL.bytes(), more=1),
-    "addresses as text": other(MAIL.bytes(), to="a@b.example"),
-    "of another mail": other(MAIL.bytes(), id="kitchen:1"),
-    "another state": other(MAIL.bytes(), state="lost"),
-    "before all time": other(MAIL.bytes(), at=-1),
-    "after all time": other(MAIL.bytes(), at=10**17),
-    "a number too many": other(MAIL.bytes(), attempts="many"),
+    "cut off": STORED[:-7],
+    "a field more": other(STORED, more=1),
+    "addresses as text": other(STORED, to="a@b.example"),
+    "of another mail": other(STORED, id="kitchen:1"),
+    "another state": other(STORED, state="lost"),
+    "before all time": other(STORED, at=-1),
+    "after all time": other(STORED, at=10**17),
+    "a number too many": other(STORED, attempts="many"),
 }
 
 
@@ -114,7 +116,7 @@ def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place) -> None:
 @pytest.mark.parametrize("name", MAIL_DAMAGES)
 def test_a_damaged_mail_stops_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
     good = [Mail(f"{thing}:1", 1_000, thing, ["a@b.example"], thing, "text") for thing in ("attic", "kitchen")]
-    place.change({mail.key: mail.bytes() for mail in good} | {MAIL.key: MAIL_DAMAGES[name]})
+    place.change({mail.key: write_record(mail) for mail in good} | {MAIL.key: MAIL_DAMAGES[name]})
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
         eventually(lambda: gateway.outbox["state"].tolist() == ["sent", "sent"])
         assert len(server.mails) == 2

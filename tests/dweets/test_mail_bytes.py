@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
-from toolkit.dweets.lock_records import SPACE
 from toolkit.dweets.mail import Mail
 from toolkit.dweets.service import DweetSettings
+from toolkit.dweets.stored_records import SPACE, write_record
 from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.gateway import Gateway
 from toolkit.gateway.outside_world import OutsideWorld
@@ -245,7 +245,7 @@ def test_a_stored_mail_to_a_bad_address_is_not_sent(tmp_path: Path) -> None:
         store = EmbeddedStore(tmp_path, OutsideWorld().clock.now)
         await store.open()
         for mail in [*bad, replace(good, id="oven:nobody", at=0, to=[]), good]:
-            await store.records.put(SPACE, mail.key, mail.bytes())
+            await store.records.put(SPACE, mail.key, write_record(mail))
         await store.close()
 
     asyncio.run(leave())

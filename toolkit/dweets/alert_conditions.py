@@ -9,11 +9,14 @@ import asyncio
 import logging
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import chain, repeat
 from types import TracebackType
 from typing import NamedTuple
+
+from cachetools import LRUCache
 
 from toolkit.dweets.wire import MAX_CONDITION_CHARACTERS
 from toolkit.errors import MalformedRequest, ServiceFailure
@@ -62,16 +65,13 @@ class ConditionWorker:
     A condition that runs past its CPU limit is stopped at once, one on which the child crashes at the second crash.
     Any other death of the child blames no condition. The calls block: they belong to one thread at a time.
 
-    Parameters
-    ----------
-    wall_seconds
-        Wall-clock time of one evaluation, after which the child is killed; that counts like a crash.
+    A child that has not answered after `wall_seconds` is killed; that counts like a crash.
     """
 
     def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
         self._wall_seconds = wall_seconds
         self._process = WorkerProcess(_ENGINE)
-        self._crashes: OrderedDict[str, int] = OrderedDict()
+        self._crashes: LRUCache[str, int] = LRUCache(_SOURCES_REMEMBERED)
 
     @property
     def pid(self) -> int | None:
@@ -142,53 +142,8 @@ class ConditionWorker:
         if died.death is Death.OTHER:
             return None
         # The wall-clock limit also passes on a machine that was halted: once is no proof.
-        crashes = self._crashes[source] = self._crashes.pop(source, 0) + 1
-        if len(self._crashes) > _SOURCES_REMEMBERED:
-            self._crashes.popitem(last=False)
+        crashes = self._crashes[source] = self._crashes.get(source, 0) + 1
         return _CRASHED if crashes >= _CRASHES_TO_STOP else None
-
-
-class Evaluation:
-    """One condition on many contents, in as many turns as it takes.
-
-    After `patience` faults in a row, or where the condition is stopped, the rest gets the last fault without being
-    evaluated.
-    """
-
-    def __init__(self, source: str, contents: Sequence[bytes], patience: int) -> None:
-        self._source = source
-        self._contents = contents
-        self._patience = patience
-        self._faults = 0
-        self._found: list[Verdict] = []
-        #: Turns in a row in which the child died before it had evaluated anything.
-        self.failures = 0
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there is a verdict for each content."""
-        return len(self._found) == len(self._contents)
-
-    @property
-    def pause(self) -> float:
-        """Seconds to wait before the next turn."""
-        return _PAUSES[min(self.failures, len(_PAUSES)) - 1] if self.failures else 0.0
-
-    @property
-    def verdicts(self) -> list[Verdict]:
-        """One for each content, once it is over."""
-        return self._found
-
-    def take_turn(self, worker: ConditionWorker) -> None:
-        """Evaluate some of what is left."""
-        rest = self._contents[len(self._found) :]
-        turn = worker.evaluate(self._source, rest, self._patience - self._faults)
-        self.failures = 0 if turn else self.failures + 1
-        for verdict in turn:
-            self._faults = self._faults + 1 if verdict.fault is not None else 0
-        self._found += turn
-        if turn and (turn[-1].stops or self._faults >= self._patience):
-            self._found += [turn[-1]] * (len(self._contents) - len(self._found))
 
 
 class Conditions:
@@ -203,12 +158,13 @@ class Conditions:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._worker.compile, source)
 
     async def evaluate(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate one condition on contents, in order; see `Evaluation`."""
-        evaluation = Evaluation(source, contents, patience)
-        while not evaluation.is_over:
-            await asyncio.get_running_loop().run_in_executor(self._thread, evaluation.take_turn, self._worker)
-            await asyncio.sleep(evaluation.pause)
-        return evaluation.verdicts
+        """Evaluate a condition on the first contents, at least one; see `ConditionWorker.evaluate`."""
+        evaluate = partial(self._worker.evaluate, source, contents, patience)
+        for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
+            if verdicts := await asyncio.get_running_loop().run_in_executor(self._thread, evaluate):
+                return verdicts
+            await asyncio.sleep(pause)
+        raise AssertionError("the pauses have no end")
 
     def close(self) -> None:
         """End the child, whatever it is doing, and the thread that waits for it."""
@@ -218,20 +174,32 @@ class Conditions:
 
 
 def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-    """Evaluate a condition on contents, in order, and return when it is over; see `Evaluation`.
+    """Evaluate a condition on all contents, in order.
+
+    After `patience` faults in a row, or where the condition is stopped, the rest gets the last verdict without being
+    evaluated.
 
     Raises
     ------
     ServiceFailure
         The child cannot be started, or is ended from outside again and again.
     """
-    evaluation = Evaluation(source, contents, patience)
-    while not evaluation.is_over:
-        evaluation.take_turn(worker)
-        if evaluation.failures > len(_PAUSES):
+    verdicts: list[Verdict] = []
+    faults, pauses = 0, iter(_PAUSES)
+    while len(verdicts) < len(contents):
+        turn = worker.evaluate(source, contents[len(verdicts) :], patience - faults)
+        for verdict in turn:
+            faults = faults + 1 if verdict.fault is not None else 0
+        verdicts += turn
+        if turn and (turn[-1].stops or faults >= patience):
+            return verdicts + [turn[-1]] * (len(contents) - len(verdicts))
+        if turn:
+            pauses = iter(_PAUSES)
+        elif (pause := next(pauses, None)) is not None:
+            time.sleep(pause)
+        else:
             raise ServiceFailure("the process that evaluates conditions is ended from outside again and again")
-        time.sleep(evaluation.pause)
-    return evaluation.verdicts
+    return verdicts
 
 
 def _check_text(source: str) -> None:

@@ -1,139 +1,53 @@
-"""Alerts: watch locked things and open, change and close with what their conditions say.
+"""Alerts: follow locked things, evaluate conditions, and write down what triggers.
 
-An alert's record holds the number of the last dweet that it judged for certain. Its change of state, that number
-and the mail are written in one step, so a gateway killed at any moment judges the rest again after its restart
-and mails no opening twice.
+An alert's record holds the number of the last dweet that was evaluated for certain. The alert's change, that number
+and the mail are written in one step, so a gateway that is killed at any moment evaluates the rest again after its
+restart and queues no mail twice. Of many gateways on one store the first to write counts; the others go on from there.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import logging
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from toolkit.dweets import wire
 from toolkit.dweets.alert_conditions import FAULTS_TO_STOP, Conditions, Verdict
+from toolkit.dweets.alert_records import Alert, AlertRepository, CountedMail, MailCount
 from toolkit.dweets.content import content_of
-from toolkit.dweets.lock_records import SPACE
-from toolkit.dweets.mail import Mail
-from toolkit.dweets.stored_records import DamagedRecord, read_record
+from toolkit.dweets.stored_records import DamagedRecord, RecordChanged, Stored, new_version, retry_while_changed
 from toolkit.dweets.things import journal_of
 from toolkit.gateway.stores import Entry, Store, StoreUnavailable
 
-log = logging.getLogger("toolkit.gateway")
-
-# How many dweets are judged in one go, and after how many judged without a change the number is written down.
+# How many dweets are evaluated in one go, and after how many without a change the number is written down.
 _DWEETS_A_TURN = 200
 _DWEETS_A_CHECKPOINT = 1_000
 _SECONDS_TO_RETRY = 1.0
-_SECONDS_TO_SETTLE = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Alert:
-    """What the store keeps of an alert."""
-
-    thing: str
-    who: list[str]
-    condition: str
-    position: int
-    is_open: bool = False
-    message: str = ""
-    since: str | None = None
-    sent: int = 0
-    day: str = ""
-
-    @classmethod
-    def parse(cls, data: bytes) -> Alert:
-        """Read a record of the store, or raise DamagedRecord."""
-        return read_record(cls, data)
-
-    @classmethod
-    def parse_of(cls, thing: str, data: bytes) -> Alert:
-        """Read the record of this thing's alert, or raise DamagedRecord."""
-        alert = cls.parse(data)
-        if alert.thing != thing:
-            raise DamagedRecord("it is the alert of another thing")
-        return alert
-
-    def bytes(self) -> bytes:
-        """Write it for the store."""
-        return json.dumps(asdict(self)).encode("utf-8")
-
-    def in_place_of(self, earlier: Alert) -> Alert:
-        """Return this alert with what the earlier one has sent of its hundred a day."""
-        return replace(self, sent=earlier.sent, day=earlier.day)
-
-    def record(self) -> dict[str, Any]:
-        """Return what setting the alert answers."""
-        recipients = [{"type": "email", "address": address} for address in self.who]
-        return {"thing": self.thing, "condition": self.condition, "is_demo": False, "recipients": recipients}
-
-    def status(self, today: str, fault: str | None) -> dict[str, Any]:
-        """Return the alert's status; a fault of its condition takes the place of the message."""
-        sent = self.sent if self.day == today else 0
-        values = (fault or self.message, self.since, self.is_open, sent, wire.ALERTS_A_DAY)
-        return dict(zip(wire.ALERT_STATUS_FIELDS, values, strict=True))
-
-    def judged(self, entry: Entry, verdict: Verdict) -> tuple[Alert, bool]:
-        """Return the alert after this dweet, and whether it mails: at opening, or when its message changes."""
-        here = replace(self, position=entry.sequence)
-        if verdict.fault is not None or (not verdict.met and not self.is_open):
-            return here, False
-        if not verdict.met:
-            return replace(here, is_open=False, message="", since=None), False
-        if self.is_open and verdict.message == self.message:
-            return here, False
-        created = wire.created_text(entry.at)
-        day = created[:10]
-        sent = self.sent if self.day == day else 0
-        mails = sent < wire.ALERTS_A_DAY
-        since = self.since if self.is_open else created
-        opened = replace(here, is_open=True, message=verdict.message or "", since=since, sent=sent + mails, day=day)
-        return opened, mails
-
-    def mail_about(self, entry: Entry) -> Mail:
-        """Return the mail for this dweet, which opened the alert or changed its message."""
-        created = wire.created_text(entry.at)
-        text = (
-            f"{self.message}\n\n"
-            f"Thing:     {self.thing}\nDweet of:  {created}\nContent:   {content_of(entry.data).decode('utf-8')}\n"
-            f"Condition: {self.condition}\n\n"
-            f"You get one mail when the alert opens or its message changes; it has been open since {self.since}.\n"
-        )
-        return Mail.about(self.thing, entry.sequence, entry.at, self.who, self.message, text)
-
-
-class _OvertakenError(Exception):
-    """Another gateway on the same store has changed the alert first: what was judged here counts for nothing."""
 
 
 class _Watch:
-    """One alert at work: what is still to be judged, and what its condition failed at."""
+    """One alert at work: which dweets wait for it, and why its condition failed."""
 
-    def __init__(self, alert: Alert, stored: bytes) -> None:
-        self.alert = alert
-        self.stored = stored
+    def __init__(self, stored: Stored[Alert]) -> None:
         self.waiting: list[Entry] = []
-        self.missed = True  # what came after the alert's position is still to be read from the journal
         self.fault: str | None = None
-        self.faults_in_a_row = 0
-        self.is_stopped = False
         self.unfollow: Callable[[], None] = lambda: None
         self.task: asyncio.Task[None] | None = None
+        self.start_at(stored)
 
-    def go_back(self) -> None:
-        """Begin again from what is stored."""
-        self.alert = Alert.parse(self.stored)
+    def start_at(self, stored: Stored[Alert]) -> None:
+        """Start from what the store has."""
+        self.stored = stored
+        self.alert = stored.record
+        self.count: MailCount = MailCount()
+        self.count_version: bytes | None = None
         self.faults_in_a_row = 0
         self.is_stopped = False
-        self.waiting.clear()
-        self.missed = True
+        self.is_outdated = True  # the alert and its count are to be read again
+        self.has_missed = True  # what came after the alert's position is to be read from the journal
 
     def note(self, verdict: Verdict) -> None:
         """Remember why the condition could not be evaluated, and how often in a row."""
@@ -148,30 +62,23 @@ class _Watch:
 
 
 class Alerts:
-    """All alerts of one gateway.
+    """All alerts of one gateway."""
 
-    Parameters
-    ----------
-    store
-        Journals to follow, records to keep.
-    now
-        The gateway's clock in milliseconds since the epoch.
-    """
-
-    def __init__(self, store: Store, now: Callable[[], int]) -> None:
-        self._store = store
+    def __init__(self, store: Store, now: Callable[[], int], settle_seconds: float = 5.0) -> None:
+        self._journals = store.journals
         self._now = now
+        self._settle_seconds = settle_seconds
         self._watches: dict[str, _Watch] = {}
-        self._damaged: dict[str, bytes] = {}
         self._conditions = Conditions()
         self._unwatch: Callable[[], None] = lambda: None
+        self.repository = AlertRepository(store.records)
 
     async def open(self) -> None:
-        """Take up every alert where it stood, with the dweets that came since."""
-        self._unwatch = await self._store.records.watch(SPACE, self._mirror)
+        """Continue every alert where it stopped, with the dweets that have come since."""
+        self._unwatch = await self.repository.watch(self._mirror)
 
     async def close(self) -> None:
-        """Stop judging; what is not judged yet is judged after the next start."""
+        """Stop; what is not evaluated yet is evaluated after the next start."""
         self._unwatch()
         tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
         for thing in list(self._watches):
@@ -184,69 +91,57 @@ class Alerts:
         await self._conditions.compile(condition)
 
     async def settle(self, thing: str | None = None) -> None:
-        """Wait until every dweet committed so far (of one thing, or of all) is judged; not for ever on a busy one.
+        """Wait until every dweet committed so far (of one thing, or of all) is evaluated; not for ever on a busy one.
 
         Those that were posted to another gateway too, of which this one may not have heard yet.
         """
         names = [thing] if thing is not None else list(self._watches)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_SECONDS_TO_SETTLE):
+            async with asyncio.timeout(self._settle_seconds):
                 for name in names:
                     await self._settle(name)
 
     async def _settle(self, thing: str) -> None:
-        stored = await self._store.records.get(SPACE, f"alert:{thing}")
-        if stored is not None and thing not in self._watches:  # set at another gateway, just now
-            self._mirror(f"alert:{thing}", stored)
-        newest = await self._store.journals.last(journal_of(thing), 1)
+        if thing not in self._watches:  # perhaps it was set at another gateway, just now
+            with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+                self._mirror(thing, await self.repository.read(thing))
+        newest = await self._journals.last(journal_of(thing), 1)
         while newest and (watch := self._watches.get(thing)) is not None:
             if watch.task is None:
                 if watch.is_stopped or watch.alert.position >= newest[-1].sequence:
                     return
-                watch.task = asyncio.ensure_future(self._catch_up(watch))
+                watch.has_missed = True
+                self._wake(watch)
+            assert watch.task is not None
             await asyncio.wait([watch.task])
 
-    def status_of(self, alert: Alert) -> dict[str, Any]:
+    async def status_of(self, alert: Alert) -> dict[str, Any]:
         """Return the status of an alert, with the fault of its condition if there is one."""
         watch = self._watches.get(alert.thing)
         today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
-        return alert.status(today, watch.fault if watch is not None else None)
+        count, _ = await self.repository.read_count(alert)
+        return alert.status(count.on(today), watch.fault if watch is not None else None)
 
     # -- following ----------------------------------------------------------------------------------------
 
-    def _mirror(self, key: str, value: bytes | None) -> None:
-        kind, _, thing = key.partition(":")
-        if kind != "alert":
-            return
+    def _mirror(self, thing: str, stored: Stored[Alert] | None) -> None:
         watch = self._watches.get(thing)
-        if watch is not None and value == watch.stored:
-            return
         if watch is not None:
+            if stored is not None and stored.version == watch.stored.version:
+                return  # written here
             self._end(thing)
-        if value is None:
-            self._damaged.pop(thing, None)
-        elif self._damaged.get(thing) != value:  # else it was reported
-            self._begin_or_report(thing, value)
+        if stored is not None:
+            self._begin(thing, stored)
 
-    def _begin_or_report(self, thing: str, stored: bytes) -> None:
-        self._damaged.pop(thing, None)
-        try:
-            alert = Alert.parse_of(thing, stored)
-        except DamagedRecord as damage:
-            self._damaged[thing] = stored
-            log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
-        else:
-            self._begin(alert, stored)
-
-    def _begin(self, alert: Alert, stored: bytes) -> None:
-        watch = self._watches[alert.thing] = _Watch(alert, stored)
+    def _begin(self, thing: str, stored: Stored[Alert]) -> None:
+        watch = self._watches[thing] = _Watch(stored)
 
         def take(entries: Sequence[Entry]) -> None:
             watch.waiting.extend(entries)
             self._wake(watch)
 
-        watch.unfollow = self._store.journals.follow(journal_of(alert.thing), take)
-        watch.task = asyncio.ensure_future(self._catch_up(watch))
+        watch.unfollow = self._journals.follow(journal_of(thing), take)
+        self._wake(watch)
 
     def _end(self, thing: str) -> None:
         watch = self._watches.pop(thing)
@@ -256,80 +151,86 @@ class Alerts:
 
     def _wake(self, watch: _Watch) -> None:
         if watch.task is None:
-            watch.task = asyncio.ensure_future(self._judge_waiting(watch))
+            watch.task = asyncio.ensure_future(self._evaluate_waiting(watch))
 
-    async def _catch_up(self, watch: _Watch) -> None:
-        watch.missed = True
-        await self._judge_waiting(watch)
+    # -- evaluating ---------------------------------------------------------------------------------------
 
-    # -- judging ------------------------------------------------------------------------------------------
-
-    async def _judge_waiting(self, watch: _Watch) -> None:
+    async def _evaluate_waiting(self, watch: _Watch) -> None:
         try:
-            while (watch.missed or watch.waiting) and not watch.is_stopped:
+            while (watch.is_outdated or watch.has_missed or watch.waiting) and not watch.is_stopped:
                 try:
-                    await self._judge_turn(watch)
-                except _OvertakenError:
-                    if not await self._begin_anew(watch):
+                    if not await retry_while_changed("this alert", lambda: self._evaluate_turn(watch)):
                         return
                 except StoreUnavailable:
-                    # Nothing of this turn was written: judge it again, from where the store stands.
-                    watch.go_back()
+                    watch.is_outdated = True
                     await asyncio.sleep(_SECONDS_TO_RETRY)
             watch.waiting.clear()
         finally:
             watch.task = None
 
-    async def _judge_turn(self, watch: _Watch) -> None:
-        if watch.missed:
-            missed = await self._store.journals.after(journal_of(watch.alert.thing), watch.alert.position)
-            watch.waiting[:0] = missed
-            watch.missed = False
-        turn, watch.waiting = watch.waiting[:_DWEETS_A_TURN], watch.waiting[_DWEETS_A_TURN:]
-        await self._judge(watch, [entry for entry in turn if entry.sequence > watch.alert.position])
-
-    async def _begin_anew(self, watch: _Watch) -> bool:
-        """Go on from what another gateway wrote; False where it removed the alert."""
-        while True:
-            try:
-                stored = await self._store.records.get(SPACE, f"alert:{watch.alert.thing}")
-            except StoreUnavailable:
-                await asyncio.sleep(_SECONDS_TO_RETRY)
-                continue
-            if stored is None:
-                return False
-            watch.stored = stored
-            with contextlib.suppress(DamagedRecord):  # reported when it is mirrored
-                watch.go_back()
-                return True
+    async def _evaluate_turn(self, watch: _Watch) -> bool:
+        """Evaluate some of the dweets that wait; False where there is no alert any more."""
+        if watch.is_outdated and not await self._read(watch):
             return False
+        if watch.has_missed:
+            missed = await self._journals.after(journal_of(watch.alert.thing), watch.alert.position)
+            watch.waiting[:0] = missed
+            watch.has_missed = False
+        turn, watch.waiting = watch.waiting[:_DWEETS_A_TURN], watch.waiting[_DWEETS_A_TURN:]
+        entries = [entry for entry in turn if entry.sequence > watch.alert.position]
+        try:
+            if entries:
+                watch.waiting[:0] = await self._evaluate(watch, entries)
+        except RecordChanged:
+            watch.is_outdated = True
+            raise
+        return True
 
-    async def _judge(self, watch: _Watch, entries: list[Entry]) -> None:
+    async def _read(self, watch: _Watch) -> bool:
+        """Start again from the alert and the count that the store has; False where it has none."""
+        try:
+            stored = await self.repository.read(watch.alert.thing)
+        except DamagedRecord:  # reported when it is mirrored
+            return False
+        if stored is None:
+            return False
+        count, version = await self.repository.read_count(stored.record)
+        watch.start_at(stored)
+        watch.count, watch.count_version, watch.is_outdated = count, version, False
+        return True
+
+    async def _evaluate(self, watch: _Watch, entries: list[Entry]) -> list[Entry]:
+        """Evaluate the condition on some entries, and return the rest."""
         contents = [content_of(entry.data) for entry in entries]
         patience = FAULTS_TO_STOP - watch.faults_in_a_row
         verdicts = await self._conditions.evaluate(watch.alert.condition, contents, patience)
-        written = Alert.parse(watch.stored).position
-        for entry, verdict in zip(entries, verdicts, strict=True):
+        for entry, verdict in zip(entries, verdicts, strict=False):
             if entry.sequence <= watch.alert.position:
-                continue  # come twice: missed and heard
+                continue  # come twice: read and heard
             watch.note(verdict)
-            before, (watch.alert, mails) = watch.alert, watch.alert.judged(entry, verdict)
-            changed = replace(watch.alert, position=before.position) != before
-            if changed or entry.sequence - written >= _DWEETS_A_CHECKPOINT:
-                await self._write(watch, watch.alert.mail_about(entry) if mails else None)
-                written = entry.sequence
+            before, watch.alert = watch.alert, watch.alert.after(entry, verdict)
+            is_changed = replace(watch.alert, position=before.position) != before
+            if is_changed or entry.sequence - watch.stored.record.position >= _DWEETS_A_CHECKPOINT:
+                await self._write(watch, entry if watch.alert.is_triggered_after(before) else None)
+        return entries[len(verdicts) :]
 
-    async def _write(self, watch: _Watch, mail: Mail | None) -> None:
-        name, stored, expected = f"alert:{watch.alert.thing}", watch.alert.bytes(), watch.stored
-        changes: dict[str, bytes | None] = {name: stored}
-        if mail is not None:
-            changes[mail.key] = mail.bytes()
-        # Set before the swap, so that the mirror knows the change as its own.
-        watch.stored = stored
+    async def _write(self, watch: _Watch, trigger: Entry | None) -> None:
+        counted = self._counted_mail(watch, trigger) if trigger is not None else None
+        before, watch.stored = watch.stored, new_version(watch.alert)
+        # `stored` is set before: the mirror must know the change as its own.
         try:
-            written = await self._store.records.swap(SPACE, {name: expected}, changes)
-        except StoreUnavailable:
-            watch.stored = expected  # nothing was written: the retry begins from where the store really stands
+            await self.repository.replace(before, watch.stored, counted)
+        except (RecordChanged, StoreUnavailable):
+            watch.stored = before
             raise
-        if not written:  # another gateway judged the same dweet first, or the alert was set anew or removed
-            raise _OvertakenError
+        if counted is not None:
+            watch.count, watch.count_version = counted.after
+
+    @staticmethod
+    def _counted_mail(watch: _Watch, trigger: Entry) -> CountedMail | None:
+        day = wire.created_text(trigger.at)[:10]
+        mails = watch.count.on(day)
+        if mails >= wire.ALERTS_A_DAY:
+            return None
+        after = new_version(MailCount(day, mails + 1))
+        return CountedMail(watch.alert.mail_about(trigger), watch.count_version, after)

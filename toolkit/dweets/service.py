@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from toolkit.dweets import wire
 from toolkit.dweets.active_things import ActiveThings
-from toolkit.dweets.alerts import Alert, Alerts
+from toolkit.dweets.alert_records import Alert
+from toolkit.dweets.alerts import Alerts
+from toolkit.dweets.email_queue import EmailQueue, QueueSettings
 from toolkit.dweets.live_streams import LiveStreams
-from toolkit.dweets.lock_records import SPACE, alert_key, thing_key
-from toolkit.dweets.locks import ATTEMPTS, Locks
+from toolkit.dweets.locks import Locks
+from toolkit.dweets.mail import Delivery
 from toolkit.dweets.names import readable_name
-from toolkit.dweets.outbox import Outbox, Postman
-from toolkit.dweets.stored_records import DamagedRecord
+from toolkit.dweets.stored_records import DamagedRecord, retry_while_changed
 from toolkit.dweets.things import HotThing, Things, journal_of
-from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited, ThingNotLocked
+from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
 from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores import Draft, Entry, Store, StoreUnavailable
+from toolkit.gateway.stores import Draft, Entry, Store
 from toolkit.rate_limit import LimitReached, RateLimit
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DweetSettings:
-    """What whoever runs the gateway may set.
+    """What the operator of the gateway may set.
 
     Parameters
     ----------
@@ -43,6 +44,10 @@ class DweetSettings:
         The folder in which every dweet of every thing is archived; None for no archive.
     archive_seconds
         Between two writes to it.
+    settle_seconds
+        How long the status of an alert waits until its newest dweets are evaluated.
+    queue
+        Times and length of the queue of alert mails.
     """
 
     keep: int = 10_000
@@ -50,6 +55,8 @@ class DweetSettings:
     sender: str = "alerts@gateway.invalid"
     archive: Path | None = None
     archive_seconds: float = 10.0
+    settle_seconds: float = 5.0
+    queue: QueueSettings = field(default_factory=QueueSettings)
 
     def __post_init__(self) -> None:
         if self.keep < wire.HISTORY_LENGTH:
@@ -69,12 +76,12 @@ class DweetService:
     ----------
     store, world, settings
         Where all is kept; clock and identifiers; what the runner of the gateway set.
-    postman
+    delivery
         Sends alert mails; None keeps them in the outbox.
     """
 
     def __init__(
-        self, store: Store, world: OutsideWorld, settings: DweetSettings, postman: Postman | None = None
+        self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: Delivery | None = None
     ) -> None:
         self._store = store
         self._world = world
@@ -85,8 +92,8 @@ class DweetService:
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(store.journals, self._things, self.locks)
         self._active = ActiveThings(store.journals, self.locks, world.clock.now)
-        self.alerts = Alerts(store, world.clock.now)
-        self.outbox = Outbox(store, postman, settings.sender, world.clock.now)
+        self.alerts = Alerts(store, world.clock.now, settings.settle_seconds)
+        self.email_queue = EmailQueue(store.records, delivery, settings.sender, world.clock.now, settings.queue)
         self._archiving = _archiving(store, world, settings)
 
     async def open(self) -> None:
@@ -94,13 +101,13 @@ class DweetService:
         if self._archiving is not None:
             await self._archiving.open()
         await self.locks.open()
-        await self.outbox.open()
+        await self.email_queue.open()
         await self.alerts.open()
 
     async def close(self) -> None:
         """Stop what works in the background; the store holds all that is left to do."""
         await self.alerts.close()
-        await self.outbox.close()
+        await self.email_queue.close()
         self.locks.close()
         if self._archiving is not None:
             await self._archiving.close()
@@ -177,50 +184,46 @@ class DweetService:
     # -- alerts -------------------------------------------------------------------------------------------
 
     async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
-        """Set the alert of a locked thing; it takes the place of an earlier one, whose mails of today still count.
+        """Set the alert of a locked thing; it replaces an earlier one, whose mails of today still count.
 
         Raises
         ------
         ThingNotLocked, KeyRejected, MalformedRequest
             Not locked, wrong key, unreadable addresses, or a condition that does not compile.
         """
-        await self._check_alert_key(thing, key)
+        wire.checked_thing(thing)
+        await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
         await self.alerts.compile(condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
-        new = Alert(thing, recipients, condition, newest[-1].sequence if newest else 0)
-        of_lock, of_alert = thing_key(thing), alert_key(thing)
-        for _ in range(ATTEMPTS):
-            locked = await self._store.records.get(SPACE, of_lock)
-            if locked is None:
-                raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
-            earlier = await self._store.records.get(SPACE, of_alert)
-            alert = _in_place_of(earlier, new)
-            expected = {of_lock: locked, of_alert: earlier}
-            if await self._store.records.swap(SPACE, expected, {of_alert: alert.bytes()}):
-                return alert
-        raise StoreUnavailable(
-            f"other callers changed this alert {ATTEMPTS} times in a row, nothing was set, try again"
-        )
+        position = newest[-1].sequence if newest else 0
+
+        async def attempt() -> Alert:
+            lock = await self.locks.lock_of(thing, key)
+            alert = Alert(thing, lock.record.lock, recipients, condition, position)
+            await self.alerts.repository.set(alert, lock.version)
+            return alert
+
+        return await retry_while_changed("this alert", attempt)
 
     async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
-        """Return the alert of the thing with its status, every dweet acknowledged before being judged.
+        """Return the alert of the thing with its status, once every dweet acknowledged before is evaluated.
 
         Raises
         ------
         NotFound, Conflict
             The thing has no alert, or its record is damaged.
         """
-        await self._check_alert_key(thing, key)
+        wire.checked_thing(thing)
+        await self.locks.lock_of(thing, key)
         await self.alerts.settle(thing)
-        stored = await self._store.records.get(SPACE, alert_key(thing))
-        if stored is None:
-            raise NotFound(wire.NOT_FOUND)
         try:
-            alert = Alert.parse_of(thing, stored)
+            stored = await self.alerts.repository.read(thing)
         except DamagedRecord:
             raise Conflict(wire.ALERT_DAMAGED) from None
-        return alert, self.alerts.status_of(alert)
+        if stored is None:
+            raise NotFound(wire.NOT_FOUND)
+        return stored.record, await self.alerts.status_of(stored.record)
 
     async def remove_alert(self, thing: str, key: str | None) -> None:
         """Remove the alert of the thing.
@@ -230,23 +233,10 @@ class DweetService:
         NotFound
             The thing has no alert.
         """
-        await self._check_alert_key(thing, key)
-        if await self._store.records.take(SPACE, alert_key(thing)) is None:
-            raise NotFound(wire.NOT_FOUND)
-
-    async def _check_alert_key(self, thing: str, key: str | None) -> None:
         wire.checked_thing(thing)
-        await self.locks.look(thing)
-        if not self.locks.is_locked(thing):
-            raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
-        self.locks.check_master(thing, key)
-
-
-def _in_place_of(earlier: bytes | None, new: Alert) -> Alert:
-    try:
-        return new if earlier is None else new.in_place_of(Alert.parse_of(new.thing, earlier))
-    except DamagedRecord:  # setting the alert repairs it
-        return new
+        await self.locks.lock_of(thing, key)
+        if not await self.alerts.repository.remove(thing):
+            raise NotFound(wire.NOT_FOUND)
 
 
 def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:

@@ -10,11 +10,12 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from toolkit.dweets.lock_repair import repair_lock, repair_thing
+from toolkit.dweets.lock_repair import repair
 from toolkit.dweets.locks import IssuedLock, Locks
 from toolkit.gateway.gateway import Gateway, store_of
 from toolkit.gateway.outside_world import OutsideWorld
@@ -82,14 +83,7 @@ def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
 
 def repair_in(folder: Path | None, store: str | None, thing: str | None, lock: str | None) -> list[str]:
     """Repair the damaged lock of a thing, or a damaged lock, where a gateway keeps everything."""
-
-    async def repair(records: Records) -> list[str]:
-        if thing is not None:
-            return await repair_thing(records, thing)
-        assert lock is not None
-        return await repair_lock(records, lock)
-
-    return _with_records(folder, store, repair)
+    return _with_records(folder, store, partial(repair, thing=thing, lock=lock))
 
 
 def _with_records(folder: Path | None, store: str | None, work: Callable[[Records], Coroutine[Any, Any, T]]) -> T:

@@ -18,7 +18,7 @@ from toolkit.dweets.service import DweetSettings
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.app import Application
 from toolkit.gateway.demo_world import DemoWorld
-from toolkit.gateway.mail import FolderPostman, SmtpPostman
+from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.outside_world import Clock, OutsideWorld, SteppedClock
 from toolkit.gateway.routes.identity import is_loopback
 from toolkit.gateway.server import ServerThread
@@ -123,21 +123,21 @@ class Gateway(PublicNames):
         self._world = world or OutsideWorld()
         self._demo = DemoWorld() if demo else None
         self._locks = {lock: Secret(key) for lock, key in (locks or {}).items()}
-        self._postman = _postman_of(smtp, self._folder)
+        self._delivery = _delivery_of(smtp, self._folder)
         kept = store_of(self._folder, store, self._world.clock.now)
         self._kept = repr(kept)
         self._services = Services(
             kept,
             self._world,
             _with_archive(settings or DweetSettings(), archive),
-            self._postman,
+            self._delivery,
             handwriting or (self._demo.handwriting_settings() if self._demo else HandwritingSettings()),
             identity or (self._demo.identity_setup() if self._demo else None),
             rewards or (self._demo.reward_settings() if self._demo else None),
             on_loopback=is_loopback(host),
         )
         # The thread holds services, never this object: so that it ends when that is forgotten.
-        opening, closing = partial(_open, self._services, self._locks), partial(_close, self._services, self._postman)
+        opening, closing = partial(_open, self._services, self._locks), partial(_close, self._services, self._delivery)
         self._server = ServerThread(host, port, opening, closing)
         self._server.start()
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
@@ -191,7 +191,7 @@ class Gateway(PublicNames):
     def outbox(self) -> pd.DataFrame:
         """The alert mails: at (UTC), thing, to, subject, text, state, error; oldest first.
 
-        Of those sent or kept the last thousand. Every dweet that was acknowledged before has been judged.
+        Of those sent or kept the last thousand. Every dweet that was acknowledged before has been evaluated.
         """
         from toolkit.frames import declared_frame
 
@@ -260,7 +260,7 @@ class Gateway(PublicNames):
                 "state": mail.state,
                 "error": mail.error,
             }
-            for mail in await self._services.dweets.outbox.mails()
+            for mail in await self._services.dweets.email_queue.mails()
         ]
 
 
@@ -281,10 +281,10 @@ async def _open(services: Services, locks: Mapping[str, Secret]) -> Application:
     return Application(services.routes())
 
 
-async def _close(services: Services, postman: SmtpPostman | FolderPostman | None) -> None:
+async def _close(services: Services, delivery: SmtpDelivery | FolderDelivery | None) -> None:
     await services.close()
-    if postman is not None:
-        postman.close()
+    if delivery is not None:
+        delivery.close()
 
 
 def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
@@ -307,7 +307,7 @@ def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> Em
         raise InvalidArgument(str(error)) from None
 
 
-def _postman_of(smtp: str | None, folder: Path | None) -> SmtpPostman | FolderPostman | None:
+def _delivery_of(smtp: str | None, folder: Path | None) -> SmtpDelivery | FolderDelivery | None:
     if smtp:
-        return SmtpPostman(smtp)
-    return FolderPostman(folder / "outbox") if folder is not None else None
+        return SmtpDelivery(smtp)
+    return FolderDelivery(folder / "outbox") if folder is not None else None

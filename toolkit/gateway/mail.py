@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import smtplib
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from toolkit.dweets.mail import OutgoingMail
-from toolkit.dweets.outbox import NotDelivered
+from toolkit.dweets.mail import NotDelivered, OutgoingMail
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
 
 
-class SmtpPostman:
+class SmtpDelivery:
     """Deliver mails to one SMTP server.
 
     Parameters
@@ -41,31 +39,29 @@ class SmtpPostman:
         self._timeout = timeout
         self._threads = ThreadPoolExecutor(2, "gateway-mail")
 
-    async def deliver(self, mail: OutgoingMail, before_text: Callable[[], object]) -> list[str]:
-        """Deliver one mail in a thread of its own; see `toolkit.dweets.outbox.Postman`."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, mail, before_text)
+    async def deliver(self, mail: OutgoingMail) -> list[str]:
+        """Deliver one mail; see `toolkit.dweets.mail.Delivery`."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, mail)
 
     def close(self) -> None:
-        """Let go of the threads once they are idle."""
+        """End the threads once they are idle."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _deliver(self, mail: OutgoingMail, before_text: Callable[[], object]) -> list[str]:
+    def _deliver(self, mail: OutgoingMail) -> list[str]:
         try:
             server, refused = self._ready_for_text(mail)
         except OSError as error:  # smtplib's own errors are OSErrors too
             raise NotDelivered(f"the mail server could not be used: {type(error).__name__}") from None
         try:
-            before_text()
-            try:
-                code, _ = server.data(mail.content)
-            except smtplib.SMTPDataError as error:  # it would not even begin
-                raise NotDelivered(f"the mail server refused the text with {error.smtp_code}") from None
-            if code != 250:
-                raise NotDelivered(f"the mail server refused the text with {code}")
+            code, _ = server.data(mail.content)
+        except smtplib.SMTPDataError as error:  # it would not even begin
+            code = error.smtp_code
         finally:
             with contextlib.suppress(OSError):  # how it says goodbye changes nothing about the mail
                 server.quit()
             server.close()
+        if code != 250:
+            raise NotDelivered(f"the mail server refused the text with {code}")
         return refused
 
     def _ready_for_text(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
@@ -89,7 +85,7 @@ class SmtpPostman:
         return server, refused
 
 
-class FolderPostman:
+class FolderDelivery:
     """Keep mails as ``.eml`` files, which every mail program opens.
 
     Parameters
@@ -103,7 +99,7 @@ class FolderPostman:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def deliver(self, mail: OutgoingMail, before_text: Callable[[], object]) -> list[str]:
+    async def deliver(self, mail: OutgoingMail) -> list[str]:
         """Write one mail; it has the same name at every attempt, so writing it again changes nothing."""
         try:
             await asyncio.to_thread(self._write, f"{mail.name}.eml", mail.content)

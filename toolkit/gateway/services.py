@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolkit.dweets.outbox import Postman
+from toolkit.dweets.mail import Delivery
 from toolkit.dweets.service import DweetService, DweetSettings
 from toolkit.gateway.exchange import Routes
 from toolkit.gateway.outside_world import OutsideWorld
@@ -30,7 +30,7 @@ class Services:
         What they share: where all is kept; clock and identifiers.
     settings
         Limits and retention of thing messaging.
-    postman
+    delivery
         Sends alert mails; None keeps them in the outbox.
     handwriting
         Keys and limits of handwriting.
@@ -47,7 +47,7 @@ class Services:
         store: Store,
         world: OutsideWorld,
         settings: DweetSettings,
-        postman: Postman | None,
+        delivery: Delivery | None,
         handwriting: HandwritingSettings,
         identity: IdentitySetup | None = None,
         rewards: RewardSettings | None = None,
@@ -57,7 +57,7 @@ class Services:
         self._store = store
         self._world = world
         self._settings = settings
-        self._postman = postman
+        self._delivery = delivery
         self.reward_settings = rewards or RewardSettings()
         self._identity_setup = identity or IdentitySetup()
         self._on_loopback = on_loopback
@@ -69,7 +69,7 @@ class Services:
     async def open(self, locks: Mapping[str, Secret]) -> None:
         """Open the store, then the services on it, and issue the given locks (master key by lock)."""
         await self._store.open()
-        self.dweets = DweetService(self._store, self._world, self._settings, self._postman)
+        self.dweets = DweetService(self._store, self._world, self._settings, self._delivery)
         self.identity = IdentityService(self._store, self._world, self._identity_setup)
         self.rewards = RewardService(self._store, self._world, self.reward_settings)
         try:

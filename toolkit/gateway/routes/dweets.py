@@ -151,11 +151,11 @@ class DweetRoutes:
         alert = await self._service.set_alert(
             values["who"], values["thing"], values["condition"], request.query.get("key")
         )
-        return _succeeded("alerting", "alert", alert.record())
+        return _succeeded("alerting", "alert", alert.response())
 
     async def _get_alert(self, request: Request) -> Response:
         alert, status = await self._service.get_alert(request.values["thing"], request.query.get("key"))
-        return _succeeded("getting", "alert", {"status": status, **alert.record()})
+        return _succeeded("getting", "alert", {"status": status, **alert.response()})
 
     async def _remove_alert(self, request: Request) -> Response:
         thing = request.values["thing"]

@@ -1,0 +1,515 @@
+"""Two gateways on one store: which of them evaluates, sends and takes over, and that neither relies on late news."""
+
+from __future__ import annotations
+
+import asyncio
+import email
+import email.policy
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.gateway.stores_under_test import SetClock
+from tests.mail_server import MailServer
+from tests.ports import free_port
+from toolkit.dweets.email_queue import EmailQueue, QueueSettings
+from toolkit.dweets.mail import Mail, NotDelivered, OutgoingMail
+from toolkit.dweets.service import DweetService, DweetSettings
+from toolkit.dweets.stored_records import SPACE, Changes, write_record
+from toolkit.dweets.stream import encode_frame
+from toolkit.errors import KeyRejected
+from toolkit.gateway.mail import SmtpDelivery
+from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.gateway.stores import Follower, Store, StoreUnavailable
+from toolkit.gateway.stores.embedded import EmbeddedStore
+
+LOCK, KEY = "garage-lock", "master-of-the-garage"
+MAIL = Mail("garage:1", 1_000, "garage", ["a@b.example"], "Alert of garage: fire", "fire\n")
+
+
+@asynccontextmanager
+async def store_at(now: Callable[[], int] | None = None) -> AsyncIterator[EmbeddedStore]:
+    store = EmbeddedStore(None, now or OutsideWorld().clock.now)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def services(*stores: Store, smtp: str | None = None) -> AsyncIterator[list[DweetService]]:
+    """Open one service on each store; given twice, it is a store that two gateways share."""
+    deliveries = [SmtpDelivery(smtp) if smtp else None for _ in stores]
+    opened = [
+        DweetService(store, OutsideWorld(), DweetSettings(), delivery)
+        for store, delivery in zip(stores, deliveries, strict=True)
+    ]
+    for service in opened:
+        await service.open()
+    try:
+        yield opened
+    finally:
+        for service in opened:
+            await service.close()
+        for delivery in deliveries:
+            if delivery is not None:
+                delivery.close()
+
+
+async def until(check: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(60):
+        while not await check():
+            await asyncio.sleep(0.01)
+
+
+async def arm(service: DweetService, condition: str = "return dweet") -> None:
+    await service.locks.adopt(LOCK, KEY)
+    await service.locks.lock("garage", LOCK, KEY)
+    await service.set_alert("a@b.example", "garage", condition, KEY)
+
+
+def subjects(server: MailServer) -> list[str]:
+    found = []
+    for mail in server.mails:
+        assert isinstance(mail.content, bytes)
+        found.append(str(email.message_from_bytes(mail.content, policy=email.policy.default)["Subject"]))
+    return found
+
+
+async def states(service: DweetService) -> list[str]:
+    return [mail.state for mail in await service.email_queue.mails()]
+
+
+# -- evaluating ----------------------------------------------------------------------------------------------
+
+
+def test_two_that_evaluate_one_alert_queue_each_mail_once() -> None:
+    """Each dweet changes the message, so at each of them one of the two loses."""
+
+    async def run(server: MailServer) -> None:
+        async with store_at() as store, services(store, store, smtp=server.url) as (first, second):
+            await arm(first)
+            for number in range(60):
+                poster = (first, second)[number % 2]
+                await poster.post("garage", json.dumps(f"message {number}").encode(), KEY)
+                if number % 20 == 19:
+                    reader = (second, first)[number % 2]
+                    _, status = await reader.get_alert("garage", KEY)
+                    assert (status["message"], status["alerts_sent_today"]) == (f"message {number}", number + 1)
+            await until(lambda: all_sent(second, 60))
+
+    async def all_sent(service: DweetService, count: int) -> bool:
+        return await states(service) == ["sent"] * count
+
+    with MailServer() as server:
+        asyncio.run(run(server))
+        assert sorted(subjects(server)) == sorted(f"Alert of garage: message {number}" for number in range(60))
+
+
+class Late:
+    """Journals or records of a gateway that hears nothing while it is told not to: the far end of a slow wire."""
+
+    def __init__(self, part: Any) -> None:
+        self._part = part
+        self._held: list[Callable[[], None]] = []
+        self.is_deaf = False
+
+    def follow(self, name: str, follower: Follower) -> Callable[[], None]:
+        stop: Callable[[], None] = self._part.follow(name, self._hearing(follower))
+        return stop
+
+    def watch(self, space: str, watcher: Callable[[str, bytes | None], None]) -> Any:
+        return self._part.watch(space, self._hearing(watcher))
+
+    def listen(self) -> None:
+        """Hear what was held back, and from now on everything at once."""
+        self.is_deaf = False
+        while self._held:
+            self._held.pop(0)()
+
+    def _hearing(self, told: Callable[..., None]) -> Callable[..., None]:
+        def hear(*news: Any) -> None:
+            if self.is_deaf:
+                self._held.append(lambda: told(*news))
+            else:
+                told(*news)
+
+        return hear
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._part, name)
+
+
+class LateStore:
+    """The same store, as a gateway sees it that hears late."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self.journals: Any = Late(store.journals)
+        self.records: Any = Late(store.records)
+        self.fleeting = store.fleeting
+
+
+def test_an_alert_is_settled_with_dweets_not_heard_of_yet() -> None:
+    async def run() -> None:
+        async with store_at() as store:
+            poster: Any = LateStore(store)
+            late: Any = LateStore(store)
+            async with services(poster, late) as (first, second):
+                await arm(first)
+                await second.get_alert("garage", KEY)
+                late.journals.is_deaf = poster.journals.is_deaf = True
+                await first.post("garage", b'"fire"', KEY)
+                _, status = await second.get_alert("garage", KEY)
+                assert (status["open"], status["message"]) == (True, "fire")
+                late.journals.listen()
+                _, again = await second.get_alert("garage", KEY)
+                assert again == status
+                assert len(await second.email_queue.mails()) == 1
+
+    asyncio.run(run())
+
+
+def test_an_alert_set_again_elsewhere_is_evaluated_as_it_is_now() -> None:
+    async def run() -> list[str]:
+        async with store_at() as store:
+            idle: Any = LateStore(store)
+            late: Any = LateStore(store)
+            async with services(idle, late) as (first, second):
+                await arm(first)
+                await second.get_alert("garage", KEY)
+                late.records.is_deaf = True
+                await first.set_alert("a@b.example", "garage", "return 'new ' + dweet", KEY)
+                idle.journals.is_deaf = True  # only the one that does not know of the new alert evaluates
+                await second.post("garage", b'"fire"', KEY)
+                await second.alerts.settle("garage")
+                found = [mail.subject for mail in await second.email_queue.mails()]
+                late.records.listen()
+                await second.alerts.settle("garage")
+                assert [mail.subject for mail in await second.email_queue.mails()] == found
+                return found
+
+    assert asyncio.run(run()) == ["Alert of garage: new fire"]
+
+
+class Reader:
+    """Reads a stream of frames into a list."""
+
+    def __init__(self) -> None:
+        self.contents: list[Any] = []
+        self.ended = False
+
+    def write(self, *pieces: bytes) -> None:
+        self.contents += [json.loads(json.loads(piece.split(b"\r\n")[1]))["content"] for piece in pieces]
+
+    async def drain(self) -> None:
+        return
+
+    def end(self) -> None:
+        self.ended = True
+
+
+@pytest.mark.parametrize("by", ["number", "transaction"])
+def test_a_stream_resumed_at_a_gateway_that_hears_late_gets_none_twice_and_misses_none(by: str) -> None:
+    async def run() -> list[Any]:
+        async with store_at() as store:
+            late: Any = LateStore(store)
+            async with services(store, late) as (first, second):
+                await first.post("kitchen", b"0", None)
+                await second.load("kitchen")
+                late.journals.is_deaf = True
+                posted = [(await first.post("kitchen", b"%d" % number, None))[0] for number in range(1, 6)]
+                reader = Reader()
+                read = posted[2]  # dweets 0 to 3 were read at the first
+                since = str(read.sequence) if by == "number" else read.id
+                number = await second.streams.position("kitchen", None, since)
+                stop = await second.streams.listen("kitchen", None, number, encode_frame, reader)
+                late.journals.listen()
+                await first.post("kitchen", b"6", None)
+                stop()
+                return reader.contents
+
+    assert asyncio.run(run()) == [4, 5, 6]
+
+
+def test_a_lock_set_at_one_ends_the_streams_at_both_and_is_known_at_both() -> None:
+    async def run() -> None:
+        async with store_at() as store, services(store, store) as (first, second):
+            readers = [Reader(), Reader()]
+            for service, reader in zip((first, second), readers, strict=True):
+                await service.streams.listen("garage", None, 0, encode_frame, reader)
+            issued = await first.locks.issue()
+            await second.locks.lock("garage", issued.lock, issued.master_key.reveal())
+            assert [reader.ended for reader in readers] == [True, True]
+            for service in (first, second):
+                with pytest.raises(KeyRejected):
+                    service.post("garage", b"1", None)
+
+    asyncio.run(run())
+
+
+def test_two_gateways_that_start_at_once_issue_the_same_given_lock_once() -> None:
+    async def run() -> int:
+        async with store_at() as store, services(store, store) as (first, second):
+            await asyncio.gather(*(service.locks.adopt(LOCK, KEY) for service in (first, second) for _ in range(10)))
+            await second.locks.lock("garage", LOCK, KEY)
+            return len(await store.records.scan(SPACE))
+
+    assert asyncio.run(run()) == 2  # the lock, and the thing that it is on
+
+
+# -- the e-mail queue --------------------------------------------------------------------------------------
+
+
+class HeldDelivery:
+    """Delivers when the test says so."""
+
+    delivered = "sent"
+
+    def __init__(self, *, goes_on: bool = False) -> None:
+        self.mails: list[OutgoingMail] = []
+        self.goes_on = asyncio.Event()
+        if goes_on:
+            self.goes_on.set()
+
+    async def deliver(self, mail: OutgoingMail) -> list[str]:
+        self.mails.append(mail)
+        await self.goes_on.wait()
+        return []
+
+    async def is_at_work(self) -> bool:
+        return bool(self.mails)
+
+
+class FailingDelivery:
+    """Delivers nothing, and keeps the numbers of its attempts."""
+
+    delivered = "sent"
+
+    def __init__(self) -> None:
+        self.attempts = 0
+
+    async def deliver(self, mail: OutgoingMail) -> list[str]:
+        self.attempts += 1
+        raise NotDelivered("the server is away")
+
+
+@asynccontextmanager
+async def queues(
+    store: EmbeddedStore, *deliveries: Any, settings: QueueSettings | None = None, now: Callable[[], int] | None = None
+) -> AsyncIterator[list[EmailQueue]]:
+    """Open a queue for each delivery, as of so many gateways on one store."""
+    opened = [
+        EmailQueue(store.records, delivery, "alerts@gateway.invalid", now or OutsideWorld().clock.now, settings)
+        for delivery in deliveries
+    ]
+    for queue in opened:
+        await queue.open()
+    try:
+        yield opened
+    finally:
+        for queue in opened:
+            await queue.close()
+
+
+async def put(store: EmbeddedStore, mail: Mail) -> None:
+    await store.records.put(SPACE, mail.key, write_record(mail))
+
+
+async def in_store(store: EmbeddedStore) -> list[Mail]:
+    found = (await store.records.scan(SPACE)).items()
+    return sorted((Mail.parse(key, data) for key, data in found), key=lambda mail: mail.at)
+
+
+async def has_states(queue: EmailQueue, *wanted: str) -> bool:
+    return [mail.state for mail in await queue.mails()] == list(wanted)
+
+
+def test_a_claimed_mail_is_left_alone_while_its_lease_is_renewed() -> None:
+    async def run() -> None:
+        held, other = HeldDelivery(), HeldDelivery(goes_on=True)
+        async with store_at() as store:
+            await put(store, MAIL)
+            async with queues(store, held, other, settings=QueueSettings(lease=0.3)) as (first, _):
+                await until(lambda: claimed(store))
+                dues: set[int] = set()
+                while len(dues) < 8:  # several renewals: longer than the lease of a dead gateway lasts
+                    dues |= {mail.due for mail in await in_store(store)}
+                    await asyncio.sleep(0.01)
+                assert len(held.mails) + len(other.mails) == 1
+                held.goes_on.set()
+                await until(lambda: has_states(first, "sent"))
+                assert len(held.mails) + len(other.mails) == 1
+
+    async def claimed(store: EmbeddedStore) -> bool:
+        return all(mail.lease for mail in await in_store(store))
+
+    asyncio.run(run())
+
+
+def test_the_mail_of_a_dead_gateway_is_taken_over() -> None:
+    """The lease that nobody renews ends, whatever the clock of the dead gateway said."""
+
+    async def run() -> None:
+        delivery = HeldDelivery(goes_on=True)
+        async with store_at() as store:
+            await put(store, replace(MAIL, lease="dead", due=10**15, attempts=1))
+            async with queues(store, delivery, settings=QueueSettings(lease=0.05)) as (queue,):
+                await until(lambda: has_states(queue, "sent"))
+                assert len(delivery.mails) == 1
+
+    asyncio.run(run())
+
+
+def test_a_mail_sent_again_has_the_same_message_id() -> None:
+    """The gateway dies after the server has accepted the mail, before the record says so."""
+
+    async def run(server: MailServer) -> None:
+        delivery = SmtpDelivery(server.url)
+        async with store_at() as store:
+            async with queues(store, delivery) as (queue,):
+                await put(store, MAIL)
+                await until(lambda: has_states(queue, "sent"))
+            await put(store, replace(MAIL, lease="dead", attempts=1))
+            async with queues(store, delivery, settings=QueueSettings(lease=0.05)) as (queue,):
+                await until(lambda: has_states(queue, "sent"))
+        delivery.close()
+
+    with MailServer() as server:
+        asyncio.run(run(server))
+        assert len(server.mails) == 2
+        first, second = (mail.content for mail in server.mails)
+        assert isinstance(first, bytes)
+        assert first == second
+        assert b"Message-ID: <" in first
+
+
+def test_a_lease_that_ended_is_not_written_over() -> None:
+    """Another gateway has claimed the mail: what the first one says of it comes too late."""
+
+    async def run() -> None:
+        held = HeldDelivery()
+        async with store_at() as store:
+            await put(store, MAIL)
+            async with queues(store, held) as (queue,):
+                await until(lambda: held.is_at_work())
+                await put(store, taken := replace(MAIL, lease="other", attempts=2))
+                held.goes_on.set()
+                await queue.close()
+                assert await in_store(store) == [taken]
+
+    asyncio.run(run())
+
+
+def test_two_that_fail_at_a_mail_wait_and_one_of_them_sends_it() -> None:
+    settings = QueueSettings(waits=(0.02, 0.05))
+
+    async def run() -> int:
+        port = free_port()
+        deliveries = [SmtpDelivery(f"smtp://127.0.0.1:{port}") for _ in range(2)]
+        async with store_at() as store, queues(store, *deliveries, settings=settings) as (first, second):
+            for number in range(20):
+                await put(store, replace(MAIL, id=f"garage:{number}"))
+
+            async def all_failed_twice() -> bool:
+                return all(mail.attempts >= 2 for mail in await first.mails())
+
+            await until(all_failed_twice)
+            with MailServer(port) as server:
+                await until(lambda: has_states(second, *["sent"] * 20))
+                arrived = len(server.mails)
+        for delivery in deliveries:
+            delivery.close()
+        return arrived
+
+    assert asyncio.run(run()) == 20
+
+
+def test_each_wait_is_longer_and_none_begins_again() -> None:
+    """After a restart a mail waits for what is left, and never longer than a wait, whatever a clock said."""
+
+    async def run() -> None:
+        clock = SetClock()
+        async with store_at(clock) as store:
+            failing = FailingDelivery()
+            async with queues(store, failing, settings=QueueSettings(waits=(0.01, 0.02, 1_000)), now=clock) as (queue,):
+                await put(store, MAIL)
+                await until(lambda: has_attempts(queue, 3))
+                (mail,) = await queue.mails()
+            assert mail.due == clock.at + 1_000_000
+            clock.at = mail.due
+            async with queues(store, HeldDelivery(goes_on=True), now=clock) as (queue,):
+                await until(lambda: has_states(queue, "sent"))
+            await put(store, replace(MAIL, attempts=1, due=10**15))
+            settings = QueueSettings(waits=(0.05,))
+            async with queues(store, HeldDelivery(goes_on=True), settings=settings, now=clock) as (queue,):
+                await until(lambda: has_states(queue, "sent"))
+
+    async def has_attempts(queue: EmailQueue, number: int) -> bool:
+        (mail,) = await queue.mails() or [MAIL]
+        return mail.attempts == number and not mail.lease
+
+    asyncio.run(run())
+
+
+def test_a_store_that_fails_after_the_delivery_is_asked_again() -> None:
+    """What became of a mail is not forgotten, and the mail is not sent again."""
+
+    async def run() -> None:
+        held = HeldDelivery()
+        async with store_at() as store:
+            real, failures = store.records.swap, 3
+
+            def swap(space: str, expected: Changes, changes: Changes) -> Any:
+                nonlocal failures
+                if held.goes_on.is_set() and failures:
+                    failures -= 1
+                    raise StoreUnavailable("the disk is full")
+                return real(space, expected, changes)
+
+            store.records.swap = swap  # type: ignore[method-assign, assignment]
+            await put(store, MAIL)
+            async with queues(store, held, settings=QueueSettings(waits=(0.01,))) as (queue,):
+                await until(lambda: held.is_at_work())
+                held.goes_on.set()
+                await until(lambda: has_states(queue, "sent"))
+                assert failures == 0
+            assert len(held.mails) == 1
+
+    asyncio.run(run())
+
+
+def test_a_stop_waits_for_a_delivery_under_way() -> None:
+    async def run() -> None:
+        held = HeldDelivery()
+        async with store_at() as store:
+            await put(store, MAIL)
+            async with queues(store, held, settings=QueueSettings(stop=60.0)) as (queue,):
+                await until(lambda: held.is_at_work())
+                stopping = asyncio.ensure_future(queue.close())
+                await asyncio.sleep(0)
+                held.goes_on.set()
+                await stopping
+                assert [mail.state for mail in await in_store(store)] == ["sent"]
+
+    asyncio.run(run())
+
+
+def test_a_stop_does_not_wait_for_ever() -> None:
+    """The mail keeps its lease, so the next gateway sends it once the lease has ended."""
+
+    async def run() -> None:
+        held = HeldDelivery()
+        async with store_at() as store:
+            await put(store, MAIL)
+            async with queues(store, held, settings=QueueSettings(stop=0.01)) as (queue,):
+                await until(lambda: held.is_at_work())
+                await queue.close()
+            (mail,) = await in_store(store)
+            assert (mail.state, bool(mail.lease)) == ("waiting", True)
+
+    asyncio.run(run())
