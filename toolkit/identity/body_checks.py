@@ -21,12 +21,9 @@ _MAX_PAYMENT_IDS = 20
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
-    """Return the body's object.
+    """Return the body's object, or raise status 2.
 
-    Raises
-    ------
-    MalformedRequest
-        Status 2: not JSON, not an object, a name twice, NaN, a lone surrogate, too deep, a number too long.
+    Refused are: no JSON, no object, a name twice, NaN, a lone surrogate, too deep, a number too long.
     """
     if len(body) > MAX_BODY_BYTES:
         raise refusal(2, envelope.BODY_TOO_LARGE, http=413)
@@ -55,13 +52,7 @@ def echoable_request_id(body: bytes) -> str | None:
 
 
 def check_fields(operation: Operation, body: dict[str, Any]) -> None:
-    """Check every field against its declared shape.
-
-    Raises
-    ------
-    MalformedRequest
-        Status 1000; AdditionalInfo names the rule and never the value.
-    """
+    """Check every field against its declared shape; AdditionalInfo of status 1000 names the rule, never the value."""
     for field in operation.fields:
         # null is the same as absent for what may be absent, and never a value.
         missing = body.get(field.name) is None

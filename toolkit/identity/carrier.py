@@ -63,13 +63,6 @@ class SimulatedCarrier:
 
     The first half of each block of addresses is mobile, the second half is fixed line and Wi-Fi: a phone there is
     reachable but not identified.
-
-    Parameters
-    ----------
-    networks
-        The carriers.
-    subscribers
-        Their people.
     """
 
     def __init__(self, networks: Iterable[Network] = (), subscribers: Iterable[Subscriber] = ()) -> None:

@@ -139,6 +139,7 @@ def as_png(drawings: Sequence[Drawing]) -> bytes:
 
 
 def _draw(axes: Axes, shape: Arrow | Box | Label, top: float) -> None:
+    from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch, Polygon
 
     colour = _PNG_COLOURS[shape.tone]
@@ -153,12 +154,7 @@ def _draw(axes: Axes, shape: Arrow | Box | Label, top: float) -> None:
     if isinstance(shape, Box):
         width, height = shape.size
         corner = (x - width / 2, y - height / 2 + top)
-        fill = (*_rgb(colour), 0.18) if shape.filled else "none"
+        fill = to_rgba(colour, 0.18) if shape.filled else "none"
         style = "round,pad=0,rounding_size=6"
         axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=style, facecolor=fill, edgecolor=colour))
     axes.text(x, y + top, shape.text, ha="center", va="center", color=colour, fontsize=9, fontweight=bold)
-
-
-def _rgb(colour: str) -> tuple[float, float, float]:
-    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return red, green, blue

@@ -145,12 +145,7 @@ _BY_CAUSE = {(row.state, row.call, row.fact): row for row in MOVES}
 
 
 def move(state: State, call: Call, fact: Fact = Fact.ANY) -> Move:
-    """Return the row for what happened.
-
-    Raises
-    ------
-    ImpossibleMove
-        The table has no such row.
+    """Return the row for what happened, or raise ImpossibleMove.
 
     Examples
     --------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.handset import Handset
-from toolkit.identity.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction
+from toolkit.identity.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hidden
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -93,12 +93,12 @@ class IdentitySession:
 
     def payment_list(self, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """List the payments on file, masked; see `IdentityClient.payment_list`."""
-        answer = None if answer is None else Secret(answer, guessable=True)
+        answer = hidden(answer)
         return self._client.payment_list(self.user, answer=answer)
 
     def payment_details(self, payment_ids: Iterable[str], *, answer: str | Secret | None = None) -> pd.DataFrame:
         """Fetch payments in detail, still masked; see `IdentityClient.payment_details`."""
-        answer = None if answer is None else Secret(answer, guessable=True)
+        answer = hidden(answer)
         return self._client.payment_details(self.user, payment_ids, answer=answer)
 
     @property
