@@ -22,16 +22,13 @@ class DemoGateway(Protocol):
     @property
     def credentials(self) -> dict[str, Secret]:
         """The keys of both demo clients."""
-        ...
 
     @property
     def clock(self) -> Any:  # noqa: ANN401 - the demo world's can be advanced, others cannot
         """The gateway's clock."""
-        ...
 
     def handset(self, preset: str) -> Handset:
         """Return a simulated phone."""
-        ...
 
 
 class Scene(NamedTuple):

@@ -73,14 +73,6 @@ class Attempts:
             ends.append(self.times[-ATTEMPTS_AN_HOUR] + _HOUR)
         return max(0, -(-(max(ends) - now) // 1000)) if ends else 0
 
-    def with_wrong(self, now: int) -> Attempts:
-        """Return it after one more wrong answer."""
-        return Attempts(self.in_a_row + 1, (*self.times, now))
-
-    def with_right(self) -> Attempts:
-        """Return it after the right answer: the row is over, the hour is not."""
-        return Attempts(0, self.times)
-
 
 class ChallengeBook:
     """The attempts of all aliases, kept durably: neither a new code nor a restart gives new ones."""
@@ -103,9 +95,10 @@ class ChallengeBook:
             if attempts.seconds_locked(now):
                 return Fact.STILL_LOCKED, attempts
             if is_right(answer, subscriber):
-                fact, after = Fact.RIGHT_ANSWER, attempts.with_right()
+                # The row of wrong answers is over, their hour is not.
+                fact, after = Fact.RIGHT_ANSWER, Attempts(0, attempts.times)
             else:
-                after = attempts.with_wrong(now)
+                after = Attempts(attempts.in_a_row + 1, (*attempts.times, now))
                 fact = Fact.LAST_WRONG_ANSWER if after.seconds_locked(now) else Fact.WRONG_ANSWER
             if await self._records.swap(_SPACE, {alias: stored}, {alias: after.bytes()}, now + _HOUR):
                 return fact, after

@@ -80,19 +80,18 @@ def as_svg(drawing: Drawing) -> str:
 def _svg_of(shape: Arrow | Box | Label) -> str:
     colour = _SVG_COLOURS[shape.tone]
     fade = ' opacity="0.3"' if shape.tone == "faint" else ""
-    if isinstance(shape, Label):
-        x, y = shape.middle
-        return f'<text x="{x:g}" y="{y + 4:g}" text-anchor="middle" fill="{colour}"{fade}>{escape(shape.text)}</text>'
     if isinstance(shape, Arrow):
         return f"<g{fade}>{_svg_arrow(shape, colour)}</g>"
-    (x, y), (width, height) = shape.middle, shape.size
-    fill = f'fill="{colour}" fill-opacity="0.18" stroke-width="2.5"' if shape.filled else 'fill="none"'
-    weight = ' font-weight="bold"' if shape.filled else ""
-    return (
-        f'<g{fade}><rect x="{x - width / 2:g}" y="{y - height / 2:g}" width="{width:g}" height="{height:g}" rx="6" '
-        f'{fill} stroke="{colour}"/><text x="{x:g}" y="{y + 4:g}" text-anchor="middle" fill="{colour}"{weight}>'
-        f"{escape(shape.text)}</text></g>"
-    )
+    x, y = shape.middle
+    frame = weight = ""
+    if isinstance(shape, Box):
+        width, height = shape.size
+        fill = f'fill="{colour}" fill-opacity="0.18" stroke-width="2.5"' if shape.filled else 'fill="none"'
+        corner = f'x="{x - width / 2:g}" y="{y - height / 2:g}"'
+        frame = f'<rect {corner} width="{width:g}" height="{height:g}" rx="6" {fill} stroke="{colour}"/>'
+        weight = ' font-weight="bold"' if shape.filled else ""
+    text = f'<text x="{x:g}" y="{y + 4:g}" text-anchor="middle" fill="{colour}"{weight}>{escape(shape.text)}</text>'
+    return f"<g{fade}>{frame}{text}</g>"
 
 
 def _svg_arrow(arrow: Arrow, colour: str) -> str:

@@ -40,12 +40,10 @@ class Connected(Protocol):
     @property
     def identity(self) -> IdentityClient:
         """The client."""
-        ...
 
     @property
     def gateway(self) -> Any:  # noqa: ANN401 - a gateway of this process with the demo world, or None
         """The gateway that phones are simulated at."""
-        ...
 
 
 class IdentityWalkthrough(ServiceWidget):
