@@ -13,7 +13,7 @@ from toolkit.handwriting.service import HandwritingSettings
 from toolkit.identity.callers import Caller, IdentitySetup
 from toolkit.identity.carrier import Network, SimulatedCarrier, wifi_address
 from toolkit.identity.handset import Handset
-from toolkit.identity.subscribers import Subscriber, generate, shaped
+from toolkit.identity.subscribers import Subscriber, load_subscribers
 from toolkit.rewards.partners import RewardSettings
 from toolkit.secret import Secret
 
@@ -59,12 +59,8 @@ class DemoWorld:
 
     @cached_property
     def subscribers(self) -> list[Subscriber]:
-        """The people of the mobile networks; the first ones are shaped by the presets, in their order."""
-        given = self._identity["subscribers"]
-        carriers = [(one["short_code"], one["networks"]) for one in self._identity["carriers"] if one["networks"]]
-        people = generate(given["seed"], carriers, given["count"])
-        shapes = [preset["shape"] for preset in self._identity["presets"].values()]
-        return [shaped(person, shape) for person, shape in zip(people, shapes, strict=False)] + people[len(shapes) :]
+        """The people of the mobile networks; the first ones own the phones of the presets, in their order."""
+        return load_subscribers(data_folder() / "demo_subscribers.json")
 
     def identity_setup(self) -> IdentitySetup:
         """Return callers and carriers of section D."""

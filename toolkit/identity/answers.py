@@ -11,6 +11,7 @@ import pandas as pd
 
 from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame
+from toolkit.identity.flow import State
 from toolkit.identity.held_secrets import AuthenticatedUser
 from toolkit.identity.wire import (
     ADDRESS_FIELDS,
@@ -105,6 +106,16 @@ def eligibility_frame(response: Response) -> pd.DataFrame:
         matching(challenge, "ChallengeId", GUID)
         matching(challenge, "ExpiresAt", _TIME)
     return _frame([{**response, **(challenge or {})}], ELIGIBILITY_COLUMNS)
+
+
+def state_told(eligibility: pd.DataFrame) -> State:
+    """Return where an eligibility answer says that the flow stands."""
+    row = eligibility.iloc[0]
+    if not row["eligible"]:
+        return State.NOT_ELIGIBLE
+    if pd.isna(row["challenge_id"]):
+        return State.UNLOCKED
+    return State.LOCKED if row["attempts_left"] == 0 else State.ELIGIBLE
 
 
 def payment_frame(response: Response) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from toolkit.errors import ServiceError, ToolkitError
+from toolkit.errors import ServiceError
 from toolkit.identity.client import IdentityClient
 from toolkit.identity.handset import Handset
 from toolkit.identity.held_secrets import AuthenticatedUser, PhoneProof
@@ -22,16 +22,13 @@ class DemoGateway(Protocol):
     @property
     def credentials(self) -> dict[str, Secret]:
         """The keys of both demo clients."""
-        ...
 
     @property
     def clock(self) -> Any:  # noqa: ANN401 - the demo world's can be advanced, others cannot
         """The gateway's clock."""
-        ...
 
     def handset(self, preset: str) -> Handset:
         """Return a simulated phone."""
-        ...
 
 
 class Scene(NamedTuple):
@@ -58,21 +55,21 @@ class Attack(NamedTuple):
     rule: str
     status: int
     because: str
-    run: Callable[[Scene], ToolkitError | int]
+    run: Callable[[Scene], ServiceError | int]
 
 
 class Outcome(NamedTuple):
     """What came of an attack: its status, the words, and whether the named rule held."""
 
     title: str
-    status: int | None
+    status: int | str | None
     answer: str
     rule: str
     because: str
     refused: bool
 
 
-def _replay_final(scene: Scene) -> ToolkitError:
+def _replay_final(scene: Scene) -> ServiceError:
     proof = scene.proof()
     user = scene.client.finish_authentication(proof)
     _refused(lambda: scene.client.finish_authentication(proof))
@@ -80,53 +77,53 @@ def _replay_final(scene: Scene) -> ToolkitError:
     return _refused(lambda: scene.client.eligibility(user))
 
 
-def _replay_first(scene: Scene) -> ToolkitError:
+def _replay_first(scene: Scene) -> ServiceError:
     phone = scene.gateway.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
     scene.client.authenticate_device(transaction, phone)
     return _refused(lambda: scene.client.authenticate_device(transaction, phone))
 
 
-def _first_at_finish(scene: Scene) -> ToolkitError:
+def _first_at_finish(scene: Scene) -> ServiceError:
     transaction = scene.client.start_authentication(scene.gateway.handset("no_challenge"))
     early = PhoneProof(transaction, transaction.secret("fingerprint"))
     return _refused(lambda: scene.client.finish_authentication(early))
 
 
-def _planted(scene: Scene) -> ToolkitError:
+def _planted(scene: Scene) -> ServiceError:
     own = scene.client.start_authentication(scene.gateway.handset("no_challenge"))
     planted = PhoneProof(own, scene.proof("prepaid").secret("fingerprint"))
     return _refused(lambda: scene.client.finish_authentication(planted))
 
 
-def _swap_alias(scene: Scene) -> ToolkitError:
+def _swap_alias(scene: Scene) -> ServiceError:
     mine, theirs = scene.user(), scene.user("prepaid")
     return _refused(lambda: scene.client.eligibility(_forged(theirs.service_alias, mine)))
 
 
-def _swap_client(scene: Scene) -> ToolkitError:
+def _swap_client(scene: Scene) -> ServiceError:
     user = scene.user()
     return _refused(lambda: scene.other.eligibility(user))
 
 
-def _wait(scene: Scene) -> ToolkitError:
+def _wait(scene: Scene) -> ServiceError:
     user = scene.user()
     scene.gateway.clock.advance(seconds=301)
     # The client itself would not even send it: it is told a later end, so that the gateway has to say no.
     return _refused(lambda: scene.client.eligibility(_forged(user.service_alias, user)))
 
 
-def _open_redirect(scene: Scene) -> ToolkitError:
+def _open_redirect(scene: Scene) -> ServiceError:
     phone = scene.gateway.handset("no_challenge")
     return _refused(lambda: scene.client.start_authentication(phone, final_target_url="https://evil.example/collect"))
 
 
-def _guess(scene: Scene) -> ToolkitError:
+def _guess(scene: Scene) -> ServiceError:
     phone = scene.gateway.handset("no_cards")
     user = scene.user(phone.name)
     scene.client.eligibility(user)
 
-    def answer(given: Secret | None) -> ToolkitError:
+    def answer(given: Secret | None) -> ServiceError:
         return _refused(lambda: scene.client.payment_list(user, answer=given))
 
     for wrong in ("00000", "11111", "22222"):
@@ -149,7 +146,7 @@ def _forged(alias: str, user: AuthenticatedUser) -> AuthenticatedUser:
     return AuthenticatedUser(alias, user.secret("code"), a_day_later, phone)
 
 
-def _refused(work: Callable[[], object]) -> ToolkitError:
+def _refused(work: Callable[[], object]) -> ServiceError:
     try:
         work()
     except ServiceError as error:
@@ -202,22 +199,10 @@ ATTACKS: dict[str, Attack] = {
 
 
 def carry_out(name: str, client: IdentityClient, gateway: DemoGateway) -> Outcome:
-    """Try an attack and tell what came of it.
-
-    Parameters
-    ----------
-    name
-        One of `ATTACKS`.
-    client, gateway
-        Who is attacked, and the demo world it is in.
-    """
+    """Try one of `ATTACKS` on a client of the demo world and tell what came of it."""
     attack = ATTACKS[name]
     keys = gateway.credentials
     scene = Scene(client.called_by(keys["ApiClientId"]), client.called_by(keys["OtherApiClientId"]), gateway)
     result = attack.run(scene)
-    status, answer = (result, "Use GET.") if isinstance(result, int) else (_code_of(result), str(result).split(" (")[0])
+    status, answer = (result, "Use GET.") if isinstance(result, int) else (result.code, str(result).split(" (")[0])
     return Outcome(attack.title, status, answer, attack.rule, attack.because, status == attack.status)
-
-
-def _code_of(error: ToolkitError) -> int | None:
-    return error.code if isinstance(error, ServiceError) and isinstance(error.code, int) else None

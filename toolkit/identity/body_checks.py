@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Any, NoReturn
 
@@ -12,21 +10,15 @@ from toolkit.errors import ServiceError
 from toolkit.identity import envelope
 from toolkit.identity.envelope import refusal
 from toolkit.identity.redirect_targets import is_allowed_form
-from toolkit.identity.wire import GUID, MAX_BODY_BYTES, REQUEST_ID_FORM, Operation
+from toolkit.identity.wire import MAX_BODY_BYTES, REQUEST_ID, Field, Operation
 
-_CARRIER = re.compile(r"[A-Z0-9]{2,8}")
-_PKCE_CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
-_PKCE_VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _MAX_PAYMENT_IDS = 20
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
-    """Return the body's object.
+    """Return the body's object, or raise status 2.
 
-    Raises
-    ------
-    MalformedRequest
-        Status 2: not JSON, not an object, a name twice, NaN, a lone surrogate, too deep, a number too long.
+    Refused are: no JSON, no object, a name twice, NaN, a lone surrogate, too deep, a number too long.
     """
     if len(body) > MAX_BODY_BYTES:
         raise refusal(2, envelope.BODY_TOO_LARGE, http=413)
@@ -51,31 +43,20 @@ def echoable_request_id(body: bytes) -> str | None:
         value = parse_body(body).get("RequestId")
     except ServiceError:
         return None
-    return value if well_formed("RequestId", value) else None
+    return value if _is_well_formed(REQUEST_ID, value) else None
 
 
 def check_fields(operation: Operation, body: dict[str, Any]) -> None:
-    """Check every field against its declared shape.
-
-    Raises
-    ------
-    MalformedRequest
-        Status 1000; AdditionalInfo names the rule and never the value.
-    """
+    """Check every field against its declared shape; AdditionalInfo of status 1000 names the rule, never the value."""
     for field in operation.fields:
         # null is the same as absent for what may be absent, and never a value.
         missing = body.get(field.name) is None
-        if (missing and field.required) or (not missing and not well_formed(field.name, body[field.name])):
+        if (missing and field.required) or (not missing and not _is_well_formed(field, body[field.name])):
             raise refusal(1000, field.rule)
     if body.keys() - {field.name for field in operation.fields}:
         raise refusal(1000, envelope.UNKNOWN_FIELD)
     if (body.get("ChallengeId") is None) != (body.get("ChallengeAnswer") is None):
         raise refusal(1000, envelope.ANSWER_INCOMPLETE)
-
-
-def well_formed(name: str, value: object) -> bool:
-    """Whether a value has the shape of the field called `name`."""
-    return _SHAPES[name](value)
 
 
 def normal_address(text: object) -> str | None:
@@ -111,33 +92,18 @@ def _refuse(_: str) -> NoReturn:
     raise ValueError("NaN and Infinity are not JSON")
 
 
-def _text(most: int) -> Callable[[object], bool]:
-    return lambda value: type(value) is str and len(value) <= most
+def _is_well_formed(field: Field, value: object) -> bool:
+    if field.name == "PaymentIds":
+        return _is_distinct_list(field, value)
+    if type(value) is not str or not field.form.fullmatch(value):
+        return False
+    if field.name == "DeviceIp":
+        return normal_address(value) is not None
+    return field.name != "FinalTargetUrl" or is_allowed_form(value)
 
 
-def _form(pattern: re.Pattern[str]) -> Callable[[object], bool]:
-    return lambda value: type(value) is str and pattern.fullmatch(value) is not None
-
-
-def _distinct_guids(value: object) -> bool:
+def _is_distinct_list(field: Field, value: object) -> bool:
     if type(value) is not list or not 1 <= len(value) <= _MAX_PAYMENT_IDS:
         return False
-    return all(map(_form(GUID), value)) and len({guid.lower() for guid in value}) == len(value)
-
-
-_SHAPES: dict[str, Callable[[object], bool]] = {
-    "RequestId": _form(REQUEST_ID_FORM),
-    "ApiClientId": lambda value: type(value) is str,
-    "EchoMessage": _text(1024),
-    "DeviceIp": lambda value: normal_address(value) is not None,
-    "CarrierShortCode": _form(_CARRIER),
-    "FinalTargetUrl": lambda value: type(value) is str and is_allowed_form(value),
-    "CodeChallenge": _form(_PKCE_CHALLENGE),
-    "VerificationFingerprint": _text(256),
-    "CodeVerifier": _form(_PKCE_VERIFIER),
-    "ServiceAlias": _text(256),
-    "AuthenticationCode": _text(256),
-    "ChallengeId": _form(GUID),
-    "ChallengeAnswer": _text(64),
-    "PaymentIds": _distinct_guids,
-}
+    fit = all(type(one) is str and field.form.fullmatch(one) for one in value)
+    return fit and len({one.lower() for one in value}) == len(value)

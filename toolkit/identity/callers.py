@@ -74,12 +74,8 @@ class IdentitySetup:
 def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
     """Return the enabled caller with this ApiClientId.
 
-    Every caller is compared, each in constant time, so that the answer's time says nothing about any of them.
-
-    Raises
-    ------
-    KeyRejected
-        Status 1005, with one text for unknown and disabled ones.
+    Every caller is compared, each in constant time, so that the answer's time says nothing about any of them. Unknown
+    and disabled ones are refused with one text.
     """
     given = Secret(api_client_id) if type(api_client_id) is str else Secret("")
     fitting = [caller for caller in callers if caller.api_client_id == given and given]

@@ -4,59 +4,52 @@ from __future__ import annotations
 
 import json
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from toolkit.contract import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_session import HttpReply, HttpSession
 from toolkit.identity.answers import Response, expect, secret_in
 from toolkit.identity.envelope import SUCCESS, error_of
 from toolkit.identity.flow import Call, State
 from toolkit.identity.held_secrets import AuthenticatedUser, Holder
-from toolkit.identity.trace import Step, Trace, redacted, states_after
+from toolkit.identity.trace import Step, redacted, states_after
 from toolkit.identity.wire import OPEN_TARGET, Operation
-from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 T = TypeVar("T")
+_STEPS_KEPT = 1_000
 
 
-class _Made(NamedTuple):
-    """A call that was made, answered or not."""
+class _Sent(NamedTuple):
+    """A call that goes out: its number in the trace, its content, and whose flow it moves."""
 
     number: int
     operation: str
-    reply: HttpReply | None
-    began: float
-    request: Mapping[str, Any]
-    response: Mapping[str, Any]
+    endpoint: Endpoint
+    content: Mapping[str, Any]
+    call: Call | None
+    holder: Holder | None
 
 
-class IdentityCalls(PublicNames):
-    """What every method of the client is made of.
+class RecordedCalls:
+    """Sends the calls of one client and keeps a step of each.
 
     Each call is sent once: a second Finish or a second opening would kill the code, so nothing is ever retried.
-
-    Parameters
-    ----------
-    http
-        Calls to the gateway.
-    api_client_id
-        The caller's own key.
-    now
-        The gateway's clock in milliseconds since the epoch; this machine's if None.
+    Errors are raised where no frame holds an answer, and without context: a notebook saves tracebacks, and IPython
+    can be told to print every value in them.
     """
 
     def __init__(self, http: HttpSession, api_client_id: Secret, now: Callable[[], int] | None = None) -> None:
         self._http = http
         self._api_client_id = api_client_id
-        self._now = now or _this_machine
-        self._trace = Trace()
+        self.now = now or _this_machine
+        self.steps: deque[Step] = deque(maxlen=_STEPS_KEPT)
+        self._count = 0
 
-    def __repr__(self) -> str:
-        return f"<Mobile identity at {self._http.base_url}>"
-
-    def _call(
+    def post(
         self,
         operation: Operation,
         fields: Mapping[str, object],
@@ -69,87 +62,94 @@ class IdentityCalls(PublicNames):
         """Make a POST call and return what `read` makes of its response.
 
         `holder` is whose flow the `call` moves; `told` says where to, where the table leaves more than one state.
-        Errors are raised here, where no frame holds an answer, and without context: a notebook saves tracebacks,
-        and IPython can be told to print every value in them.
         """
-        outcome = self._attempt(operation, fields, read, holder, call, told)
-        if isinstance(outcome, ToolkitError):
-            raise _bare(outcome)
-        return outcome
+        self._count += 1
+        given = {name: value for name, value in fields.items() if value is not None}
+        body = {"RequestId": f"req-{self._count:03d}", "ApiClientId": self._api_client_id, **given}
+        sent = _Sent(self._count, operation.name, operation.endpoint, body, call, holder)
+
+        def understand(envelope: Mapping[str, Any], reply: HttpReply) -> T:
+            return read(_response_of(envelope, body, reply, _line_of(operation.endpoint)))
+
+        def send() -> HttpReply:
+            return self._http.call(operation.endpoint, body=body)
+
+        outcome = self._attempt(sent, send, understand, told)
+        return _result(outcome)
+
+    def open(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret:
+        """Open a TargetUrl as a phone does and return the final fingerprint."""
+        self._count += 1
+        query: dict[str, str | Secret | None] = {"vfp": fingerprint, "r": "f"}
+        sent = _Sent(self._count, Call.OPEN, OPEN_TARGET, query, Call.OPEN, holder)
+
+        def understand(answer: Mapping[str, Any], reply: HttpReply) -> Secret:
+            return _opened(answer, reply, fingerprint)
+
+        def send() -> HttpReply:
+            return self._http.call(OPEN_TARGET, query=query, headers=headers)
+
+        return _result(self._attempt(sent, send, understand))
 
     def _attempt(
         self,
-        operation: Operation,
-        fields: Mapping[str, object],
-        read: Callable[[Response], T],
-        holder: Holder | None,
-        call: Call | None,
-        told: Callable[[T], State] | None,
+        sent: _Sent,
+        send: Callable[[], HttpReply],
+        understand: Callable[[Mapping[str, Any], HttpReply], T],
+        told: Callable[[T], State] | None = None,
     ) -> T | ToolkitError:
-        number, began = self._trace.next_number(), time.perf_counter()
-        given = {name: value for name, value in fields.items() if value is not None}
-        body = {"RequestId": f"req-{number:03d}", "ApiClientId": self._api_client_id, **given}
-        request = f"{operation.endpoint.method} {operation.endpoint.template}"
-        reply: HttpReply | None = None
-        envelope: Mapping[str, Any] = {}
-        outcome: T | ToolkitError
-        try:
-            reply = self._http.call(operation.endpoint, body=body)
-            envelope = _envelope_of(reply, request)
-            outcome = error_of(envelope, reply.status, request=request) or read(_response_of(envelope, body, reply))
-        except ToolkitError as error:
-            outcome = error
-        state = told(outcome) if told is not None and not isinstance(outcome, ToolkitError) else None
-        self._note(_Made(number, operation.name, reply, began, body, envelope), outcome, holder, call, state)
-        return outcome
-
-    def _open(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret:
-        """Open a TargetUrl as a phone does and return the final fingerprint."""
-        outcome = self._attempt_open(fingerprint, headers, holder)
-        if isinstance(outcome, ToolkitError):
-            raise _bare(outcome)
-        return outcome
-
-    def _attempt_open(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret | ToolkitError:
-        number, began = self._trace.next_number(), time.perf_counter()
-        query: dict[str, str | Secret | None] = {"vfp": fingerprint, "r": "f"}
+        began = time.perf_counter()
         reply: HttpReply | None = None
         answer: Mapping[str, Any] = {}
-        outcome: Secret | ToolkitError
+        outcome: T | ToolkitError
         try:
-            reply = self._http.call(OPEN_TARGET, query=query, headers=headers)
-            answer = _object_of(reply, f"GET {OPEN_TARGET.template}")
-            outcome = _opened(answer, reply, fingerprint)
+            reply = send()
+            answer = _object_of(reply, _line_of(sent.endpoint))
+            outcome = understand(answer, reply)
         except ToolkitError as error:
             outcome = error
-        self._note(_Made(number, Call.OPEN, reply, began, query, answer), outcome, holder, Call.OPEN, None)
+        ms = round((time.perf_counter() - began) * 1000, 3)
+        state = told(outcome) if told is not None and not isinstance(outcome, ToolkitError) else None
+        before, after = _moved(sent, _status_of(outcome), state)
+        user = next((one for one in (outcome, sent.holder) if isinstance(one, AuthenticatedUser)), None)
+        step = Step(
+            n=sent.number,
+            operation=sent.operation,
+            http=reply.status if reply is not None else None,
+            status=_status_of(outcome),
+            description=getattr(outcome, "message", str(outcome)) if isinstance(outcome, ToolkitError) else SUCCESS,
+            before=before,
+            after=after,
+            ms=ms,
+            seconds_left=user.seconds_left(self.now()) if user is not None else None,
+            request=redacted(sent.content),
+            response=redacted(answer),
+        )
+        self.steps.append(step)
         return outcome
 
-    def _note(self, made: _Made, outcome: object, holder: Holder | None, call: Call | None, told: State | None) -> None:
-        """Write down a step, and where the holder's flow stands after it."""
-        status = _status_of(outcome)
-        before = holder.states if holder is not None else frozenset({State.NEW} if call is Call.START else ())
-        after = states_after(before, call, status) if call is not None and status is not None else before
-        if told is not None:
-            after = frozenset({told})
-        if holder is not None:
-            holder.states = after
-        user = next((one for one in (outcome, holder) if isinstance(one, AuthenticatedUser)), None)
-        self._trace.steps.append(
-            Step(
-                made.number,
-                made.operation,
-                made.reply.status if made.reply is not None else None,
-                status,
-                SUCCESS if status == 0 else getattr(outcome, "message", str(outcome)),
-                before,
-                after,
-                round((time.perf_counter() - made.began) * 1000, 3),
-                user.seconds_left(self._now()) if user is not None else None,
-                redacted(made.request),
-                redacted(made.response),
-            )
-        )
+
+def _moved(sent: _Sent, status: int | None, told: State | None) -> tuple[frozenset[State], frozenset[State]]:
+    """Return where the flow stood before a call and stands after it, and tell its holder."""
+    before = frozenset({State.NEW} if sent.call is Call.START else ())
+    if sent.holder is not None:
+        before = sent.holder.states
+    after = states_after(before, sent.call, status) if sent.call is not None and status is not None else before
+    if told is not None:
+        after = frozenset({told})
+    if sent.holder is not None:
+        sent.holder.states = after
+    return before, after
+
+
+def _result(outcome: T | ToolkitError) -> T:
+    if isinstance(outcome, ToolkitError):
+        raise _bare(outcome)
+    return outcome
+
+
+def _line_of(endpoint: Endpoint) -> str:
+    return f"{endpoint.method} {endpoint.template}"
 
 
 def _bare(error: ToolkitError) -> ToolkitError:
@@ -176,15 +176,13 @@ def _object_of(reply: HttpReply, request: str) -> Mapping[str, Any]:
     return value
 
 
-def _envelope_of(reply: HttpReply, request: str) -> Mapping[str, Any]:
-    envelope = _object_of(reply, request)
+def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply: HttpReply, request: str) -> Response:
     status = envelope.get("Status")
     expect(type(status) is int, "Status is not a number")
-    expect(status == 0 or error_of(envelope, reply.status, request=request) is not None, "Status is not known")
-    return envelope
-
-
-def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply: HttpReply) -> Response:
+    error = error_of(envelope, reply.status, request=request)
+    if error is not None:
+        raise error
+    expect(status == 0, "Status is not known")
     expect(reply.status == 200, "a success has HTTP status 200")
     expect(envelope.get("RequestId") == body["RequestId"], "RequestId is not the one that was sent")
     response = envelope.get("Response")
@@ -192,9 +190,9 @@ def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply:
     return dict(response or {})
 
 
-def _opened(answer: Mapping[str, Any], reply: HttpReply, first: Secret) -> Secret | ToolkitError:
+def _opened(answer: Mapping[str, Any], reply: HttpReply, first: Secret) -> Secret:
     if reply.status != 200:
-        return _device_error(reply.status)
+        raise _device_error(reply.status)
     final = secret_in(answer, "vfp")
     expect(final != first, "the final fingerprint is the first one")
     return final
@@ -203,8 +201,8 @@ def _opened(answer: Mapping[str, Any], reply: HttpReply, first: Secret) -> Secre
 def _device_error(http: int) -> ToolkitError:
     # A phone is told no status; these are what the three HTTP statuses stand for.
     code = {404: 2001, 410: 2003, 429: 2040}.get(http)
-    error = error_of({"Status": code}, http, request=f"GET {OPEN_TARGET.template}") if code else None
-    return error or UnexpectedReply(f"GET {OPEN_TARGET.template} was answered by HTTP {http}")
+    error = error_of({"Status": code}, http, request=_line_of(OPEN_TARGET)) if code else None
+    return error or UnexpectedReply(f"{_line_of(OPEN_TARGET)} was answered by HTTP {http}")
 
 
 def _this_machine() -> int:

@@ -29,23 +29,18 @@ class Carrier(Protocol):
 
     async def supports(self, short_code: str) -> bool:
         """Whether this is the short code of a carrier that can identify phones now."""
-        ...
 
     async def serving(self, address: str) -> str | None:
         """Return the short code of the carrier that this address belongs to."""
-        ...
 
     async def identify(self, arrival: Arrival) -> Subscriber | None:
         """Return whose phone made this call, only if its network is certain."""
-        ...
 
     async def subscriber(self, subscriber_id: str) -> Subscriber | None:
         """Return what is known of a subscriber now."""
-        ...
 
     async def name_of(self, short_code: str) -> str:
         """Return the name that people know the carrier by."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +58,6 @@ class SimulatedCarrier:
 
     The first half of each block of addresses is mobile, the second half is fixed line and Wi-Fi: a phone there is
     reachable but not identified.
-
-    Parameters
-    ----------
-    networks
-        The carriers.
-    subscribers
-        Their people.
     """
 
     def __init__(self, networks: Iterable[Network] = (), subscribers: Iterable[Subscriber] = ()) -> None:

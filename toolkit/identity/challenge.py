@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from toolkit.gateway.stores import Records
+from toolkit.identity.flow import Fact
 from toolkit.identity.subscribers import Subscriber
 
 ATTEMPTS = 3
@@ -72,23 +73,9 @@ class Attempts:
             ends.append(self.times[-ATTEMPTS_AN_HOUR] + _HOUR)
         return max(0, -(-(max(ends) - now) // 1000)) if ends else 0
 
-    def with_wrong(self, now: int) -> Attempts:
-        """Return it after one more wrong answer."""
-        return Attempts(self.in_a_row + 1, (*self.times, now))
-
-    def with_right(self) -> Attempts:
-        """Return it after the right answer: the row is over, the hour is not."""
-        return Attempts(0, self.times)
-
 
 class ChallengeBook:
-    """The attempts of all aliases, kept durably: neither a new code nor a restart gives new ones.
-
-    Parameters
-    ----------
-    records
-        The store's durable records.
-    """
+    """The attempts of all aliases, kept durably: neither a new code nor a restart gives new ones."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -97,8 +84,8 @@ class ChallengeBook:
         """Return the attempts of an alias as they count now."""
         return (await self._read(alias, subscriber, now))[1]
 
-    async def judge(self, alias: str, subscriber: Subscriber, answer: str, now: int) -> tuple[bool, Attempts]:
-        """Take one answer: whether it was right, and the attempts after it.
+    async def judge(self, alias: str, subscriber: Subscriber, answer: str, now: int) -> tuple[Fact, Attempts]:
+        """Take one answer: what it was, and the attempts after it.
 
         While the lock holds no answer is judged. A verdict is given only once its attempt is written down, so a
         hundred guesses at once learn no more than three in a row.
@@ -106,11 +93,15 @@ class ChallengeBook:
         while True:
             stored, attempts = await self._read(alias, subscriber, now)
             if attempts.seconds_locked(now):
-                return False, attempts
-            right = is_right(answer, subscriber)
-            after = attempts.with_right() if right else attempts.with_wrong(now)
+                return Fact.STILL_LOCKED, attempts
+            if is_right(answer, subscriber):
+                # The row of wrong answers is over, their hour is not.
+                fact, after = Fact.RIGHT_ANSWER, Attempts(0, attempts.times)
+            else:
+                after = Attempts(attempts.in_a_row + 1, (*attempts.times, now))
+                fact = Fact.LAST_WRONG_ANSWER if after.seconds_locked(now) else Fact.WRONG_ANSWER
             if await self._records.swap(_SPACE, {alias: stored}, {alias: after.bytes()}, now + _HOUR):
-                return right, after
+                return fact, after
 
     async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[Any, Attempts]:
         stored = await self._records.get(_SPACE, alias)

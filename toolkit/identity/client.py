@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pandas as pd
 
+from toolkit.contract import Endpoint
+from toolkit.errors import InvalidArgument
+from toolkit.http_session import HttpSession
 from toolkit.identity import answers, wire
-from toolkit.identity.authentication_calls import AuthenticationCalls
+from toolkit.identity.calls import RecordedCalls
 from toolkit.identity.final_target import FinalTargetListener
-from toolkit.identity.flow import Call, State
-from toolkit.identity.held_secrets import AuthenticatedUser
+from toolkit.identity.flow import Call
+from toolkit.identity.handset import Handset
+from toolkit.identity.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, fresh_verifier, hidden
 from toolkit.identity.session import IdentitySession
-from toolkit.identity.trace import Step
+from toolkit.identity.trace import Step, trace_frame
+from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
+#: Where a phone is sent at the end when nobody listens: this machine, any port.
+_NOBODY_LISTENS = "http://127.0.0.1/done"
 
-class IdentityClient(AuthenticationCalls):
+
+class IdentityClient(PublicNames):
     """Mobile identity and checkout data. Use it as ``tk.identity``.
 
     The order of calls: `start_authentication`, `authenticate_device`, `finish_authentication`, `eligibility`,
     `payment_list`, `payment_details`. Fingerprints and codes stay inside the objects that these calls return.
     """
+
+    def __init__(self, http: HttpSession, api_client_id: Secret, now: Callable[[], int] | None = None) -> None:
+        self._http = http
+        self._calls = RecordedCalls(http, api_client_id, now)
+
+    def __repr__(self) -> str:
+        return f"<Mobile identity at {self._http.base_url}>"
 
     def echo(self, message: str) -> pd.DataFrame:
         """Ask whether the service is there: ``POST /account/2014/07/25/accountEcho``.
@@ -49,7 +64,138 @@ class IdentityClient(AuthenticationCalls):
         ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
         '2014/07/25'
         """
-        return self._call(wire.ECHO, {"EchoMessage": message}, answers.echo_frame)
+        return self._calls.post(wire.ECHO, {"EchoMessage": message}, answers.echo_frame)
+
+    def start_authentication(
+        self,
+        handset: Handset | None = None,
+        *,
+        device_ip: str | None = None,
+        carrier_short_code: str | None = None,
+        final_target_url: str | FinalTargetListener = _NOBODY_LISTENS,
+    ) -> StartedTransaction:
+        """Begin to authenticate a phone: ``POST /mobileauth/2014/07/01/authenticateByRedirect``.
+
+        Parameters
+        ----------
+        handset
+            A simulated phone: its address and carrier are taken from it.
+        device_ip, carrier_short_code
+            The phone's address, or the short code of its carrier, or both if they belong together.
+        final_target_url
+            Where the phone is sent at the end: one that is registered for this client, or a listener.
+
+        Returns
+        -------
+        StartedTransaction
+            Hand it to `authenticate_device`. Only this program can finish it: a PKCE challenge goes with it.
+
+        Raises
+        ------
+        InvalidArgument
+            Neither an address nor a carrier was given.
+        MalformedRequest
+            1000 a URL that is not registered, 1003 a carrier that is not supported.
+        NotAuthenticated
+            1038: address and carrier do not belong together.
+        """
+        if handset is not None:
+            device_ip, carrier_short_code = handset.device_ip, handset.carrier_short_code
+        if device_ip is None and carrier_short_code is None:
+            raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
+        url = final_target_url.url if isinstance(final_target_url, FinalTargetListener) else final_target_url
+        verifier, challenge = fresh_verifier()
+        fields = {
+            "DeviceIp": device_ip,
+            "CarrierShortCode": carrier_short_code,
+            "FinalTargetUrl": url,
+            "CodeChallenge": challenge,
+        }
+
+        def read(response: answers.Response) -> StartedTransaction:
+            transaction_id, fingerprint, seconds = answers.started(response, self._http.base_url)
+            return StartedTransaction(transaction_id, fingerprint, verifier, url, seconds)
+
+        return self._calls.post(wire.START, fields, read, call=Call.START)
+
+    def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
+        """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
+
+        Works once for each transaction, and is never repeated by itself. It succeeds also when the network did not
+        identify the phone: that is told by `finish_authentication`.
+
+        Parameters
+        ----------
+        transaction
+            From `start_authentication`.
+        handset
+            The simulated phone that opens it; None opens it from this machine, over its own network.
+
+        Returns
+        -------
+        PhoneProof
+            Hand it to `finish_authentication`.
+
+        Raises
+        ------
+        Conflict
+            It was opened before, or its 120 seconds are over.
+        """
+        headers = handset.network_headers if handset is not None else {}
+        final = self._calls.open(transaction.secret("fingerprint"), headers, transaction)
+        return PhoneProof(transaction, final)
+
+    def preview(self, transaction: StartedTransaction) -> int:
+        """Look at TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405, nothing used up."""
+        look = Endpoint("HEAD", wire.OPEN_TARGET.template, wire.OPEN_TARGET.query)
+        return self._http.call(look, query={"vfp": transaction.secret("fingerprint")}).status
+
+    def await_device(
+        self, transaction: StartedTransaction, listener: FinalTargetListener, *, timeout: float = 60.0
+    ) -> PhoneProof:
+        """Wait until a browser on this machine was sent from TargetUrl to the listener.
+
+        Raises
+        ------
+        Unreachable
+            Nobody came within `timeout` seconds.
+        InvalidArgument
+            The transaction was started with another final target.
+        """
+        if transaction.final_target_url != listener.url:
+            raise InvalidArgument("this transaction was started with another final target")
+        return PhoneProof(transaction, listener.fingerprint(timeout))
+
+    def finish_authentication(self, proof: PhoneProof) -> AuthenticatedUser:
+        """Exchange a proof for alias and code: ``POST /mobileauth/2014/07/01/authenticateByRedirectFinish``.
+
+        Works once: a second call with the same proof is refused and revokes the code of the first.
+
+        Parameters
+        ----------
+        proof
+            From `authenticate_device`.
+
+        Returns
+        -------
+        AuthenticatedUser
+            With ``service_alias`` (may be stored) and the code (cannot be).
+
+        Raises
+        ------
+        NotAuthenticated
+            1001 the network did not identify the phone, 1006 suspended, 1007 deactivated, 1038 another carrier.
+        Conflict
+            2002 too late (60 seconds), 2003 used before.
+        """
+        fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
+        return self._calls.post(
+            wire.FINISH,
+            fields,
+            lambda response: answers.authenticated(response, self._calls.now()),
+            holder=proof,
+            call=Call.FINISH,
+        )
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
         """Ask whether payments may be fetched: ``POST /account/2014/07/25/getEligibility``.
@@ -69,13 +215,13 @@ class IdentityClient(AuthenticationCalls):
         NotAuthenticated
             2012: the code was revoked.
         """
-        frame = self._call(
+        frame = self._calls.post(
             wire.ELIGIBILITY,
             self._proof_of(user),
             answers.eligibility_frame,
             holder=user,
             call=Call.ELIGIBILITY,
-            told=_state_told,
+            told=answers.state_told,
         )
         row = frame.iloc[0]
         user.challenge_id = None if pd.isna(row["challenge_id"]) else row["challenge_id"]
@@ -112,9 +258,9 @@ class IdentityClient(AuthenticationCalls):
         NotFound
             1012: there is no customer data.
         """
-        answer = _hidden(answer)
+        answer = hidden(answer)
         fields = self._proof_of(user) | _answer_fields(user, answer)
-        return self._call(wire.PAYMENT_LIST, fields, answers.payment_frame, holder=user, call=Call.PAYMENTS)
+        return self._calls.post(wire.PAYMENT_LIST, fields, answers.payment_frame, holder=user, call=Call.PAYMENTS)
 
     def payment_details(
         self, user: AuthenticatedUser, payment_ids: Iterable[str], *, answer: str | Secret | None = None
@@ -144,9 +290,9 @@ class IdentityClient(AuthenticationCalls):
         ServiceError
             As for `payment_list`.
         """
-        answer = _hidden(answer)
+        answer = hidden(answer)
         fields = self._proof_of(user) | _answer_fields(user, answer) | {"PaymentIds": [str(one) for one in payment_ids]}
-        return self._call(wire.PAYMENT_DETAILS, fields, answers.detail_frame, holder=user, call=Call.PAYMENTS)
+        return self._calls.post(wire.PAYMENT_DETAILS, fields, answers.detail_frame, holder=user, call=Call.PAYMENTS)
 
     def session(self) -> IdentitySession:
         """Return a session for one phone, to be used in a ``with`` statement: at its end all secrets are forgotten."""
@@ -158,7 +304,7 @@ class IdentityClient(AuthenticationCalls):
 
     def called_by(self, api_client_id: Secret) -> IdentityClient:
         """Return a client that calls as somebody else, over the same connection and with a trace of its own."""
-        return IdentityClient(self._http, api_client_id, self._now)
+        return IdentityClient(self._http, api_client_id, self._calls.now)
 
     def trace(self) -> pd.DataFrame:
         """Return one row for each call so far, oldest first (the last 1,000).
@@ -169,33 +315,20 @@ class IdentityClient(AuthenticationCalls):
             ``n``, ``operation``, ``http``, ``status``, ``description``, ``transition``, ``ms``, ``seconds_left`` (of
             the code, where there is one). No secret is in it.
         """
-        return self._trace.frame()
+        return trace_frame(self._calls.steps)
 
     @property
     def steps(self) -> tuple[Step, ...]:
         """The calls so far with their redacted requests and responses."""
-        return tuple(self._trace.steps)
+        return tuple(self._calls.steps)
 
     def _proof_of(self, user: AuthenticatedUser) -> dict[str, object]:
         code = user.secret("code")
-        user.check_life(self._now())
+        user.check_life(self._calls.now())
         return {"ServiceAlias": user.service_alias, "AuthenticationCode": code}
-
-
-def _hidden(answer: str | Secret | None) -> Secret | None:
-    return None if answer is None else Secret(answer, guessable=True)
 
 
 def _answer_fields(user: AuthenticatedUser, answer: Secret | None) -> dict[str, object]:
     if answer is None or user.challenge_id is None:
         return {}
     return {"ChallengeId": user.challenge_id, "ChallengeAnswer": answer}
-
-
-def _state_told(frame: pd.DataFrame) -> State:
-    row = frame.iloc[0]
-    if not row["eligible"]:
-        return State.NOT_ELIGIBLE
-    if pd.isna(row["challenge_id"]):
-        return State.UNLOCKED
-    return State.LOCKED if row["attempts_left"] == 0 else State.ELIGIBLE

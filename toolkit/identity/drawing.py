@@ -80,19 +80,18 @@ def as_svg(drawing: Drawing) -> str:
 def _svg_of(shape: Arrow | Box | Label) -> str:
     colour = _SVG_COLOURS[shape.tone]
     fade = ' opacity="0.3"' if shape.tone == "faint" else ""
-    if isinstance(shape, Label):
-        x, y = shape.middle
-        return f'<text x="{x:g}" y="{y + 4:g}" text-anchor="middle" fill="{colour}"{fade}>{escape(shape.text)}</text>'
     if isinstance(shape, Arrow):
         return f"<g{fade}>{_svg_arrow(shape, colour)}</g>"
-    (x, y), (width, height) = shape.middle, shape.size
-    fill = f'fill="{colour}" fill-opacity="0.18" stroke-width="2.5"' if shape.filled else 'fill="none"'
-    weight = ' font-weight="bold"' if shape.filled else ""
-    return (
-        f'<g{fade}><rect x="{x - width / 2:g}" y="{y - height / 2:g}" width="{width:g}" height="{height:g}" rx="6" '
-        f'{fill} stroke="{colour}"/><text x="{x:g}" y="{y + 4:g}" text-anchor="middle" fill="{colour}"{weight}>'
-        f"{escape(shape.text)}</text></g>"
-    )
+    x, y = shape.middle
+    frame = weight = ""
+    if isinstance(shape, Box):
+        width, height = shape.size
+        fill = f'fill="{colour}" fill-opacity="0.18" stroke-width="2.5"' if shape.filled else 'fill="none"'
+        corner = f'x="{x - width / 2:g}" y="{y - height / 2:g}"'
+        frame = f'<rect {corner} width="{width:g}" height="{height:g}" rx="6" {fill} stroke="{colour}"/>'
+        weight = ' font-weight="bold"' if shape.filled else ""
+    text = f'<text x="{x:g}" y="{y + 4:g}" text-anchor="middle" fill="{colour}"{weight}>{escape(shape.text)}</text>'
+    return f"<g{fade}>{frame}{text}</g>"
 
 
 def _svg_arrow(arrow: Arrow, colour: str) -> str:
@@ -139,6 +138,7 @@ def as_png(drawings: Sequence[Drawing]) -> bytes:
 
 
 def _draw(axes: Axes, shape: Arrow | Box | Label, top: float) -> None:
+    from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch, Polygon
 
     colour = _PNG_COLOURS[shape.tone]
@@ -153,12 +153,7 @@ def _draw(axes: Axes, shape: Arrow | Box | Label, top: float) -> None:
     if isinstance(shape, Box):
         width, height = shape.size
         corner = (x - width / 2, y - height / 2 + top)
-        fill = (*_rgb(colour), 0.18) if shape.filled else "none"
+        fill = to_rgba(colour, 0.18) if shape.filled else "none"
         style = "round,pad=0,rounding_size=6"
         axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=style, facecolor=fill, edgecolor=colour))
     axes.text(x, y + top, shape.text, ha="center", va="center", color=colour, fontsize=9, fontweight=bold)
-
-
-def _rgb(colour: str) -> tuple[float, float, float]:
-    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
-    return red, green, blue

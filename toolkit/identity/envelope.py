@@ -118,16 +118,8 @@ def refusal(
 ) -> ServiceError:
     """Return the error of a status: the service raises it, `failed` writes it.
 
-    Parameters
-    ----------
-    code
-        A row of `STATUSES`.
-    info
-        AdditionalInfo, one of the constant texts of this file.
-    http
-        Where it differs from the row's.
-    retry_after
-        Seconds, told in AdditionalInfo and in the header alike.
+    `info` is AdditionalInfo, one of the constant texts of this file; `http` is given where it differs from the row's;
+    `retry_after` are seconds, told in AdditionalInfo and in the header alike.
     """
     row = STATUSES[code]
     if retry_after is not None:
@@ -146,10 +138,8 @@ def succeeded(request_id: str, response: dict[str, Any]) -> bytes:
 
 def failed(request_id: str | None, error: ServiceError) -> bytes:
     """Write a failure: its status, the status's own text, and what more there is to say."""
-    code = error.code if isinstance(error.code, int) and error.code in STATUSES else 1
-    description = STATUSES[code].description
+    code, description, info = _parts_of(error)
     envelope = {"RequestId": request_id, "Status": code, "Description": description}
-    info = error.message.removeprefix(description).strip()
     return _json(envelope | ({"AdditionalInfo": info} if info else {}))
 
 
@@ -162,11 +152,16 @@ def device_failed(error: ServiceError) -> tuple[int, bytes]:
     """Write a failure for a phone: HTTP status and body. An expired and a used fingerprint are one answer."""
     if error.code in (2002, 2003):
         return 410, _json({"error": STATUSES[2002].description})
+    code, description, info = _parts_of(error)
+    # 2 and 1000 are about this very call: the phone is told which rule it broke.
+    return error.status, _json({"error": (info if code in (2, 1000) else "") or description})
+
+
+def _parts_of(error: ServiceError) -> tuple[int, str, str]:
+    """Return the status of an error, the status's own text, and what more the error says."""
     code = error.code if isinstance(error.code, int) and error.code in STATUSES else 1
     description = STATUSES[code].description
-    # 2 and 1000 are about this very call: the phone is told which rule it broke.
-    own = error.message.removeprefix(description).strip() if code in (2, 1000) else ""
-    return error.status, _json({"error": own or description})
+    return code, description, error.message.removeprefix(description).strip()
 
 
 def _json(value: dict[str, Any]) -> bytes:

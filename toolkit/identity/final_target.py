@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
-from types import TracebackType
 from urllib.parse import parse_qs, urlsplit
 
 from toolkit.errors import SessionClosed, Unreachable
@@ -67,9 +66,7 @@ class FinalTargetListener:
     def __enter__(self) -> FinalTargetListener:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _serve(self) -> None:

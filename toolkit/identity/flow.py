@@ -145,12 +145,7 @@ _BY_CAUSE = {(row.state, row.call, row.fact): row for row in MOVES}
 
 
 def move(state: State, call: Call, fact: Fact = Fact.ANY) -> Move:
-    """Return the row for what happened.
-
-    Raises
-    ------
-    ImpossibleMove
-        The table has no such row.
+    """Return the row for what happened, or raise ImpossibleMove.
 
     Examples
     --------
@@ -161,15 +156,3 @@ def move(state: State, call: Call, fact: Fact = Fact.ANY) -> Move:
     if row is None:
         raise ImpossibleMove(f"{state}, {call}, {fact}")
     return row
-
-
-#: The call that a step of the notebook makes when the flow stands here and all goes well.
-NEXT_CALL = {
-    State.NEW: Call.START,
-    State.STARTED: Call.OPEN,
-    State.PROVEN: Call.FINISH,
-    State.FAILED: Call.FINISH,
-    State.FINISHED: Call.ELIGIBILITY,
-    State.ELIGIBLE: Call.PAYMENTS,
-    State.UNLOCKED: Call.PAYMENTS,
-}

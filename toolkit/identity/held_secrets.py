@@ -17,15 +17,7 @@ from toolkit.secret import Secret
 
 
 class Holder:
-    """Holds secrets until it is told to forget them.
-
-    Parameters
-    ----------
-    states
-        Where the flow may stand, as far as the caller can know.
-    secrets
-        By name.
-    """
+    """Holds secrets until it is told to forget them; `states` is where the flow may stand for all the caller knows."""
 
     def __init__(self, states: frozenset[State], **held: Secret) -> None:
         self._held: dict[str, Secret] | None = held
@@ -42,13 +34,7 @@ class Holder:
         return self._held is None
 
     def secret(self, name: str) -> Secret:
-        """Return one of its secrets.
-
-        Raises
-        ------
-        SessionClosed
-            They are forgotten.
-        """
+        """Return one of its secrets, or raise SessionClosed where they are forgotten."""
         if self._held is None:
             raise SessionClosed("this session is over and its secrets are forgotten; begin a new one")
         return self._held[name]
@@ -129,3 +115,8 @@ def fresh_verifier() -> tuple[Secret, Secret]:
     verifier = secrets.token_urlsafe(32)
     digest = hashlib.sha256(verifier.encode("ascii")).digest()
     return Secret(verifier), Secret(base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"))
+
+
+def hidden(answer: str | Secret | None) -> Secret | None:
+    """Return an answer to the challenge as a secret of which not even a hash is shown."""
+    return None if answer is None else Secret(answer, guessable=True)

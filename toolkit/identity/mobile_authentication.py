@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import Store
-from toolkit.identity import envelope, one_time
-from toolkit.identity.aliases import Aliases
+from toolkit.identity import envelope, one_time, wire
 from toolkit.identity.body_checks import normal_address
 from toolkit.identity.callers import Caller, IdentitySetup
 from toolkit.identity.carrier import Arrival
@@ -21,15 +20,8 @@ from toolkit.identity.one_time import Authentication, Found, OneTimeRecords, Pro
 from toolkit.identity.redirect_targets import is_registered, with_fingerprint
 from toolkit.identity.subscribers import Subscriber
 
+_ALIASES = "identity.aliases"
 _STATE_FACTS = {"ACTIVE": Fact.ACTIVE, "SUSPENDED": Fact.SUSPENDED, "DEACTIVATED": Fact.DEACTIVATED}
-
-
-class Started(NamedTuple):
-    """A new transaction: its id, the first fingerprint, and the seconds that lives."""
-
-    transaction_id: str
-    fingerprint: str
-    seconds: int
 
 
 class Opened(NamedTuple):
@@ -40,25 +32,19 @@ class Opened(NamedTuple):
 
 
 class MobileAuthentication:
-    """Fingerprints in, codes out.
-
-    Parameters
-    ----------
-    store, world, setup
-        Where all is kept; clock and identifiers; the carrier and the lives of things.
-    """
+    """Fingerprints in, codes out."""
 
     def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
         self._records = OneTimeRecords(store.fleeting)
-        self._aliases = Aliases(store.records, world.fresh_id)
+        self._durable = store.records
         self._world = world
         self._carrier = setup.carrier
         self._settings = setup.settings
 
     # -- authenticateByRedirect ------------------------------------------------------------------------------
 
-    async def start(self, caller: Caller, request: dict[str, Any]) -> Started:
-        """Begin a transaction for the phone at this address, or of this carrier."""
+    async def start(self, caller: Caller, request: dict[str, Any], origin: str) -> dict[str, Any]:
+        """Begin a transaction for the phone at this address, or of this carrier; TargetUrl begins with `origin`."""
         device_ip = normal_address(request.get("DeviceIp"))
         carrier = await self._carrier_for(device_ip, request.get("CarrierShortCode"))
         if not is_registered(request["FinalTargetUrl"], caller.final_targets):
@@ -74,7 +60,12 @@ class MobileAuthentication:
             code_challenge=request.get("CodeChallenge"),
         )
         await self._records.add(one_time.transaction_key(fingerprint), transaction)
-        return Started(self._world.fresh_id(), fingerprint, seconds)
+        return {
+            "AuthenticateTransactionId": self._world.fresh_id(),
+            "TargetUrl": f"{origin}{wire.OPEN_TARGET.path_for()}?vfp={fingerprint}",
+            "VerificationFingerprint": fingerprint,
+            "ExpiresIn": seconds,
+        }
 
     async def _carrier_for(self, device_ip: str | None, short_code: str | None) -> str:
         if device_ip is None and short_code is None:
@@ -186,7 +177,7 @@ class MobileAuthentication:
         return await self._issue(found, key, replace(proof, state=step.next), subscriber)
 
     async def _issue(self, found: Found, key: str, proof: Proof, subscriber: Subscriber) -> dict[str, Any] | None:
-        alias = await self._aliases.alias_of(proof.caller, subscriber.id)
+        alias = await self._alias_of(proof.caller, subscriber.id)
         code = one_time.fresh_token()
         code_hash, live = one_time.hashed(code), one_time.live_code_key(alias)
         expires = self._world.clock.tick() + self._settings.code_life * 1000
@@ -209,17 +200,24 @@ class MobileAuthentication:
             "MobileOperatorName": await self._carrier.name_of(subscriber.carrier),
         }
 
+    async def _alias_of(self, caller: str, subscriber_id: str) -> str:
+        """Return the alias of this pair, the same for ever and random: two clients cannot compare theirs."""
+        key = one_time.hashed(f"{len(caller)}:{caller}:{subscriber_id}")
+        stored = await self._durable.get(_ALIASES, key)
+        if stored is None:
+            # Of two first times at once, one alias stands and both get it.
+            await self._durable.swap(_ALIASES, {key: None}, {key: self._world.fresh_id().encode("ascii")})
+            stored = await self._durable.get(_ALIASES, key)
+        if stored is None:
+            raise LookupError("an alias that was just kept is gone")
+        return stored.decode("ascii")
+
     # -- what guards the account calls -----------------------------------------------------------------------
 
     async def authenticated(self, caller: Caller, request: dict[str, Any], call: Call) -> tuple[Found, Authentication]:
         """Return the authentication of an alias and its code, with the record as it was found.
 
-        Missing, unknown, of another client and not a pair are one answer.
-
-        Raises
-        ------
-        NotAuthenticated
-            2010 none of ours, 2012 revoked, 2011 expired.
+        Missing, unknown, of another client and not a pair are one answer: 2010.
         """
         code_hash = one_time.hashed(request.get("AuthenticationCode") or "")
         key, live = one_time.code_key(code_hash), one_time.live_code_key(request.get("ServiceAlias") or "")

@@ -104,13 +104,7 @@ Found = Mapping[str, bytes | None]
 
 
 class OneTimeRecords:
-    """Read records, and change them only if they are still as they were read.
-
-    Parameters
-    ----------
-    fleeting
-        The store's records that end with it.
-    """
+    """Read records, and change them only if they are still as they were read."""
 
     def __init__(self, fleeting: Records) -> None:
         self._records = fleeting

@@ -13,17 +13,7 @@ _MINUTE = 60_000
 
 
 class RateLimits:
-    """Counts by the minute, in records that end with the store.
-
-    Parameters
-    ----------
-    fleeting
-        Where the counts are kept; shared by all gateways of one store.
-    now
-        The gateway's clock in milliseconds since the epoch.
-    settings
-        The limits.
-    """
+    """Counts by the minute, in records that end with the store and that all its gateways share."""
 
     def __init__(self, fleeting: Records, now: Callable[[], int], settings: IdentitySettings) -> None:
         self._records = fleeting
@@ -31,36 +21,26 @@ class RateLimits:
         self._settings = settings
 
     async def count_call(self, caller: str, address: str) -> None:
-        """Count a call of a known client.
-
-        Raises
-        ------
-        RateLimited
-            Status 2040: too many calls, or too many failures of the client or of the address.
-        """
+        """Count a call of a known client, or raise RateLimited for its calls, its failures or its address's."""
         await self.check_failures(f"client {caller}", f"address {address}")
         limit = self._settings.calls_a_minute
-        if not await self._records.count(_SPACE, self._key("calls", f"client {caller}"), limit, self._end()):
+        if not await self._records.count(_SPACE, f"calls of client {caller}", limit, self._end()):
             raise self._too_many()
 
     async def check_failures(self, *whose: str) -> None:
         """Raise RateLimited where one of these failed too often in this minute."""
         for one in whose:
-            failures = await self._records.get(_SPACE, self._key("failures", one))
+            failures = await self._records.get(_SPACE, f"failures of {one}")
             if int(failures or 0) >= self._settings.failures_a_minute:
                 raise self._too_many()
 
     async def count_failure(self, *whose: str) -> None:
         """Count a failure by which something could be guessed."""
         for one in whose:
-            await self._records.count(_SPACE, self._key("failures", one), expires=self._end())
+            await self._records.count(_SPACE, f"failures of {one}", expires=self._end())
 
     def _too_many(self) -> Exception:
         return refusal(2040, retry_after=max(1, -(-(self._end() - self._now()) // 1000)))
 
     def _end(self) -> int:
         return (self._now() // _MINUTE + 1) * _MINUTE
-
-    @staticmethod
-    def _key(what: str, whose: str) -> str:
-        return f"{what} of {whose}"

@@ -20,7 +20,7 @@ from toolkit.identity.carrier import Arrival
 from toolkit.identity.challenge import Attempts, ChallengeBook
 from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Call, Fact, State, move
-from toolkit.identity.mobile_authentication import MobileAuthentication, Opened, Started
+from toolkit.identity.mobile_authentication import MobileAuthentication, Opened
 from toolkit.identity.one_time import Authentication, Found
 from toolkit.identity.rate_limits import RateLimits
 from toolkit.identity.subscribers import Payment, Subscriber
@@ -30,15 +30,7 @@ _Work = Callable[[Caller, Body], Awaitable[Body]]
 
 
 class IdentityService:
-    """Section D over a store.
-
-    Parameters
-    ----------
-    store, world
-        Where all is kept; clock and identifiers.
-    setup
-        Who may call, the mobile networks, and the settings.
-    """
+    """Section D over a store."""
 
     def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
         self._world = world
@@ -48,32 +40,21 @@ class IdentityService:
         self._authentication = MobileAuthentication(store, world, setup)
         self._challenges = ChallengeBook(store.records)
         self.settings = setup.settings
+        self._work: dict[str, _Work] = {
+            wire.ECHO.name: _echo,
+            wire.FINISH.name: self._authentication.finish,
+            wire.ELIGIBILITY.name: self._eligibility,
+            wire.PAYMENT_LIST.name: self._payment_list,
+            wire.PAYMENT_DETAILS.name: self._payment_details,
+        }
 
     # -- entrances -------------------------------------------------------------------------------------------
 
     async def answer(self, operation: wire.Operation, body: Body, address: str, origin: str) -> Body:
-        """Make one of the six POST calls.
+        """Make one of the six POST calls and return the ``Response`` of its envelope.
 
-        Parameters
-        ----------
-        operation
-            Which one.
-        body
-            Its parsed JSON object, not checked yet.
-        address
-            Where the call came from.
-        origin
-            Scheme and host by which the gateway was reached; TargetUrl begins with it.
-
-        Returns
-        -------
-        dict
-            The ``Response`` of the envelope.
-
-        Raises
-        ------
-        ServiceError
-            With a code of the status table.
+        The body is a JSON object that is not checked yet; `address` is where the call came from, `origin` the scheme
+        and host by which the gateway was reached.
         """
         whose = f"address {address}"
         try:
@@ -85,20 +66,16 @@ class IdentityService:
         check_fields(operation, body)
         await self._limits.count_call(caller.name, address)
         try:
-            return await self._work_of(operation, origin)(caller, body)
+            if operation is wire.START:
+                return await self._authentication.start(caller, body, origin)
+            return await self._work[operation.name](caller, body)
         except ServiceError as error:
             if error.code in envelope.GUESSES:
                 await self._limits.count_failure(whose, f"client {caller.name}")
             raise
 
     async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
-        """Let a phone use the first fingerprint.
-
-        Raises
-        ------
-        ServiceError
-            2001 unknown, 2002 expired, 2003 used before, 2040 too many unknown ones from this address.
-        """
+        """Let a phone use the first fingerprint."""
         whose = f"address {arrival.peer}"
         await self._limits.check_failures(whose)
         try:
@@ -107,20 +84,6 @@ class IdentityService:
             if error.code in envelope.GUESSES:
                 await self._limits.count_failure(whose)
             raise
-
-    def _work_of(self, operation: wire.Operation, origin: str) -> _Work:
-        async def start(caller: Caller, request: Body) -> Body:
-            return _started(await self._authentication.start(caller, request), origin)
-
-        table: dict[str, _Work] = {
-            wire.ECHO.name: _echo,
-            wire.START.name: start,
-            wire.FINISH.name: self._authentication.finish,
-            wire.ELIGIBILITY.name: self._eligibility,
-            wire.PAYMENT_LIST.name: self._payment_list,
-            wire.PAYMENT_DETAILS.name: self._payment_details,
-        }
-        return table[operation.name]
 
     # -- eligibility -----------------------------------------------------------------------------------------
 
@@ -183,7 +146,8 @@ class IdentityService:
         elif request.get("ChallengeAnswer") is None or request["ChallengeId"].lower() != authentication.challenge_id:
             fact = Fact.NO_ANSWER
         else:
-            fact, attempts = await self._judged(authentication, subscriber, request["ChallengeAnswer"], now)
+            answer = request["ChallengeAnswer"]
+            fact, attempts = await self._challenges.judge(authentication.alias, subscriber, answer, now)
         step = move(state, Call.PAYMENTS, fact)
         written = step.next is authentication.state or await self._authentication.advance(
             found, replace(authentication, state=step.next)
@@ -191,17 +155,6 @@ class IdentityService:
         if step.status:
             raise _challenge_refusal(step.status, attempts, now)
         return written
-
-    async def _judged(
-        self, authentication: Authentication, subscriber: Subscriber, answer: str, now: int
-    ) -> tuple[Fact, Attempts]:
-        before = await self._challenges.attempts(authentication.alias, subscriber, now)
-        right, attempts = await self._challenges.judge(authentication.alias, subscriber, answer, now)
-        if right:
-            return Fact.RIGHT_ANSWER, attempts
-        if attempts == before:
-            return Fact.STILL_LOCKED, attempts
-        return Fact.LAST_WRONG_ANSWER if attempts.seconds_locked(now) else Fact.WRONG_ANSWER, attempts
 
     async def _subscriber_of(self, authentication: Authentication) -> Subscriber:
         subscriber = await self._carrier.subscriber(authentication.subscriber)
@@ -212,16 +165,6 @@ class IdentityService:
 
 async def _echo(caller: Caller, request: Body) -> Body:
     return {"EchoMessage": request["EchoMessage"], "ApiVersion": wire.API_VERSION}
-
-
-def _started(started: Started, origin: str) -> Body:
-    target = f"{origin}{wire.OPEN_TARGET.path_for()}?vfp={started.fingerprint}"
-    return {
-        "AuthenticateTransactionId": started.transaction_id,
-        "TargetUrl": target,
-        "VerificationFingerprint": started.fingerprint,
-        "ExpiresIn": started.seconds,
-    }
 
 
 def _ineligible_reason(subscriber: Subscriber) -> str | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.handset import Handset
-from toolkit.identity.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction
+from toolkit.identity.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hidden
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -93,12 +92,12 @@ class IdentitySession:
 
     def payment_list(self, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """List the payments on file, masked; see `IdentityClient.payment_list`."""
-        answer = None if answer is None else Secret(answer, guessable=True)
+        answer = hidden(answer)
         return self._client.payment_list(self.user, answer=answer)
 
     def payment_details(self, payment_ids: Iterable[str], *, answer: str | Secret | None = None) -> pd.DataFrame:
         """Fetch payments in detail, still masked; see `IdentityClient.payment_details`."""
-        answer = None if answer is None else Secret(answer, guessable=True)
+        answer = hidden(answer)
         return self._client.payment_details(self.user, payment_ids, answer=answer)
 
     @property
@@ -123,9 +122,7 @@ class IdentitySession:
     def __enter__(self) -> IdentitySession:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

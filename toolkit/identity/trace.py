@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,6 @@ from toolkit.identity.flow import MOVES, Call, State
 from toolkit.identity.wire import GUESSABLE_FIELDS, SECRET_FIELDS
 from toolkit.secret import Secret
 
-_STEPS_KEPT = 1_000
 TRACE_COLUMNS = {
     "n": "int64",
     "operation": "str",
@@ -50,22 +48,10 @@ class Step:
         return "" if before == after else f"{before} → {after}"
 
 
-class Trace:
-    """The steps of one client, the newest 1,000."""
-
-    def __init__(self) -> None:
-        self.steps: deque[Step] = deque(maxlen=_STEPS_KEPT)
-        self._count = 0
-
-    def next_number(self) -> int:
-        """Return the number of the step that begins now."""
-        self._count += 1
-        return self._count
-
-    def frame(self) -> pd.DataFrame:
-        """Return one row a step; see ``IdentityClient.trace``."""
-        rows = [{name: getattr(step, name) for name in TRACE_COLUMNS} for step in self.steps]
-        return declared_frame(rows, TRACE_COLUMNS)
+def trace_frame(steps: Iterable[Step]) -> pd.DataFrame:
+    """Return one row a step; see ``IdentityClient.trace``."""
+    rows = [{name: getattr(step, name) for name in TRACE_COLUMNS} for step in steps]
+    return declared_frame(rows, TRACE_COLUMNS)
 
 
 def states_after(states: Iterable[State], call: Call, status: int) -> frozenset[State]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from functools import partial
+from html import escape
 from typing import Any, Protocol
 
 import ipywidgets
@@ -18,7 +19,7 @@ from toolkit.identity.flow import State
 from toolkit.identity.flow_diagrams import sequence_diagram, state_diagram
 from toolkit.identity.handset import Handset
 from toolkit.identity.held_secrets import AuthenticatedUser
-from toolkit.identity.walkthrough_panes import exchange_html, life_html, outcome_html
+from toolkit.identity.trace import Step
 from toolkit.secret import Secret
 from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, in_turn, row, scrolled, sized
 
@@ -39,12 +40,10 @@ class Connected(Protocol):
     @property
     def identity(self) -> IdentityClient:
         """The client."""
-        ...
 
     @property
     def gateway(self) -> Any:  # noqa: ANN401 - a gateway of this process with the demo world, or None
         """The gateway that phones are simulated at."""
-        ...
 
 
 class IdentityWalkthrough(ServiceWidget):
@@ -99,7 +98,6 @@ class IdentityWalkthrough(ServiceWidget):
         self._refused_attacks = 0
         self._client = self._main.called_by(self._gateway.credentials["ApiClientId"])
         self._session = self._client.session()
-        self._told = ""
         self._make_controls(tk.gateway.presets, preset)
         self._lay_out()
         self._begin()
@@ -114,7 +112,7 @@ class IdentityWalkthrough(ServiceWidget):
     @in_turn
     def take(self, step: str) -> None:
         """Take a step as a click on its button would: one of `STEPS`."""
-        calls: dict[str, Callable[[], object]] = {
+        calls: dict[str, Callable[[], str]] = {
             "start": self._start,
             "open": self._open,
             "finish": self._finish,
@@ -124,9 +122,9 @@ class IdentityWalkthrough(ServiceWidget):
         }
         label = STEPS[step][2:]
         with self.working(label):
-            calls[step]()
+            said = calls[step]()
             self._done = list(STEPS).index(step) + 1
-            self.say(f"{label}: {self._told}")
+            self.say(f"{label}: {said}")
         self._refresh()
 
     @in_turn
@@ -145,7 +143,7 @@ class IdentityWalkthrough(ServiceWidget):
         with self.working(f"Trying: {ATTACKS[name].title}"):
             self.outcome = carry_out(name, self._main, self._gateway)
             self._refused_attacks += self.outcome.refused
-            self.result.value = outcome_html(self.outcome)
+            self.result.value = _outcome_html(self.outcome)
             self.say(f"{ATTACKS[name].title}: {'refused' if self.outcome.refused else 'not refused'}.")
         self._refresh()
         return self.outcome
@@ -187,7 +185,7 @@ class IdentityWalkthrough(ServiceWidget):
         self.states, self.sequence, self.exchange, self.result = (html_pane() for _ in range(4))
         self.life = html_line()
         for name, step in self._buttons.items():
-            step.on_click(partial(self._clicked, name))
+            step.on_click(lambda _button, name=name: self.take(name))
         self.again.on_click(lambda _button: self._begin())
         self.attack_button.on_click(lambda _button: self.try_attack(self.attack.value))
         self.preset.observe(lambda _change: self._begin(), "value")
@@ -201,9 +199,6 @@ class IdentityWalkthrough(ServiceWidget):
             results=(self.result, self.states, self.sequence, self.exchange),
         )
 
-    def _clicked(self, step: str, _button: object) -> None:
-        self.take(step)
-
     @in_turn
     def _begin(self) -> None:
         """Forget the flow and begin with the chosen phone."""
@@ -212,41 +207,40 @@ class IdentityWalkthrough(ServiceWidget):
         self._session = self._client.session()
         self._phone: Handset = self._gateway.handset(self.preset.value)
         self._payment_ids: list[str] = []
-        self._done, self._told, self.outcome, self.result.value = 0, "", None, ""
+        self._done, self.outcome, self.result.value = 0, None, ""
         self.say("Choose a phone and start.")
         self._refresh()
 
     # -- the steps -------------------------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def _start(self) -> str:
         transaction = self._session.start_authentication(self._phone)
-        self._told = f"a TargetUrl, good once and for {transaction.expires_in} seconds."
+        return f"a TargetUrl, good once and for {transaction.expires_in} seconds."
 
-    def _open(self) -> None:
+    def _open(self) -> str:
         self._session.authenticate_device(self._phone)
-        self._told = "the phone brought a final fingerprint; whether it proves anything is told at the next step."
+        return "the phone brought a final fingerprint; whether it proves anything is told at the next step."
 
-    def _finish(self) -> None:
+    def _finish(self) -> str:
         user = self._session.finish_authentication()
-        self._told = f"a code of {user.mobile_operator_name} for the phone {user.mobile_number}."
+        return f"a code of {user.mobile_operator_name} for the phone {user.mobile_number}."
 
-    def _eligibility(self) -> None:
+    def _eligibility(self) -> str:
         told = self._session.eligibility().iloc[0]
-        self._told = str(told["question"]) if pd.notna(told["question"]) else "eligible, and nothing is asked."
         if not told["eligible"]:
-            self._told = f"not eligible ({told['ineligible_reason']}). That is an answer; the next step is refused."
+            return f"not eligible ({told['ineligible_reason']}). That is an answer; the next step is refused."
+        return str(told["question"]) if pd.notna(told["question"]) else "eligible, and nothing is asked."
 
-    def _payment_list(self) -> None:
-        answer = self._answer()
-        listed = self._session.payment_list(answer=answer)
+    def _payment_list(self) -> str:
+        listed = self._session.payment_list(answer=self._answer())
         self._payment_ids = listed["payment_id"].tolist()
-        self._told = f"{len(listed)} payment{'s' * (len(listed) != 1)} on file."
+        return f"{len(listed)} payment{'s' * (len(listed) != 1)} on file."
 
-    def _payment_details(self) -> None:
+    def _payment_details(self) -> str:
         if not self._payment_ids:
             raise InvalidArgument("there is no payment on file to ask for")
         details = self._session.payment_details(self._payment_ids)
-        self._told = ", ".join(details["masked_account_number"].dropna()) or "no card, a carrier bill only."
+        return ", ".join(details["masked_account_number"].dropna()) or "no card, a carrier bill only."
 
     def _answer(self) -> Secret | None:
         """Take the answer out of its field: a widget's values are saved with the notebook."""
@@ -266,11 +260,40 @@ class IdentityWalkthrough(ServiceWidget):
         self.state = " or ".join(sorted(self._states))
         self.states.value = scrolled(as_svg(state_diagram(self._states)), caption="States")
         self.sequence.value = scrolled(as_svg(sequence_diagram(steps)), caption="Calls")
-        self.exchange.value = exchange_html(steps[-1]) if steps else ""
-        self.life.value = life_html(self._session_user(), self._gateway.clock.now())
+        self.exchange.value = _exchange_html(steps[-1]) if steps else ""
+        user = self._session.user if self._done > list(STEPS).index("finish") else None
+        self.life.value = _life_html(user, self._gateway.clock.now())
         for place, (name, step) in enumerate(self._buttons.items()):
             step.disabled = place > self._done or (place < self._done and name in ("start", "open", "finish"))
             step.button_style = "primary" if place == self._done else ""
 
-    def _session_user(self) -> AuthenticatedUser | None:
-        return self._session.user if self._done >= list(STEPS).index("finish") + 1 else None
+
+def _exchange_html(step: Step) -> str:
+    panes = "".join(
+        f'<div style="flex:1 1 22em;min-width:0"><b>{escape(title)}</b>'
+        f'<pre tabindex="0" role="region" aria-label="{escape(title)}" '
+        'style="overflow:auto;max-height:18em;margin:0;font-size:12px">'
+        f"{escape(json.dumps(content, indent=1, ensure_ascii=False))}</pre></div>"
+        for title, content in (
+            (f"Request {step.n}: {step.operation}", step.request),
+            (f"Response: HTTP {step.http}", step.response),
+        )
+    )
+    return f'<div style="display:flex;flex-wrap:wrap;gap:1em">{panes}</div>'
+
+
+def _life_html(user: AuthenticatedUser | None, now: int) -> str:
+    if user is None:
+        return "no code yet"
+    left = user.seconds_left(now)
+    until = f"{user.expires_at:%H:%M:%S} UTC"
+    return f"the code is valid until {until}, {left:.0f} s left" if left else f"the code ended at {until}"
+
+
+def _outcome_html(outcome: Outcome) -> str:
+    # The rule in words, not only in colour.
+    mark = "✓ Refused" if outcome.refused else "✗ Not refused"
+    return (
+        f'<div role="status"><b>{mark} by rule {escape(outcome.rule)}</b>, status {outcome.status}: '
+        f"{escape(outcome.answer)}<br>Because {escape(outcome.because)}.</div>"
+    )

@@ -17,38 +17,40 @@ from toolkit.contract import Endpoint, Parameter
 API_VERSION = "2014/07/25"
 MAX_BODY_BYTES = 16 * 1024
 GUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-REQUEST_ID_FORM = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+_ANY_TEXT = re.compile(r".*", re.DOTALL)
 
 # -- fields of requests --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a request: its name, the rule that is told when it is broken, and whether it is a secret."""
+    """One field of a request: its name, the rule that is told when it is broken, and the form that its text has."""
 
     name: str
     rule: str
+    form: re.Pattern[str] = _ANY_TEXT
     required: bool = True
     secret: bool = False
 
 
-REQUEST_ID = Field("RequestId", "RequestId must be 1 to 64 of A-Z a-z 0-9 . _ : -")
-CLIENT_ID = Field("ApiClientId", "ApiClientId must be a string.", secret=True)
-_ENVELOPE = (REQUEST_ID, CLIENT_ID)
+def _text(name: str, most: int, *, required: bool = True, secret: bool = False) -> Field:
+    form = re.compile(rf".{{0,{most}}}", re.DOTALL)
+    return Field(name, f"{name} must be a string of at most {most} characters.", form, required, secret)
+
+
+REQUEST_ID = Field(
+    "RequestId", "RequestId must be 1 to 64 of A-Z a-z 0-9 . _ : -", re.compile(r"[A-Za-z0-9._:-]{1,64}")
+)
+_ENVELOPE = (REQUEST_ID, Field("ApiClientId", "ApiClientId must be a string.", secret=True))
 # Missing is not malformed for these two: missing, unknown and not a pair are one answer, 2010.
 _AUTHENTICATED = (
     *_ENVELOPE,
-    Field("ServiceAlias", "ServiceAlias must be a string of at most 256 characters.", required=False),
-    Field(
-        "AuthenticationCode",
-        "AuthenticationCode must be a string of at most 256 characters.",
-        required=False,
-        secret=True,
-    ),
+    _text("ServiceAlias", 256, required=False),
+    _text("AuthenticationCode", 256, required=False, secret=True),
 )
 _ANSWER = (
-    Field("ChallengeId", "ChallengeId must be a GUID.", required=False),
-    Field("ChallengeAnswer", "ChallengeAnswer must be a string of at most 64 characters.", required=False, secret=True),
+    Field("ChallengeId", "ChallengeId must be a GUID.", GUID, required=False),
+    _text("ChallengeAnswer", 64, required=False, secret=True),
 )
 
 
@@ -67,30 +69,37 @@ class Operation:
 
 ECHO = Operation(
     Endpoint("POST", "/account/2014/07/25/accountEcho"),
-    (*_ENVELOPE, Field("EchoMessage", "EchoMessage must be a string of at most 1024 characters.")),
+    (*_ENVELOPE, _text("EchoMessage", 1024)),
 )
 START = Operation(
     Endpoint("POST", "/mobileauth/2014/07/01/authenticateByRedirect"),
     (
         *_ENVELOPE,
         Field("DeviceIp", "DeviceIp must be an IPv4 or IPv6 address.", required=False),
-        Field("CarrierShortCode", "CarrierShortCode must be 2 to 8 of A-Z 0-9.", required=False),
+        Field(
+            "CarrierShortCode",
+            "CarrierShortCode must be 2 to 8 of A-Z 0-9.",
+            re.compile(r"[A-Z0-9]{2,8}"),
+            required=False,
+        ),
         Field("FinalTargetUrl", "FinalTargetUrl must be https, or http to 127.0.0.1 or [::1], in printable ASCII."),
-        Field("CodeChallenge", "CodeChallenge must be 43 characters of base64url.", required=False),
+        Field(
+            "CodeChallenge",
+            "CodeChallenge must be 43 characters of base64url.",
+            re.compile(r"[A-Za-z0-9_-]{43}"),
+            required=False,
+        ),
     ),
 )
 FINISH = Operation(
     Endpoint("POST", "/mobileauth/2014/07/01/authenticateByRedirectFinish"),
     (
         *_ENVELOPE,
-        Field(
-            "VerificationFingerprint",
-            "VerificationFingerprint must be a string of at most 256 characters.",
-            secret=True,
-        ),
+        _text("VerificationFingerprint", 256, secret=True),
         Field(
             "CodeVerifier",
             "CodeVerifier must be 43 to 128 of A-Z a-z 0-9 . _ ~ -",
+            re.compile(r"[A-Za-z0-9._~-]{43,128}"),
             required=False,
             secret=True,
         ),
@@ -100,7 +109,7 @@ ELIGIBILITY = Operation(Endpoint("POST", "/account/2014/07/25/getEligibility"), 
 PAYMENT_LIST = Operation(Endpoint("POST", "/account/2014/07/25/getPaymentList"), (*_AUTHENTICATED, *_ANSWER))
 PAYMENT_DETAILS = Operation(
     Endpoint("POST", "/account/2014/07/25/getPaymentDetails"),
-    (*_AUTHENTICATED, *_ANSWER, Field("PaymentIds", "PaymentIds must hold 1 to 20 distinct GUIDs.")),
+    (*_AUTHENTICATED, *_ANSWER, Field("PaymentIds", "PaymentIds must hold 1 to 20 distinct GUIDs.", GUID)),
 )
 OPERATIONS = (ECHO, START, FINISH, ELIGIBILITY, PAYMENT_LIST, PAYMENT_DETAILS)
 
