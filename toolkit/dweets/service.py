@@ -107,10 +107,6 @@ class DweetService:
 
     # -- posting ------------------------------------------------------------------------------------------
 
-    def post(self, thing: str, content: bytes, key: str | None) -> asyncio.Future[list[Entry]]:
-        """Add one dweet; done when it is on disk. `content` is checked JSON, kept byte for byte."""
-        return self.post_all(thing, [content], key)
-
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
         """Add dweets in order, all or none; done when they are on disk.
 
