@@ -140,15 +140,15 @@ class DweetService:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def readable(self, thing: str, key: str | None) -> HotThing | None:
-        """Return the thing if its ring is at hand; the caller waits for `load` otherwise."""
+    def readable(self, thing: str, key: str | None, length: int) -> HotThing | None:
+        """Return the thing if its last `length` dweets are at hand; the caller waits for `load` otherwise."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return self._things.hot(thing)
+        return self._things.hot(thing, length)
 
-    def load(self, thing: str) -> asyncio.Future[HotThing]:
-        """Return the thing once its ring is filled. Check the key with `readable` first."""
-        return self._things.load(thing)
+    def load(self, thing: str, length: int) -> asyncio.Future[HotThing]:
+        """Return the thing once its last `length` dweets are read. Check the key with `readable` first."""
+        return self._things.load(thing, length)
 
     async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> list[bytes]:
         """Return the kept records of one day or hour (UTC), oldest first.

@@ -43,8 +43,8 @@ class DweetRoutes:
         self._service = service
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES),
-            Route(wire.LATEST, _jsonp(self._reading(_latest_of))),
-            Route(wire.HISTORY, _jsonp(self._reading(_history_of))),
+            Route(wire.LATEST, _jsonp(self._reading(_latest_of, 1))),
+            Route(wire.HISTORY, _jsonp(self._reading(_history_of, wire.HISTORY_LENGTH))),
             Route(wire.LISTEN, self._listen),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
             Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES),
@@ -95,13 +95,13 @@ class DweetRoutes:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _reading(self, respond: Callable[[HotThing], Response]) -> _WholeHandler:
+    def _reading(self, respond: Callable[[HotThing], Response], length: int) -> _WholeHandler:
         service = self._service
 
         def read(request: Request) -> Response | Pending:
             thing = request.values["thing"]
-            hot = service.readable(thing, request.query.get("key") if request.query_string else None)
-            return respond(hot) if hot is not None else Pending(service.load(thing), respond)
+            hot = service.readable(thing, request.query.get("key") if request.query_string else None, length)
+            return respond(hot) if hot is not None else Pending(service.load(thing, length), respond)
 
         return read
 
