@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import resource
@@ -17,6 +18,7 @@ from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import eventually
 from toolkit.dweets import things
 from toolkit.gateway import Gateway
+from toolkit.gateway.stores import Entry
 
 POSTS, CONNECTIONS = 20_000, 16
 
@@ -130,6 +132,32 @@ def test_ten_thousand_things_at_once(shared: Gateway) -> None:
         user.join(60)
     assert wrong == []
     assert len(Caller(shared).get("/get/stats")["with"]["active_things"]) == 100
+
+
+def test_latest_of_a_cold_thing_reads_one_dweet(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Gateway() as gateway:
+        call, counts = Caller(gateway), []
+        journals = gateway._services.dweets._things._journals
+        read = journals.last
+
+        def counted(name: str, count: int) -> asyncio.Future[list[Entry]]:
+            counts.append(count)
+            return read(name, count)
+
+        def contents(target: str) -> list[int]:
+            return [dweet["content"] for dweet in call.get(target)["with"]]
+
+        monkeypatch.setattr(journals, "last", counted)
+        call.post("cold", 0)
+        for number in range(1, 4):
+            call.post("cold", number)
+            assert contents("/get/latest/dweet/for/cold") == [number]
+        assert counts == [1]
+        for number in range(4, 6):
+            call.post("cold", number)
+            assert contents("/get/dweets/for/cold") == list(range(number, -1, -1))
+            assert contents("/get/latest/dweet/for/cold") == [number]
+        assert counts == [1, 500]
 
 
 def test_things_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,10 +114,6 @@ class DweetService:
 
     # -- posting ------------------------------------------------------------------------------------------
 
-    def post(self, thing: str, content: bytes, key: str | None) -> asyncio.Future[list[Entry]]:
-        """Add one dweet; done when it is on disk. `content` is checked JSON, kept byte for byte."""
-        return self.post_all(thing, [content], key)
-
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
         """Add dweets in order, all or none; done when they are on disk.
 
@@ -151,15 +147,15 @@ class DweetService:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def readable(self, thing: str, key: str | None) -> HotThing | None:
-        """Return the thing if its ring is at hand; the caller waits for `load` otherwise."""
+    def readable(self, thing: str, key: str | None, length: int) -> HotThing | None:
+        """Return the thing if its last `length` dweets are at hand; the caller waits for `load` otherwise."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return self._things.hot(thing)
+        return self._things.hot(thing, length)
 
-    def load(self, thing: str) -> asyncio.Future[HotThing]:
-        """Return the thing once its ring is filled. Check the key with `readable` first."""
-        return self._things.load(thing)
+    def load(self, thing: str, length: int) -> asyncio.Future[HotThing]:
+        """Return the thing once its last `length` dweets are read. Check the key with `readable` first."""
+        return self._things.load(thing, length)
 
     async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> list[bytes]:
         """Return the kept records of one day or hour (UTC), oldest first.

@@ -1,7 +1,8 @@
 """Hot things: the last dweets of a thing as ready-made bytes, and who listens to it.
 
 A thing becomes hot when it is read. It then follows its journal, so it also holds what other gateways on the
-same store write. Cold things cost nothing; hot ones are let go when all together hold too much.
+same store write. A thing of which only the latest dweet is read holds only that: so a fleet fits into memory.
+Cold things cost nothing; hot ones are let go when all together hold too much.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ Write = Callable[..., None]
 # Dweets that are told in one go: a batch is cut so that a reader who is too slow for it is noticed in time.
 _DWEETS_A_TELLING = 64
 
-# What a thing costs beside its dweets, roughly: without it, reading names that nobody uses would cost nothing.
-_THING_BYTES = 2_000
+# What a thing costs beside its dweets, roughly, and a dweet beside its bytes: without the first, reading names that
+# nobody uses would cost nothing.
+_THING_BYTES, _ENTRY_BYTES = 2_000, 250
 # Bytes of dweets that hot things hold together before the ones not read for longest are let go.
-HOT_BYTES = 256 * 1024 * 1024
+HOT_BYTES = 128 * 1024 * 1024
 
 
 def journal_of(thing: str) -> str:
@@ -31,7 +33,7 @@ def journal_of(thing: str) -> str:
 
 
 class HotThing:
-    """The ring of one thing, and its listeners by the form they read."""
+    """The ring of the last `length` dweets of one thing, and its listeners by the form they read."""
 
     __slots__ = (
         "_account",
@@ -40,16 +42,18 @@ class HotThing:
         "_listeners",
         "journal",
         "last_sequence",
+        "length",
         "name",
         "size",
         "unfollow",
     )
 
-    def __init__(self, name: str, account: Callable[[int], None]) -> None:
+    def __init__(self, name: str, account: Callable[[int], None], length: int) -> None:
         self.name = name
+        self.length = length
         self.journal = journal_of(name)
         self._account = account
-        self._entries: deque[Entry] = deque(maxlen=HISTORY_LENGTH)
+        self._entries: deque[Entry] = deque(maxlen=length)
         self._history: bytes | None = None
         self._listeners: dict[Encode, dict[Write, None]] = {}
         self.last_sequence = 0
@@ -61,10 +65,10 @@ class HotThing:
         before = self.size
         fresh = [entry for entry in entries if entry.sequence > self.last_sequence]
         for entry in fresh:
-            if len(self._entries) == HISTORY_LENGTH:
-                self.size -= len(self._entries[0].data)
+            if len(self._entries) == self.length:
+                self.size -= len(self._entries[0].data) + _ENTRY_BYTES
             self._entries.append(entry)
-            self.size += len(entry.data)
+            self.size += len(entry.data) + _ENTRY_BYTES
             self.last_sequence = entry.sequence
         self._history = None
         self._account(self.size - before)
@@ -128,13 +132,13 @@ class Things:
         self._journals = journals
         self._hot_bytes = hot_bytes
         self._hot: OrderedDict[str, HotThing] = OrderedDict()
-        self._filling: dict[str, asyncio.Task[HotThing]] = {}
+        self._filling: dict[tuple[str, int], asyncio.Task[HotThing]] = {}
         self._held = 0
 
-    def hot(self, name: str) -> HotThing | None:
-        """Return the thing if its ring holds all that is committed, without waiting."""
+    def hot(self, name: str, length: int = HISTORY_LENGTH) -> HotThing | None:
+        """Return the thing if its ring holds all of its last `length` dweets, without waiting."""
         thing = self._hot.get(name)
-        if thing is None or not self._journals.is_heard(thing.journal):
+        if thing is None or thing.length < length or not self._journals.is_heard(thing.journal):
             return None
         self._hot.move_to_end(name)
         return thing
@@ -143,16 +147,17 @@ class Things:
         """Whether the thing still hears what comes: it was not let go."""
         return self._hot.get(thing.name) is thing
 
-    def load(self, name: str) -> asyncio.Future[HotThing]:
+    def load(self, name: str, length: int = HISTORY_LENGTH) -> asyncio.Future[HotThing]:
         """Return the thing, its ring filled. Whoever waits for it may give up without harm to the others."""
-        thing = self.hot(name)
+        thing = self.hot(name, length)
         if thing is not None:
             filled: asyncio.Future[HotThing] = asyncio.get_running_loop().create_future()
             filled.set_result(thing)
             return filled
-        if name not in self._filling:
-            self._filling[name] = asyncio.ensure_future(self._fill(name))
-        return asyncio.shield(self._filling[name])
+        task = self._filling.get((name, length))
+        if task is None:
+            task = self._filling[name, length] = asyncio.ensure_future(self._fill(name, length))
+        return asyncio.shield(task)
 
     async def catch_up(self, thing: HotThing) -> None:
         """Let a thing hear now of what is committed and has not reached it yet."""
@@ -160,28 +165,34 @@ class Things:
         if self._hot.get(thing.name) is thing:  # else it was let go meanwhile, and is not counted any more
             thing.extend(missed)
 
-    async def _fill(self, name: str) -> HotThing:
-        held = self._hot.get(name)
-        if held is not None:  # the store is, or was, away: what is held may be old, so what is kept is asked
-            try:
-                await self.catch_up(held)
-            finally:
-                del self._filling[name]
-            return held
-        # Follow first and read then, or a dweet between the two would be missed; what comes twice is skipped.
-        early: list[Entry] = []
-        unfollow = self._journals.follow(journal_of(name), early.extend)
+    async def _fill(self, name: str, length: int) -> HotThing:
         try:
-            kept = await self._journals.last(journal_of(name), HISTORY_LENGTH)
+            held = self._hot.get(name)
+            if held is not None and held.length >= length:
+                # The store is, or was, away: what is held may be old, so what is kept is asked.
+                await self.catch_up(held)
+                return held
+            # Follow first and read then, or a dweet between the two would be missed; what comes twice is skipped.
+            early: list[Entry] = []
+            unfollow = self._journals.follow(journal_of(name), early.extend)
+            try:
+                kept = await self._journals.last(journal_of(name), length)
+            finally:
+                unfollow()
         finally:
-            unfollow()
-            del self._filling[name]
-        # No waiting from here on. It is counted before it is among the hot ones, so it is not let go at once.
-        thing = HotThing(name, self._account)
+            del self._filling[name, length]
+        # No waiting from here on.
+        held = self._hot.get(name)
+        if held is not None:
+            if held.length >= length:  # a longer ring was filled at the same time
+                return held
+            self._drop(held)
+        # It is counted before it is among the hot ones, so it is not let go at once.
+        thing = HotThing(name, self._account, length)
         self._account(thing.size)
         thing.extend(kept)
         thing.extend(early)
-        thing.unfollow = self._journals.follow(journal_of(name), thing.extend)
+        thing.unfollow = self._journals.follow(thing.journal, thing.extend)
         self._hot[name] = thing
         return thing
 
@@ -191,10 +202,13 @@ class Things:
             self._let_go()
 
     def _let_go(self) -> None:
-        for thing in list(self._hot.values()):
-            if self._held <= self._hot_bytes:
+        while self._held > self._hot_bytes:
+            oldest = next((thing for thing in self._hot.values() if not thing.is_heard), None)
+            if oldest is None:
                 return
-            if not thing.is_heard:
-                self._held -= thing.size
-                thing.unfollow()
-                del self._hot[thing.name]
+            self._drop(oldest)
+
+    def _drop(self, thing: HotThing) -> None:
+        self._held -= thing.size
+        thing.unfollow()
+        del self._hot[thing.name]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
+from typing import Any, TypeVar
 
 from toolkit.errors import MalformedRequest, NotFound, ServiceError, ServiceFailure
-from toolkit.gateway.exchange import Answer, Header, Request, Response, Routes, Stream
+from toolkit.gateway.exchange import Answer, Header, Pending, Request, Response, Routes, Stream
 from toolkit.gateway.router import Router
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
+
+T = TypeVar("T")
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -42,17 +45,26 @@ class Application:
         self._router.find(request)
         return request.route.max_body if request.route is not None else 0
 
-    def answer(self, request: Request) -> Answer | asyncio.Future[Answer]:
-        """Return the response, a stream, or a future of one of them."""
+    def answer(self, request: Request) -> Answer | Pending:
+        """Return the response, a stream, or what they wait for."""
         if request.refusal is not None:
             return request.refusal
         if request.route is None:
             return self._no_route(request)
         try:
             answer = request.route.handler(request)
-        except Exception as error:  # the one place for errors: a mistake of ours gets a response too
+        except Exception as error:  # a mistake of ours gets a response too
             return self.refuse(request, error)
-        return answer if isinstance(answer, (Response, Stream)) else asyncio.ensure_future(answer)
+        if isinstance(answer, (Response, Pending, Stream)):
+            return answer
+        return Pending(asyncio.ensure_future(answer), _same)
+
+    def answer_after(self, request: Request, done: asyncio.Future[Any], respond: Callable[[Any], Answer]) -> Answer:
+        """Return the answer that waited for a future."""
+        try:
+            return respond(done.result())
+        except Exception as error:  # as above
+            return self.refuse(request, error)
 
     def refuse(self, request: Request, error: BaseException) -> Response:
         """Return the response to an error, in the dialect of the service."""
@@ -86,6 +98,10 @@ class Application:
         error = MalformedRequest(f"use {' or '.join(allowed)} here", status=405)
         response = request.routes.refuse(error, request)
         return response._replace(headers=(*response.headers, allow))
+
+
+def _same(answer: T) -> T:
+    return answer
 
 
 def log_response(request: Request, status: int) -> None:

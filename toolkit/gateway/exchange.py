@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from toolkit.contract import Endpoint, first_values
 from toolkit.errors import ServiceError
 
 Header = tuple[bytes, bytes]
-T = TypeVar("T")
 
 JSON = b"application/json"
 
@@ -143,26 +142,16 @@ class Stream:
 
 
 Answer = Response | Stream
-Handler = Callable[[Request], Answer | Awaitable[Answer]]
 
 
-def after(future: asyncio.Future[T], respond: Callable[[T], Response]) -> asyncio.Future[Response]:
-    """Return the response to a result that is still awaited; cheaper than a coroutine, which needs a task."""
-    response: asyncio.Future[Response] = future.get_loop().create_future()
+class Pending(NamedTuple):
+    """A response that waits for a future; cheaper than a coroutine, which needs a task."""
 
-    def settle(done: asyncio.Future[T]) -> None:
-        if response.done():  # the caller gave up
-            return
-        if done.cancelled():
-            response.cancel()
-            return
-        try:
-            response.set_result(respond(done.result()))
-        except Exception as error:  # the server answers it, as it does for every handler
-            response.set_exception(error)
+    future: asyncio.Future[Any]
+    respond: Callable[[Any], Response]
 
-    future.add_done_callback(settle)
-    return response
+
+Handler = Callable[[Request], Answer | Pending | Awaitable[Answer]]
 
 
 class Route(NamedTuple):

@@ -10,11 +10,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from toolkit.errors import MalformedRequest, ServiceError
 from toolkit.gateway.app import log_response
 from toolkit.gateway.connections import Connections
-from toolkit.gateway.exchange import Answer, Request, Response, Stream
+from toolkit.gateway.exchange import Answer, Pending, Request, Response, Stream
 from toolkit.gateway.http_reader import NEVER, Refused, RequestReader
 from toolkit.gateway.http_stream import StreamWriter
 from toolkit.gateway.stores import StoreUnavailable
@@ -44,6 +45,7 @@ class HttpProtocol(asyncio.Protocol):
         self._waiting_bytes = 0
         self._raw = b""
         self._current: Request | None = None
+        self._respond: Callable[[Any], Answer]
         self._is_over = False  # nothing that still comes counts
         self._drop_bytes = 0  # how much of that is read all the same
         self._stream: StreamWriter | None = None
@@ -187,20 +189,20 @@ class HttpProtocol(asyncio.Protocol):
     def _answer(self, request: Request) -> None:
         self._current = request
         answer = self._application.answer(request)
-        if isinstance(answer, asyncio.Future):
-            if isinstance(answer, asyncio.Task):
-                self._connections.hold(answer)
-            answer.add_done_callback(self._answered)
+        if isinstance(answer, Pending):
+            self._respond = answer.respond
+            if isinstance(answer.future, asyncio.Task):
+                self._connections.hold(answer.future)
+            answer.future.add_done_callback(self._answered)
         else:
             self._send(request, answer)
 
-    def _answered(self, done: asyncio.Future[Answer]) -> None:
+    def _answered(self, done: asyncio.Future[Any]) -> None:
         request = self._current
         if done.cancelled():
             self._transport.abort()
         elif request is not None:
-            error = done.exception()
-            self._send(request, done.result() if error is None else self._application.refuse(request, error))
+            self._send(request, self._application.answer_after(request, done, self._respond))
             self._go_on()
 
     def _go_on(self) -> None:

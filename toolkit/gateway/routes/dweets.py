@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
@@ -14,15 +13,23 @@ from toolkit.dweets.service import DweetService
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.dweets.things import HotThing
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
-from toolkit.gateway.exchange import Answer, Handler, Header, Request, Response, Route, Stream, Writer, after
+from toolkit.gateway.exchange import Header, Pending, Request, Response, Route, Stream, Writer
 from toolkit.gateway.stores import Entry
 
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
 _EVENTS = b"text/event-stream"
 _CSV = b"text/csv; charset=utf-8"
 
+# All but streams, which have no end to put a bracket at.
+_WholeHandler = Callable[[Request], Response | Pending | Awaitable[Response]]
+
 # The body may be longer than the content: white space around it, percent-encoding of a form.
 _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
+
+
+def _receipt(entries: list[Entry]) -> Response:
+    (entry,) = entries
+    return Response(200, wire.posted(entry.data, entry.id))
 
 
 class DweetRoutes:
@@ -36,8 +43,8 @@ class DweetRoutes:
         self._service = service
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES),
-            Route(wire.LATEST, _jsonp(self._reading(_latest_of))),
-            Route(wire.HISTORY, _jsonp(self._reading(_history_of))),
+            Route(wire.LATEST, _jsonp(self._reading(_latest_of, 1))),
+            Route(wire.HISTORY, _jsonp(self._reading(_history_of, wire.HISTORY_LENGTH))),
             Route(wire.LISTEN, self._listen),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
             Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES),
@@ -67,18 +74,18 @@ class DweetRoutes:
 
     # -- posting ------------------------------------------------------------------------------------------
 
-    def _post(self, request: Request) -> asyncio.Future[Response]:
+    def _post(self, request: Request) -> Pending:
         return self._posted(request, request.values["thing"])
 
-    def _post_unnamed(self, request: Request) -> asyncio.Future[Response]:
+    def _post_unnamed(self, request: Request) -> Pending:
         return self._posted(request, self._service.fresh_name())
 
-    def _posted(self, request: Request, thing: str) -> asyncio.Future[Response]:
-        return after(self._service.post(thing, _content(request), request.query.get("key")), _receipt)
+    def _posted(self, request: Request, thing: str, respond: Callable[[list[Entry]], Response] = _receipt) -> Pending:
+        key = request.query.get("key") if request.query_string else None
+        return Pending(self._service.post_all(thing, [_content(request)], key), respond)
 
-    def _post_quietly(self, request: Request) -> asyncio.Future[Response]:
-        done = self._service.post(request.values["thing"], _content(request), request.query.get("key"))
-        return after(done, lambda _: Response(204, b""))
+    def _post_quietly(self, request: Request) -> Pending:
+        return self._posted(request, request.values["thing"], lambda _: Response(204, b""))
 
     async def _post_batch(self, request: Request) -> Response:
         contents = checked_batch(request.body)
@@ -88,13 +95,13 @@ class DweetRoutes:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _reading(self, respond: Callable[[HotThing], Response]) -> Handler:
+    def _reading(self, respond: Callable[[HotThing], Response], length: int) -> _WholeHandler:
         service = self._service
 
-        def read(request: Request) -> Response | asyncio.Future[Response]:
+        def read(request: Request) -> Response | Pending:
             thing = request.values["thing"]
-            hot = service.readable(thing, request.query.get("key") if request.query_string else None)
-            return respond(hot) if hot is not None else after(service.load(thing), respond)
+            hot = service.readable(thing, request.query.get("key") if request.query_string else None, length)
+            return respond(hot) if hot is not None else Pending(service.load(thing, length), respond)
 
         return read
 
@@ -166,13 +173,8 @@ class DweetRoutes:
 def _content(request: Request) -> bytes:
     if request.method != "POST":
         return content_of_pairs(request.pairs)
-    is_form = request.header(b"content-type").startswith("application/x-www-form-urlencoded")
+    is_form = request.fields.get(b"content-type", b"").startswith(b"application/x-www-form-urlencoded")
     return content_of_form(request.body) if is_form else checked_content(request.body)
-
-
-def _receipt(entries: list[Entry]) -> Response:
-    (entry,) = entries
-    return Response(200, wire.posted(entry.data, entry.id))
 
 
 def _latest_of(thing: HotThing) -> Response:
@@ -201,23 +203,22 @@ def _checked(check: Callable[[dict[str, str]], dict[str, str]], request: Request
         raise MalformedRequest(str(error)) from None
 
 
-def _jsonp(handler: Handler) -> Handler:
+def _jsonp(handler: _WholeHandler) -> _WholeHandler:
     """Wrap the answer of a GET in the function named by ``callback``, where one is."""
 
-    def handle(request: Request) -> Answer | Awaitable[Answer]:
+    def handle(request: Request) -> Response | Pending | Awaitable[Response]:
         callback = request.query.get("callback") if request.query_string else None
         if callback is None:
             return handler(request)
         if not wire.is_callback(callback):  # before anything is done: a GET may post or lock
             raise MalformedRequest("callback must be the name of a function")
         answer = handler(request)
-        return called(callback, answer) if isinstance(answer, (Response, Stream)) else called_later(callback, answer)
+        if isinstance(answer, Pending):
+            return Pending(answer.future, lambda result: _called(callback, answer.respond(result)))
+        return _called(callback, answer) if isinstance(answer, Response) else called_later(callback, answer)
 
-    def called(callback: str, answer: Answer) -> Answer:
-        return _called(callback, answer) if isinstance(answer, Response) else answer
-
-    async def called_later(callback: str, answer: Awaitable[Answer]) -> Answer:
-        return called(callback, await answer)
+    async def called_later(callback: str, answer: Awaitable[Response]) -> Response:
+        return _called(callback, await answer)
 
     return handle
 

@@ -99,6 +99,16 @@ class Database:
             value: bytes | None = self._rocks.get(key)
             return value
 
+    def newest(self, prefix: bytes) -> tuple[bytes, bytes] | None:
+        """Return the last key that begins with `prefix`, and its value."""
+        with self._adapted_errors():
+            cursor = self._rocks.iter()
+            cursor.seek_for_prev(prefix + b"\xff" * 16)
+            if cursor.valid() and (key := cursor.key()).startswith(prefix):
+                return key, cursor.value()
+            cursor.status()
+            return None
+
     def items(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Give the keys that begin with `prefix`, from `start` on, and their values."""
         with self._adapted_errors():

@@ -22,7 +22,7 @@ class StoreFolder:
         self._lock = filelock.FileLock(path / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
         self._holder = path / "gateway.pid"
         self._note = path / "manifest.size"
-        self._noted = ("", 0)
+        self._noted, self._manifest = ("", 0), ""
 
     def acquire(self) -> None:
         """Lock the folder, unless another process holds it, it cannot be written, or it is of an older layout."""
@@ -68,14 +68,17 @@ class StoreFolder:
         """Write down how long the MANIFEST is, if that has changed. It grows with every file of RocksDB."""
         with suppress(OSError):  # full disk: what was noted before is still true, as a MANIFEST only grows
             name = self._noted[0]
-            if not (name and (self.files / name).exists()):
+            try:  # with every batch: so one system call where nothing has changed
+                fresh_size = os.stat(self._manifest).st_size
+            except FileNotFoundError:
                 name = (self.files / "CURRENT").read_text().strip()
-            noted = (name, (self.files / name).stat().st_size)
-            if noted != self._noted:
+                self._manifest = str(self.files / name)
+                fresh_size = os.stat(self._manifest).st_size
+            if (name, fresh_size) != self._noted:
                 fresh = self._note.with_suffix(".new")
-                fresh.write_text(f"{name} {noted[1]}\n")
+                fresh.write_text(f"{name} {fresh_size}\n")
                 fresh.replace(self._note)
-                self._noted = noted
+                self._noted = name, fresh_size
 
     def check_room(self, size: int) -> None:
         """Write and remove a file of this size: neither quotas nor limits show in the free space of a disk."""

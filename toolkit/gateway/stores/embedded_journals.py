@@ -27,6 +27,7 @@ from rocksdict import WriteBatch
 
 from toolkit.gateway.stores import Draft, Entry, Follower
 from toolkit.gateway.stores.embedded_database import Database
+from toolkit.gateway.stores.embedded_records import run_now
 from toolkit.gateway.stores.group_commit import GroupCommit, Request
 
 _NEWEST = b"M"
@@ -186,7 +187,7 @@ class EmbeddedJournals:
         if id is None:
             return None
         first = self._first(id)
-        newest = next(self._database.items_backwards(b"J" + id), None)
+        newest = self._database.newest(b"J" + id)
         last, at = (first - 1, None) if newest is None else (_sequence(newest[0]), _decoded(*newest).at)
         place = self._places[name] = _Place(id, first, last, at)
         return place
@@ -202,10 +203,12 @@ class EmbeddedJournals:
             place.first = end + 1
             self._writes.put(b"F" + place.id, place.first.to_bytes(8, "big"))
 
-    # -- reading, in the thread of the reads ----------------------------------------------------------------
+    # -- reading: all but a single entry in the thread of the reads -----------------------------------------
 
     def last(self, name: str, count: int) -> asyncio.Future[list[Entry]]:
         """Return at most the last `count` entries, oldest first."""
+        if count == 1:  # a seek costs less than the way to the thread and back
+            return run_now(lambda: self._only_last(name))
         return self._database.read(lambda: self._last(name, count))
 
     def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
@@ -237,6 +240,12 @@ class EmbeddedJournals:
     def names(self, prefix: str, count: int) -> asyncio.Future[list[str]]:
         """Return the names with this prefix, the most recently written first."""
         return self._database.read(lambda: self._names(prefix, count))
+
+    def _only_last(self, name: str) -> list[Entry]:
+        place = self._places.get(name)
+        id = self._database.get(b"N" + name.encode()) if place is None else place.id  # noqa: A001
+        newest = None if id is None else self._database.newest(b"J" + id)
+        return [] if newest is None else [_decoded(*newest)]
 
     def _last(self, name: str, count: int) -> list[Entry]:
         return [_decoded(*item) for item in islice(self._items_backwards(name), max(count, 0))][::-1]
@@ -279,7 +288,7 @@ class EmbeddedJournals:
             return place.at
         at = self._unwritten.get(id)
         if at is None:
-            newest = next(self._database.items_backwards(b"J" + id), None)
+            newest = self._database.newest(b"J" + id)
             at = 0 if newest is None else _decoded(*newest).at
             if len(self._unwritten) < _MOST_PLACES:
                 self._unwritten[id] = at
