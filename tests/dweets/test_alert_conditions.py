@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import signal
@@ -13,7 +14,7 @@ import pytest
 
 from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW
 from tests.mail_server import eventually
-from toolkit.dweets.alert_conditions import ConditionWorker, Evaluation, Verdict, evaluate_all
+from toolkit.dweets.alert_conditions import Conditions, ConditionWorker, Evaluation, Verdict, evaluate_all
 from toolkit.errors import MalformedRequest
 
 #: Each leaves the parenthesis or the braces that another program would put around it, and runs or hides the rest.
@@ -265,3 +266,36 @@ def test_a_loop_ends_and_the_next_dweet_has_all_its_time(worker: ConditionWorker
     for verdict in verdicts(worker, "while (dweet) {}; return true", *[True, False] * 3)[::2]:
         assert verdict.fault == "InternalError: interrupted"
     assert messages(worker, "while (dweet) {}; return true", False) == ["true"]
+
+
+def test_slow_conditions_do_not_delay_a_fast_one() -> None:
+    slow = [f"if (dweet % 10) while (true) {{}} return false // {number}" for number in range(8)]
+    contents = [str(number).encode() for number in range(40)]
+
+    async def evaluate() -> None:
+        conditions = Conditions()
+        try:
+            backlog = [asyncio.ensure_future(conditions.evaluate(source, contents, 20)) for source in slow]
+            for number in range(20):
+                (verdict,) = await conditions.evaluate("String(dweet)", [b"%d" % number], 20)
+                assert verdict.message == str(number)
+            assert not any(task.done() for task in backlog)
+            for task in backlog:
+                task.cancel()
+            await asyncio.gather(*backlog, return_exceptions=True)
+        finally:
+            conditions.close()
+
+    asyncio.run(evaluate())
+
+
+def test_a_condition_that_waits_is_cancelled_at_the_end() -> None:
+    async def evaluate() -> None:
+        conditions = Conditions()
+        waiting = [asyncio.ensure_future(conditions.evaluate(f"{SLOW}//{number}", [b"1"], 20)) for number in range(4)]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(conditions.close)
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert any(isinstance(result, asyncio.CancelledError) for result in results)
+
+    asyncio.run(evaluate())

@@ -11,10 +11,11 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple
 
+from toolkit.dweets.fair_thread import FairThread
 from toolkit.dweets.wire import MAX_CONDITION_CHARACTERS
 from toolkit.errors import MalformedRequest, ServiceFailure
 from toolkit.worker_process import Death, WorkerDied, WorkerProcess
@@ -192,28 +193,28 @@ class Evaluation:
 
 
 class Conditions:
-    """All conditions of a gateway, evaluated beside its event loop, each for a short turn."""
+    """All conditions of a gateway, evaluated beside its event loop, each for a short turn; the cheapest go first."""
 
     def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, "gateway-alerts")
+        self._thread = FairThread("gateway-alerts")
         self._worker = ConditionWorker()
 
     async def compile(self, source: str) -> None:
         """Raise MalformedRequest where the condition does not compile."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._worker.compile, source)
+        await self._thread.run(source, partial(self._worker.compile, source))
 
     async def evaluate(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
         """Evaluate one condition on contents, in order; see `Evaluation`."""
         evaluation = Evaluation(source, contents, patience)
         while not evaluation.is_over:
-            await asyncio.get_running_loop().run_in_executor(self._thread, evaluation.take_turn, self._worker)
+            await self._thread.run(source, partial(evaluation.take_turn, self._worker))
             await asyncio.sleep(evaluation.pause)
         return evaluation.verdicts
 
     def close(self) -> None:
         """End the child, whatever it is doing, and the thread that waits for it."""
         self._worker.close()
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._thread.close()
         self._worker.join()
 
 
