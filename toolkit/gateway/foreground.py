@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from toolkit.dweets.lock_repair import repair_lock, repair_thing
 from toolkit.dweets.locks import IssuedLock, Locks
+from toolkit.errors import InvalidArgument
 from toolkit.gateway.gateway import store_of
 from toolkit.gateway.options import GatewayOptions
 from toolkit.gateway.outside_world import OutsideWorld
@@ -84,7 +85,18 @@ def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
 
 
 def repair_in(folder: Path | None, store: str | None, thing: str | None, lock: str | None) -> list[str]:
-    """Repair the damaged lock of a thing, or a damaged lock, where a gateway keeps everything."""
+    """Repair the damaged lock of a thing, or a damaged lock, where a gateway keeps everything.
+
+    Raises
+    ------
+    InvalidArgument
+        No gateway has kept anything in the folder.
+    Conflict, StoreUnavailable
+        As `repair_thing` and `repair_lock`.
+    """
+    # To open the store would create it, and an empty one would say that the thing is not locked.
+    if folder is not None and not (folder / "gateway.sqlite").is_file():
+        raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
 
     async def repair(records: Records) -> list[str]:
         if thing is not None:
