@@ -98,7 +98,6 @@ def test_an_expression_or_a_body(worker: ConditionWorker, source: str) -> None:
         ("dweet.c+1+''", "32"),
         ("{}", None),
         ("{ c: dweet.c }", None),
-        ("dweet => dweet.c > 30", None),
         ("/}/.test('}') && '`)]'", "`)]"),
         ("return '})' + ')]'", "}))]"),
     ],
@@ -126,6 +125,31 @@ def test_the_value_of_a_condition(worker: ConditionWorker, source: str, message:
 def test_what_returns_nothing_is_refused(worker: ConditionWorker, source: str) -> None:
     with pytest.raises(MalformedRequest, match=r"neither an expression nor returns a value; write dweet\.celsius > 30"):
         worker.compile(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "dweet => dweet.c > 30",
+        "(dweet) => { return dweet.c > 30 }",
+        "async dweet => dweet.c > 30",
+        "function (dweet) { return dweet.c > 30 }",
+        "return dweet => dweet.c > 30",
+    ],
+)
+def test_a_function_as_the_value_is_a_fault(worker: ConditionWorker, source: str) -> None:
+    worker.compile(source)
+    fault = "it returns a function and does not call it; write dweet.celsius > 30"
+    assert verdicts(worker, source, {"c": 31}) == [Verdict(None, fault)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["let all = []; for (let i = 0; i < 1e7; i++) all.push({}); return true", "if (dweet) throw null; return 1"],
+)
+def test_the_fault_where_the_memory_is_used_up(worker: ConditionWorker, source: str) -> None:
+    fault = "it threw null, or it needs more than 16 MiB of memory"
+    assert verdicts(worker, source, 1) == [Verdict(None, fault)]
 
 
 @pytest.mark.parametrize("source", ["dweet.c >", "return (", "x" * 2001, " ", "\0", "'\ud800'"])

@@ -27,12 +27,16 @@ JOB_SECONDS = 0.25
 MAX_MESSAGE_CHARACTERS = 1_000
 _STACK_BYTES = 256 * 1024
 
+#: What the engine gives back in place of a function; equal to neither true nor false.
+_A_FUNCTION = 2
+
 # Python cannot take every value: a concatenated text is a rope inside the engine, and half a surrogate pair or a
 # BigInt has no counterpart. So the result becomes a plain text there, by methods taken before the condition runs.
 _EVALUATE = f"""
 ((condition, slice, wellFormed, replaceAll) => dweet => {{
     const result = condition(dweet);
     if (typeof result === 'boolean') return result;
+    if (typeof result === 'function') return {_A_FUNCTION};
     if (typeof result !== 'string') return null;
     return replaceAll(wellFormed(slice(result, 0, {MAX_MESSAGE_CHARACTERS})), '\\0', ' ');
 }})(%s, ...['slice', 'toWellFormed', 'replaceAll'].map(
@@ -52,6 +56,9 @@ _RETURNS_NOTHING = (
     "write dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"
 )
 
+_RETURNS_A_FUNCTION = "it returns a function and does not call it; write dweet.celsius > 30"
+# Where no memory is left for an error, the engine throws null instead of one.
+_THREW_NULL = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
 
 #: A source, contents as JSON text (None only compiles it), and after how many faults in a row the job ends.
 Job = tuple[str, Sequence[bytes] | None, int]
@@ -135,6 +142,8 @@ def _outcome(compiled: CompiledCondition, content: bytes) -> Outcome:
         return None, _first_line(error), False
     if isinstance(value, str):
         return value, None, True
+    if value == _A_FUNCTION:
+        return None, _RETURNS_A_FUNCTION, False
     return ("true" if value is True else None), None, value is not None
 
 
@@ -148,4 +157,6 @@ def _context() -> quickjs.Context:
 
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
+    if text == "null":
+        return _THREW_NULL
     return text.splitlines()[0][:200] if text else "it threw an empty value"
