@@ -175,6 +175,24 @@ def test_nothing_is_left_for_the_next_dweet(worker: ConditionWorker) -> None:
     assert [verdict.message for verdict in verdicts(worker, source, 1, "throw", 3, 4)] == ["1 1", None, "1 1", "1 1"]
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'"\\ud800"', "1 d800"),
+        (b'"\\ud83d\\ude00"', "2 d83d"),
+        (b'"\\u0000b"', "2 0"),
+        (b'["\\ud800"]', "1 d800"),
+        (b'{"0": "\\udfff"}', "1 dfff"),
+    ],
+)
+def test_any_text_of_a_dweet_reaches_its_condition(worker: ConditionWorker, content: bytes, message: str) -> None:
+    source = """
+        const text = typeof dweet === 'string' ? dweet : dweet[0];
+        return `${text.length} ${text.charCodeAt(0).toString(16)}`
+    """
+    assert evaluate_all(worker, source, [content], 20) == [Verdict(message, returned=True)]
+
+
 def test_many_contents_have_their_verdicts_in_order(worker: ConditionWorker) -> None:
     assert messages(worker, "String(dweet)", *range(1_000)) == [str(number) for number in range(1_000)]
 

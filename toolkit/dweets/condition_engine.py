@@ -33,8 +33,8 @@ _A_FUNCTION = 2
 # Python cannot take every value: a concatenated text is a rope inside the engine, and half a surrogate pair or a
 # BigInt has no counterpart. So the result becomes a plain text there, by methods taken before the condition runs.
 _EVALUATE = f"""
-((condition, slice, wellFormed, replaceAll) => dweet => {{
-    const result = condition(dweet);
+((condition, slice, wellFormed, replaceAll) => dweets => {{
+    const result = condition(dweets[0]);
     if (typeof result === 'boolean') return result;
     if (typeof result === 'function') return {_A_FUNCTION};
     if (typeof result !== 'string') return null;
@@ -137,7 +137,9 @@ def _outcome(compiled: CompiledCondition, content: bytes) -> Outcome:
         return None, f"it doesn't compile: {compiled.fault}", False
     context = _context()
     try:
-        value = context.eval(_EVALUATE % compiled.function)(context.parse_json(content.decode("utf-8")))
+        # In an array, because a content that is a text would become one of Python, which half a surrogate pair cannot.
+        dweets = context.parse_json(f"[{content.decode('utf-8')}]")
+        value = context.eval(_EVALUATE % compiled.function)(dweets)
     except (quickjs.JSException, quickjs.StackOverflow) as error:
         return None, _first_line(error), False
     if isinstance(value, str):
