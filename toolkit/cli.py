@@ -210,7 +210,7 @@ def lock() -> None:
 def new_lock(data: Path | None, store: str | None) -> None:
     """Issue a lock and print its keys, which are shown this once.
 
-    The gateway of that folder must not be running meanwhile; those on a Redis know the lock at once.
+    Stop the gateway of that folder first. Gateways on a Redis know the lock at once.
     """
     if (data is None) == (store is None):
         raise click.UsageError("give --data or --store: where the gateway that will know the lock keeps everything")

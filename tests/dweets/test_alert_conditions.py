@@ -152,6 +152,12 @@ def test_the_fault_where_the_memory_is_used_up(worker: ConditionWorker, source: 
     assert verdicts(worker, source, 1) == [Verdict(None, fault)]
 
 
+@pytest.mark.parametrize("value", ["Symbol('a')", "Object.create(null)", "{toString() { throw 1 }}"])
+def test_a_thrown_value_without_a_text(worker: ConditionWorker, value: str) -> None:
+    fault = "it threw a value that cannot be converted to a text"
+    assert verdicts(worker, f"if (dweet) throw {value}; return true", 1) == [Verdict(None, fault)]
+
+
 @pytest.mark.parametrize("source", ["dweet.c >", "return (", "x" * 2001, " ", "\0", "'\ud800'"])
 def test_what_does_not_compile_is_refused(worker: ConditionWorker, source: str) -> None:
     with pytest.raises(MalformedRequest, match="the condition doesn't compile: "):

@@ -104,10 +104,10 @@ class ConditionWorker:
         raise ServiceFailure("the gateway could not check the condition, try again", status=503)
 
     def evaluate(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate a condition on contents, in order, as far as one turn goes.
+        """Evaluate a condition on contents, in order, for one turn.
 
-        Fewer verdicts than contents come back where time is up, after `patience` faults in a row, and where the child
-        died; the last one says if the condition must not be evaluated again.
+        Returns fewer verdicts than contents if the time is up, after `patience` faults in a row, or if the child
+        died. The last verdict says whether the condition must not be evaluated again.
         """
         try:
             outcomes = self._process.do((source, contents[:_CONTENTS_A_JOB], patience), self._wall_seconds)

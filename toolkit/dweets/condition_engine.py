@@ -23,7 +23,7 @@ SECONDS = 0.05
 CPU_SECONDS = 0.5
 #: A job ends early after so long, so that other conditions have their turn.
 JOB_SECONDS = 0.25
-#: What an alert's message holds of what its condition returned.
+#: A longer message of an alert is cut off here.
 MAX_MESSAGE_CHARACTERS = 1_000
 _STACK_BYTES = 256 * 1024
 
@@ -57,12 +57,14 @@ _RETURNS_NOTHING = (
 )
 
 _RETURNS_A_FUNCTION = "it returns a function and does not call it; write dweet.celsius > 30"
+# What the binding says of a value whose conversion to a text fails, such as a symbol.
+_NO_TEXT = "(Failed obtaining QuickJS error string. Concurrency issue?)"
 # Where no memory is left for an error, the engine throws null instead of one.
 _THREW_NULL = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
 
 #: A source, contents as JSON text (None only compiles it), and after how many faults in a row the job ends.
 Job = tuple[str, Sequence[bytes] | None, int]
-#: What became of one content: the message where the condition is met; the fault; whether it returned a value.
+#: For one content: the message where the condition is met; the fault; whether it returned a text, true or false.
 Outcome = tuple[str | None, str | None, bool]
 
 
@@ -161,4 +163,6 @@ def _first_line(error: Exception) -> str:
     text = str(error).strip()
     if text == "null":
         return _THREW_NULL
+    if text == _NO_TEXT:
+        return "it threw a value that cannot be converted to a text"
     return text.splitlines()[0][:200] if text else "it threw an empty value"
