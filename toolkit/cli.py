@@ -208,7 +208,7 @@ def lock() -> None:
 def new_lock(data: Path | None, store: str | None) -> None:
     """Issue a lock and print its keys, which are shown this once.
 
-    Stop the gateway of that folder first. Gateways on a Redis keep running, and know the lock at once.
+    Stop the gateway of that folder first. Gateways on a Redis know the lock at once.
     """
     if (data is None) == (store is None):
         raise click.UsageError("give --data or --store: where the gateway that will know the lock keeps everything")

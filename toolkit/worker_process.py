@@ -237,7 +237,7 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
     work
         Gives the answers to a job, one after the other. An error that it raises ends the child: that is a crash.
     niceness
-        How much other processes go first.
+        Added to the niceness of this process.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness and hasattr(os, "nice"):
@@ -262,10 +262,10 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
 
 
 def limit_cpu(seconds: float) -> None:
-    """Let the system end this child after so much more CPU time of its own; 0 takes the limit off.
+    """Limit this child to so many more seconds of CPU time; 0 removes the limit.
 
-    A busy machine does not stretch it, and no code in this process can hold it up: the signal is not handled, so the
-    kernel ends the process. Where there is no such timer (Windows), only the parent's wall-clock limit is left.
+    The time of other processes does not count, and no code in this process can delay the end: the signal has no
+    handler, so the kernel ends the process. Windows has no such timer; there only the parent's wall-clock limit holds.
     """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
@@ -279,4 +279,4 @@ def _prepare_limits() -> None:
         import resource
     except ImportError:  # Windows
         return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # who can crash the child must not fill the disk
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dumps: crashes must not fill the disk

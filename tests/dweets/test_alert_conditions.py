@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import signal
@@ -13,7 +14,7 @@ import pytest
 
 from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW
 from tests.mail_server import eventually
-from toolkit.dweets.alert_conditions import ConditionWorker, Verdict, evaluate_all
+from toolkit.dweets.alert_conditions import Conditions, ConditionWorker, Verdict, evaluate_all
 from toolkit.errors import MalformedRequest
 
 #: Each leaves the parenthesis or the braces that another program would put around it, and runs or hides the rest.
@@ -97,7 +98,6 @@ def test_an_expression_or_a_body(worker: ConditionWorker, source: str) -> None:
         ("dweet.c+1+''", "32"),
         ("{}", None),
         ("{ c: dweet.c }", None),
-        ("dweet => dweet.c > 30", None),
         ("/}/.test('}') && '`)]'", "`)]"),
         ("return '})' + ')]'", "}))]"),
     ],
@@ -127,6 +127,37 @@ def test_what_returns_nothing_is_refused(worker: ConditionWorker, source: str) -
         worker.compile(source)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "dweet => dweet.c > 30",
+        "(dweet) => { return dweet.c > 30 }",
+        "async dweet => dweet.c > 30",
+        "function (dweet) { return dweet.c > 30 }",
+        "return dweet => dweet.c > 30",
+    ],
+)
+def test_a_function_as_the_value_is_a_fault(worker: ConditionWorker, source: str) -> None:
+    worker.compile(source)
+    fault = "it returns a function and does not call it; write dweet.celsius > 30"
+    assert verdicts(worker, source, {"c": 31}) == [Verdict(None, fault)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["let all = []; for (let i = 0; i < 1e7; i++) all.push({}); return true", "if (dweet) throw null; return 1"],
+)
+def test_the_fault_where_the_memory_is_used_up(worker: ConditionWorker, source: str) -> None:
+    fault = "it threw null, or it needs more than 16 MiB of memory"
+    assert verdicts(worker, source, 1) == [Verdict(None, fault)]
+
+
+@pytest.mark.parametrize("value", ["Symbol('a')", "Object.create(null)", "{toString() { throw 1 }}"])
+def test_a_thrown_value_without_a_text(worker: ConditionWorker, value: str) -> None:
+    fault = "it threw a value that cannot be converted to a text"
+    assert verdicts(worker, f"if (dweet) throw {value}; return true", 1) == [Verdict(None, fault)]
+
+
 @pytest.mark.parametrize("source", ["dweet.c >", "return (", "x" * 2001, " ", "\0", "'\ud800'"])
 def test_what_does_not_compile_is_refused(worker: ConditionWorker, source: str) -> None:
     with pytest.raises(MalformedRequest, match="the condition doesn't compile: "):
@@ -148,6 +179,24 @@ def test_nothing_is_left_for_the_next_dweet(worker: ConditionWorker) -> None:
         return `${count} ${[].count}`
     """
     assert [verdict.message for verdict in verdicts(worker, source, 1, "throw", 3, 4)] == ["1 1", None, "1 1", "1 1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'"\\ud800"', "1 d800"),
+        (b'"\\ud83d\\ude00"', "2 d83d"),
+        (b'"\\u0000b"', "2 0"),
+        (b'["\\ud800"]', "1 d800"),
+        (b'{"0": "\\udfff"}', "1 dfff"),
+    ],
+)
+def test_any_text_of_a_dweet_reaches_its_condition(worker: ConditionWorker, content: bytes, message: str) -> None:
+    source = """
+        const text = typeof dweet === 'string' ? dweet : dweet[0];
+        return `${text.length} ${text.charCodeAt(0).toString(16)}`
+    """
+    assert evaluate_all(worker, source, [content], 20) == [Verdict(message, returned=True)]
 
 
 def test_many_contents_have_their_verdicts_in_order(worker: ConditionWorker) -> None:
@@ -259,3 +308,36 @@ def test_a_loop_ends_and_the_next_dweet_has_all_its_time(worker: ConditionWorker
     for verdict in verdicts(worker, "while (dweet) {}; return true", *[True, False] * 3)[::2]:
         assert verdict.fault == "InternalError: interrupted"
     assert messages(worker, "while (dweet) {}; return true", False) == ["true"]
+
+
+def test_slow_conditions_do_not_delay_a_fast_one() -> None:
+    slow = [f"if (dweet % 10) while (true) {{}} return false // {number}" for number in range(8)]
+    contents = [str(number).encode() for number in range(40)]
+
+    async def evaluate() -> None:
+        conditions = Conditions()
+        try:
+            backlog = [asyncio.ensure_future(conditions.evaluate(source, contents, 20)) for source in slow]
+            for number in range(20):
+                (verdict,) = await conditions.evaluate("String(dweet)", [b"%d" % number], 20)
+                assert verdict.message == str(number)
+            assert not any(task.done() for task in backlog)
+            for task in backlog:
+                task.cancel()
+            await asyncio.gather(*backlog, return_exceptions=True)
+        finally:
+            conditions.close()
+
+    asyncio.run(evaluate())
+
+
+def test_a_condition_that_waits_is_cancelled_at_the_end() -> None:
+    async def evaluate() -> None:
+        conditions = Conditions()
+        waiting = [asyncio.ensure_future(conditions.evaluate(f"{SLOW}//{number}", [b"1"], 20)) for number in range(4)]
+        await asyncio.sleep(0)
+        await asyncio.to_thread(conditions.close)
+        results = await asyncio.gather(*waiting, return_exceptions=True)
+        assert any(isinstance(result, asyncio.CancelledError) for result in results)
+
+    asyncio.run(evaluate())

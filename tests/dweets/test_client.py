@@ -296,10 +296,8 @@ def test_a_backtest_warns_of_a_condition_that_cannot_trigger(tk: Connection) -> 
     assert tk.dweets.backtest("oven", "dweet.celsius > 50")["alert.met"].tolist() == [False] * 3, "no is a value too"
     for condition, said in (
         ("celsius > 30", "failed at each of the 3 dweets: ReferenceError: celsius is not defined"),
-        (
-            "dweet => dweet.celsius > 30",
-            "returned neither a text nor true or false at any of the 3 dweets; write it as",
-        ),
+        ("dweet => dweet.celsius > 30", "failed at each of the 3 dweets: it returns a function and does not call it"),
+        ("dweet.celsius", "returned neither a text nor true or false at any of the 3 dweets; write it as"),
     ):
         with pytest.warns(UserWarning, match=said) as warned:
             found = tk.dweets.backtest("oven", condition)

@@ -219,6 +219,13 @@ def test_a_repair_of_a_folder_in_use_says_what_to_do(tmp_path: Path) -> None:
     assert "The thing is unlocked" in repair(place, "kitchen")
 
 
+def test_a_repair_in_a_folder_of_no_gateway_is_refused(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["lock", "repair", "--data", str(tmp_path), "kitchen"])
+    assert done.exit_code == 1
+    assert done.output == f"Error: the folder {tmp_path} holds no data of a gateway: give the one of its --data\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     "arguments", [["kitchen"], ["--data", "nowhere", "kitchen"], ["--data", "."], ["--data", ".", "--lock", "a", "b"]]
 )

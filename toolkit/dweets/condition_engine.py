@@ -23,16 +23,20 @@ SECONDS = 0.05
 CPU_SECONDS = 0.5
 #: A job ends early after so long, so that other conditions have their turn.
 JOB_SECONDS = 0.25
-#: What an alert's message holds of what its condition returned.
+#: A longer message of an alert is cut off here.
 MAX_MESSAGE_CHARACTERS = 1_000
 _STACK_BYTES = 256 * 1024
+
+#: What the engine gives back in place of a function; equal to neither true nor false.
+_A_FUNCTION = 2
 
 # Python cannot take every value: a concatenated text is a rope inside the engine, and half a surrogate pair or a
 # BigInt has no counterpart. So the result becomes a plain text there, by methods taken before the condition runs.
 _EVALUATE = f"""
-((condition, slice, wellFormed, replaceAll) => dweet => {{
-    const result = condition(dweet);
+((condition, slice, wellFormed, replaceAll) => dweets => {{
+    const result = condition(dweets[0]);
     if (typeof result === 'boolean') return result;
+    if (typeof result === 'function') return {_A_FUNCTION};
     if (typeof result !== 'string') return null;
     return replaceAll(wellFormed(slice(result, 0, {MAX_MESSAGE_CHARACTERS})), '\\0', ' ');
 }})(%s, ...['slice', 'toWellFormed', 'replaceAll'].map(
@@ -52,10 +56,15 @@ _RETURNS_NOTHING = (
     "write dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"
 )
 
+_RETURNS_A_FUNCTION = "it returns a function and does not call it; write dweet.celsius > 30"
+# What the binding says of a value whose conversion to a text fails, such as a symbol.
+_NO_TEXT = "(Failed obtaining QuickJS error string. Concurrency issue?)"
+# Where no memory is left for an error, the engine throws null instead of one.
+_THREW_NULL = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
 
 #: A source, contents as JSON text (None only compiles it), and after how many faults in a row the job ends.
 Job = tuple[str, Sequence[bytes] | None, int]
-#: What became of one content: the message where the condition is met; the fault; whether it returned a value.
+#: For one content: the message where the condition is met; the fault; whether it returned a text, true or false.
 Outcome = tuple[str | None, str | None, bool]
 
 
@@ -130,11 +139,15 @@ def _outcome(compiled: CompiledCondition, content: bytes) -> Outcome:
         return None, f"it doesn't compile: {compiled.fault}", False
     context = _context()
     try:
-        value = context.eval(_EVALUATE % compiled.function)(context.parse_json(content.decode("utf-8")))
+        # In an array, because a content that is a text would become one of Python, which half a surrogate pair cannot.
+        dweets = context.parse_json(f"[{content.decode('utf-8')}]")
+        value = context.eval(_EVALUATE % compiled.function)(dweets)
     except (quickjs.JSException, quickjs.StackOverflow) as error:
         return None, _first_line(error), False
     if isinstance(value, str):
         return value, None, True
+    if value == _A_FUNCTION:
+        return None, _RETURNS_A_FUNCTION, False
     return ("true" if value is True else None), None, value is not None
 
 
@@ -148,4 +161,8 @@ def _context() -> quickjs.Context:
 
 def _first_line(error: Exception) -> str:
     text = str(error).strip()
+    if text == "null":
+        return _THREW_NULL
+    if text == _NO_TEXT:
+        return "it threw a value that cannot be converted to a text"
     return text.splitlines()[0][:200] if text else "it threw an empty value"

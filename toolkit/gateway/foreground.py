@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from toolkit.dweets.lock_repair import repair
 from toolkit.dweets.locks import IssuedLock, Locks
+from toolkit.errors import InvalidArgument
 from toolkit.gateway.gateway import Gateway, store_of
 from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.stores import FolderInUse, Records
@@ -82,7 +83,18 @@ def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
 
 
 def repair_in(folder: Path | None, store: str | None, thing: str | None, lock: str | None) -> list[str]:
-    """Repair the damaged lock of a thing, or a damaged lock, where a gateway keeps everything."""
+    """Repair the damaged lock of a thing, or a damaged lock, where a gateway keeps everything.
+
+    Raises
+    ------
+    InvalidArgument
+        No gateway has kept anything in the folder.
+    Conflict, StoreUnavailable
+        As `repair`.
+    """
+    # To open the store would create it, and an empty one would say that the thing is not locked.
+    if folder is not None and not (folder / "gateway.lock").is_file():
+        raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
     return _with_records(folder, store, partial(repair, thing=thing, lock=lock))
 
 
