@@ -59,11 +59,6 @@ class OutcomeUnknown(StoreUnavailable):
     """The store went away, or did not keep its promise, after it was asked: it may have done it all the same."""
 
 
-def cannot_watch(space: str, error: Exception) -> StoreUnavailable:
-    """Return the error of a watch whose watcher fails at a value that is there."""
-    return StoreUnavailable(f"the records {space!r} cannot be watched: {type(error).__name__} at a value that is there")
-
-
 class Journals(Protocol):
     """Named append-only sequences."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -27,7 +28,6 @@ from rocksdict import (
 
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.gateway.stores.embedded_folder import StoreFolder
-from toolkit.gateway.stores.worker_thread import WorkerThread
 
 T = TypeVar("T")
 
@@ -50,16 +50,18 @@ class Database:
 
     async def open(self) -> None:
         """Lock the folder and open the database."""
-        self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
+        self._loop = asyncio.get_running_loop()
+        self._reader = ThreadPoolExecutor(1, "gateway-store-reads")
+        self._writer = ThreadPoolExecutor(1, "gateway-store-writes")
         try:
-            await self._reader.run(self._acquire)
+            await self.read(self._acquire)
         except BaseException:
             self._end_threads()
             raise
 
     async def close(self) -> None:
         """Close the database and unlock the folder."""
-        await self._reader.run(self._close)
+        await self.read(self._close)
         self._end_threads()
         self._folder.release()
 
@@ -71,7 +73,7 @@ class Database:
             raise StoreUnavailable(str(self._failure))
         try:
             # In the thread of the reads: an open iterator would keep the database open.
-            await self._reader.run(self._reopen)
+            await self.read(self._reopen)
         except StoreUnavailable as error:
             self._failure = error
             raise
@@ -83,7 +85,7 @@ class Database:
     async def write(self, batch: WriteBatch) -> None:
         """Write all of a batch; if that fails, all of it or nothing is there once the database is reopened."""
         try:
-            await self._writer.run(lambda: self._write(batch))
+            await self._loop.run_in_executor(self._writer, self._write, batch)
         except StoreUnavailable as error:
             # RocksDB refuses every write from here on, also when there is room again.
             self._failure = error
@@ -91,7 +93,7 @@ class Database:
 
     def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Run a job in the thread of the reads."""
-        return self._reader.run(job)
+        return self._loop.run_in_executor(self._reader, job)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key."""
@@ -144,8 +146,8 @@ class Database:
             self._rocks.close()
 
     def _end_threads(self) -> None:
-        self._reader.close()
-        self._writer.close()
+        self._reader.shutdown()
+        self._writer.shutdown()
 
     @contextmanager
     def _adapted_errors(self) -> Iterator[None]:

@@ -185,13 +185,12 @@ class RedisJournals:
             tag, key = self.place(name)
             calls = subscription.on_subscribed, subscription.on_lost, subscription.on_message
             self._listener.subscribe(Channel(key, tag, *calls))
-        subscription.followers.append(follower)
+        end = subscription.followers.add(follower)
 
         def stop() -> None:
-            if follower in subscription.followers:
-                subscription.followers.remove(follower)
-                if not subscription.followers:
-                    self._loop.call_later(_SECONDS_TO_LINGER, self._forget, subscription)
+            end()
+            if not subscription.followers:
+                self._loop.call_later(_SECONDS_TO_LINGER, self._forget, subscription)
 
         return stop
 

@@ -12,14 +12,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolkit.gateway.stores import StoreUnavailable, cannot_watch
+from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.redis.calls import Argument, Call
 from toolkit.gateway.stores.redis.listener import Channel, Listener
 from toolkit.gateway.stores.redis.scripts import COUNT, SWAP, TAKE, Script
 from toolkit.gateway.stores.redis.subscription import SECONDS_TO_TRY_AGAIN
 from toolkit.gateway.stores.redis.topology import Topology
+from toolkit.gateway.stores.subscribers import Watcher, Watchers
 
-Watcher = Callable[[str, bytes | None], None]
 Changes = Mapping[str, bytes | None]
 
 
@@ -112,18 +112,7 @@ class RedisRecords:
         if not space.is_filled:
             await self.read(name, None, space.fill)
         # No waiting from here on: this watcher hears of every later change.
-        try:
-            for key, value in space.values.items():
-                watcher(key, value)
-        except Exception as error:  # the caller must know that nothing is watched
-            raise cannot_watch(name, error) from error
-        space.watchers.append(watcher)
-
-        def stop() -> None:
-            if watcher in space.watchers:
-                space.watchers.remove(watcher)
-
-        return stop
+        return space.watchers.begin(name, watcher, space.values)
 
     def _change(
         self, script: Script, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Changes]]
@@ -169,7 +158,7 @@ class _Space:
     """The watchers of one space, and the values that they know."""
 
     def __init__(self, records: RedisRecords, name: str) -> None:
-        self.watchers: list[Watcher] = []
+        self.watchers = Watchers()
         self.values: dict[str, bytes] = {}
         self.is_filled = False
         self._records, self._name = records, name
@@ -201,11 +190,7 @@ class _Space:
                 self.values.pop(key, None)
             else:
                 self.values[key] = value
-            for watcher in tuple(self.watchers):
-                try:
-                    watcher(key, value)
-                except Exception as error:  # one watcher's mistake must not cost the others their news
-                    self._loop.call_exception_handler({"message": "a watcher of records failed", "exception": error})
+            self.watchers.tell(key, value)
 
     def close(self) -> None:
         self._is_closed = True

@@ -10,8 +10,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from toolkit.gateway.stores import Entry, Follower, StoreUnavailable
+from toolkit.gateway.stores import Entry, StoreUnavailable
 from toolkit.gateway.stores.redis.entries import entries_of_message
+from toolkit.gateway.stores.subscribers import Subscribers
 
 if TYPE_CHECKING:
     from toolkit.gateway.stores.redis.journals import RedisJournals
@@ -29,7 +30,7 @@ class JournalSubscription:
 
     def __init__(self, journals: RedisJournals, name: str) -> None:
         self.name = name
-        self.followers: list[Follower] = []
+        self.followers: Subscribers[[Sequence[Entry]]] = Subscribers()
         self.position: int | None = None
         self.is_live = False
         self._journals = journals
@@ -109,11 +110,8 @@ class JournalSubscription:
         position, self.position = self.position or 0, last
         if entries[0].sequence <= position:
             entries = [entry for entry in entries if entry.sequence > position]
-        for follower in () if self._is_closed else tuple(self.followers):  # one may end itself or another
-            try:
-                follower(entries)
-            except Exception as error:  # one follower's mistake must not cost the others their entries
-                self._loop.call_exception_handler({"message": "a journal's follower failed", "exception": error})
+        if not self._is_closed:
+            self.followers.tell(entries)
         self._release([one for one in self._waiting if one[0] <= last])
 
     def _release(self, waited: list[tuple[int, Callable[[], None]]]) -> None:
