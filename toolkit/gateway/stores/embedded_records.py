@@ -17,7 +17,7 @@ from rocksdict import WriteBatch
 
 from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.embedded_database import Database
-from toolkit.gateway.stores.group_commit import Request
+from toolkit.gateway.stores.group_commit import Request, failed
 from toolkit.gateway.stores.subscribers import Watcher, Watchers
 
 T = TypeVar("T")
@@ -252,11 +252,12 @@ class EmbeddedRecords:
 
 def run_now(job: Callable[[], T]) -> asyncio.Future[T]:
     """Return the result of a job that takes no time."""
-    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     try:
-        future.set_result(job())
+        result = job()
     except Exception as error:  # raised to the caller, who awaits it
-        future.set_exception(error)
+        return failed(error)
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    future.set_result(result)
     return future
 
 

@@ -96,11 +96,11 @@ redis.call('ZADD', KEYS[2], 'GT', unpack(index))
 return answer
 """)
 
-# KEYS: a stream. ARGV: start of a time, its end, an id, the number to begin after, how many entries to look at.
+# KEYS: a stream. ARGV: start of a time, its end, an id, the stream id to begin after, how many entries to look at.
 # Answers the id of the last entry looked at ('' at the end), and those that match (of any id where it is '').
 SEARCH = Script("""
 local start, stop, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
-local rows = redis.call('XRANGE', KEYS[1], '(0-' .. ARGV[4], '+', 'COUNT', ARGV[5])
+local rows = redis.call('XRANGE', KEYS[1], '(' .. ARGV[4], '+', 'COUNT', ARGV[5])
 local found, last = {}, ''
 for _, row in ipairs(rows) do
   local at, size = struct.unpack('>dI4', row[2][2])
