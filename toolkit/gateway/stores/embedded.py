@@ -42,13 +42,7 @@ class EmbeddedStore:
         return str(self._folder) if self._folder is not None else "memory"
 
     async def open(self) -> None:
-        """Open the database.
-
-        Raises
-        ------
-        StoreUnavailable
-            The folder is in use, cannot be written, is of an older layout, or has a damaged file.
-        """
+        """Open the database; raise StoreUnavailable if the folder is in use, damaged, or cannot be written."""
         folder = self._folder
         if folder is None:
             # Not RocksDB's environment in memory: rocksdict writes a file to the folder all the same.

@@ -45,13 +45,7 @@ class Watchers(Subscribers[[str, bytes | None]]):
     """The watchers of a space of records."""
 
     def begin(self, space: str, watcher: Watcher, values: Mapping[str, bytes]) -> Callable[[], None]:
-        """Call a watcher with the values that are there, then with every change.
-
-        Raises
-        ------
-        StoreUnavailable
-            The watcher failed; it is not called again.
-        """
+        """Call a watcher with the values that are there, then with every change; refuse one that fails at once."""
         try:
             for key, value in values.items():
                 watcher(key, value)

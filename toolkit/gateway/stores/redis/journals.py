@@ -12,7 +12,6 @@ from toolkit.gateway.stores.group_commit import failed
 from toolkit.gateway.stores.redis.calls import Append, Argument, Call
 from toolkit.gateway.stores.redis.entries import entries_of
 from toolkit.gateway.stores.redis.listener import Channel, Listener
-from toolkit.gateway.stores.redis.scripts import SEARCH
 from toolkit.gateway.stores.redis.subscription import JournalSubscription
 from toolkit.gateway.stores.redis.topology import Topology
 
@@ -22,13 +21,7 @@ _SECONDS_TO_LINGER = 2.0
 
 
 class RedisJournals:
-    """See `toolkit.gateway.stores.Journals`.
-
-    Parameters
-    ----------
-    topology, listener
-        Where streams live, and where they are heard.
-    """
+    """See `toolkit.gateway.stores.Journals`. Streams live in `topology` and are heard by `listener`."""
 
     def __init__(self, topology: Topology, listener: Listener) -> None:
         self._topology = topology
@@ -101,12 +94,25 @@ class RedisJournals:
 
     async def between(self, name: str, start: int, end: int) -> list[Entry]:
         """Return the entries with ``start <= at < end``, oldest first."""
-        return await self._search(name, start, end, "")
+        await self._begin(name)
+        found: list[Entry] = []
+        page = await self.read_after(name, 0, _ENTRIES_A_READ)
+        while page:
+            found += [entry for entry in page if start <= entry.at < end]
+            page = await self.read_after(name, page[-1].sequence, _ENTRIES_A_READ)
+        return found
 
     async def find(self, name: str, id: str) -> Entry | None:  # noqa: A002
         """Return the entry with this identifier."""
-        found = await self._search(name, -(1 << 53), 1 << 62, id)  # to the script an empty id means any
-        return next((entry for entry in found if entry.id == id), None)
+        await self._begin(name)
+        (tag, key), end = self.place(name), b"+"
+        while end:  # backwards: who asks resumes behind an entry that is not old
+            rows = await self._ask(tag, b"XREVRANGE", key, end, b"-", b"COUNT", _ENTRIES_A_READ)
+            for entry in entries_of(rows):
+                if entry.id == id:
+                    return entry
+            end = b"(" + rows[-1][0] if len(rows) == _ENTRIES_A_READ else b""
+        return None
 
     async def names(self, prefix: str, count: int) -> list[str]:
         """Return the names with this prefix, the most recently written first."""
@@ -132,17 +138,6 @@ class RedisJournals:
         if subscription := self._subscriptions.get(name):
             await subscription.begin()
 
-    async def _search(self, name: str, start: int, end: int, id_: str) -> list[Entry]:
-        await self._begin(name)
-        tag, key = self.place(name)
-        found: list[Entry] = []
-        looked_at = b"0-0"
-        while looked_at:
-            arguments = start, end, id_, looked_at, _ENTRIES_A_READ
-            looked_at, rows = await self._ask(tag, *arguments, script=SEARCH, keys=[key])
-            found += entries_of(rows)
-        return found
-
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         found: list[tuple[str, float]] = []
         for last in (count + 100, -1):  # all of them only where many have another prefix
@@ -153,8 +148,8 @@ class RedisJournals:
                 break
         return found
 
-    def _ask(self, tag: str, *arguments: Argument, **script: Any) -> asyncio.Future[Any]:  # noqa: ANN401
-        call = Call(tag, *arguments, **script)
+    def _ask(self, tag: str, *arguments: Argument) -> asyncio.Future[Any]:
+        call = Call(tag, *arguments)
         self._topology.read(call)
         return call.future
 

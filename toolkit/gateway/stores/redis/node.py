@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import hiredis
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -67,6 +68,8 @@ class Node:
         """Send what waits, and disconnect."""
         await asyncio.gather(self.writing.close(), self.reading.close())
         await self.pool.aclose()
+        if isinstance(self.pool, SentinelConnectionPool):
+            await self.pool.sentinel_manager.aclose()
 
     async def reconnect(self) -> None:
         """Use no connection again: the server may be another's replica now."""

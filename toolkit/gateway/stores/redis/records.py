@@ -25,17 +25,7 @@ Changes = Mapping[str, bytes | None]
 
 
 class RedisRecords:
-    """See `toolkit.gateway.stores.Records`.
-
-    Parameters
-    ----------
-    topology, listener
-        Where spaces live, and where they are heard.
-    kind
-        ``records`` or ``fleeting``: two sets of spaces that do not know each other.
-    now
-        The gateway's clock in milliseconds since the epoch; decides what has expired.
-    """
+    """See `toolkit.gateway.stores.Records`. The kinds ``records`` and ``fleeting`` do not know each other's spaces."""
 
     def __init__(self, topology: Topology, listener: Listener, kind: str, now: Callable[[], int]) -> None:
         self._topology = topology

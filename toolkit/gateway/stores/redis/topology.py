@@ -42,13 +42,7 @@ class Topology:
         self._is_closed = False
 
     async def find(self) -> None:
-        """Find the servers.
-
-        Raises
-        ------
-        StoreUnavailable
-            None of them answers.
-        """
+        """Find the nodes of a cluster; raise StoreUnavailable if none of them answers."""
         if self._cluster is None:
             return
         try:
@@ -66,8 +60,9 @@ class Topology:
         """Send what waits, and disconnect from all servers."""
         self._is_closed = True
         if self._looking is not None:
+            # Redis-py closes no connection of a cluster client that was cancelled while it read the layout.
+            await asyncio.wait([self._looking], timeout=self.address.timeout)
             self._looking.cancel()
-            await asyncio.wait([self._looking])
         await asyncio.gather(*self._tasks)
         await asyncio.gather(*(node.close() for node in self._nodes.values()))
         if self._cluster is not None:
@@ -104,7 +99,7 @@ class Topology:
         return f"{self.address.prefix}{{{tag}}}:{name}"
 
     def look_again(self) -> None:
-        """Read the layout of the cluster again: a node is away, was demoted, or lost a slot."""
+        """Read the layout of a cluster again: a node is away, was demoted, or lost a slot."""
         if not self._is_closed and self._cluster is not None and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
 
