@@ -96,10 +96,12 @@ class RedisJournals:
         """Return the entries with ``start <= at < end``, oldest first."""
         await self._begin(name)
         found: list[Entry] = []
-        page = await self.read_after(name, 0, _ENTRIES_A_READ)
-        while page:
+        last, is_more = 0, True
+        while is_more:
+            page = await self.read_after(name, last, _ENTRIES_A_READ)
             found += [entry for entry in page if start <= entry.at < end]
-            page = await self.read_after(name, page[-1].sequence, _ENTRIES_A_READ)
+            if is_more := len(page) == _ENTRIES_A_READ:
+                last = page[-1].sequence
         return found
 
     async def find(self, name: str, id: str) -> Entry | None:  # noqa: A002
