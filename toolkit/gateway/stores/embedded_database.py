@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +27,7 @@ from rocksdict import (
 
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.gateway.stores.embedded_folder import StoreFolder
+from toolkit.gateway.stores.worker_thread import WorkerThread
 
 T = TypeVar("T")
 
@@ -50,9 +50,7 @@ class Database:
 
     async def open(self) -> None:
         """Lock the folder and open the database."""
-        self._loop = asyncio.get_running_loop()
-        self._reader = ThreadPoolExecutor(1, "gateway-store-reads")
-        self._writer = ThreadPoolExecutor(1, "gateway-store-writes")
+        self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
         try:
             await self.read(self._acquire)
         except BaseException:
@@ -85,7 +83,7 @@ class Database:
     async def write(self, batch: WriteBatch) -> None:
         """Write all of a batch; if that fails, all of it or nothing is there once the database is reopened."""
         try:
-            await self._loop.run_in_executor(self._writer, self._write, batch)
+            await self._writer.run(lambda: self._write(batch))
         except StoreUnavailable as error:
             # RocksDB refuses every write from here on, also when there is room again.
             self._failure = error
@@ -93,7 +91,7 @@ class Database:
 
     def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Run a job in the thread of the reads."""
-        return self._loop.run_in_executor(self._reader, job)
+        return self._reader.run(job)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the value of a key."""
@@ -146,8 +144,8 @@ class Database:
             self._rocks.close()
 
     def _end_threads(self) -> None:
-        self._reader.shutdown()
-        self._writer.shutdown()
+        self._reader.close()
+        self._writer.close()
 
     @contextmanager
     def _adapted_errors(self) -> Iterator[None]:
