@@ -85,6 +85,21 @@ def test_find_by_identifier(on_store: StoreBench) -> None:
     on_store(work)
 
 
+@pytest.mark.parametrize("count", [999, 1_000, 2_500])
+def test_long_journals_are_searched_to_their_ends(on_store: StoreBench, count: int) -> None:
+    async def work(store: Store) -> None:
+        await store.journals.append("a", [Draft(n, f"id-{n}", b"%d" % n) for n in range(count)])
+        for number in (0, 500, count - 1):
+            found = await store.journals.find("a", f"id-{number}")
+            assert found is not None
+            assert found.sequence == number + 1
+        assert await store.journals.find("a", "") is None
+        wanted = await store.journals.between("a", 10, count - 10)
+        assert [entry.at for entry in wanted] == list(range(10, count - 10))
+
+    on_store(work)
+
+
 def test_names_most_recently_written_first(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         for at, name in enumerate(["t:a", "t:b", "other", "t:a", "t:ü", "t:"]):

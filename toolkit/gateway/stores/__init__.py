@@ -14,7 +14,7 @@ survives ``kill -9`` and power loss.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -59,11 +59,6 @@ class OutcomeUnknown(StoreUnavailable):
     """The store went away, or did not keep its promise, after it was asked: it may have done it all the same."""
 
 
-def cannot_watch(space: str, error: Exception) -> StoreUnavailable:
-    """Return the error of a watch whose watcher fails at a value that is there."""
-    return StoreUnavailable(f"the records {space!r} cannot be watched: {type(error).__name__} at a value that is there")
-
-
 class Journals(Protocol):
     """Named append-only sequences."""
 
@@ -81,23 +76,23 @@ class Journals(Protocol):
         """
         ...
 
-    def last(self, name: str, count: int) -> asyncio.Future[list[Entry]]:
+    def last(self, name: str, count: int) -> Awaitable[list[Entry]]:
         """Return at most the last `count` lines, oldest first."""
         ...
 
-    def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
+    def after(self, name: str, sequence: int, count: int | None = None) -> Awaitable[list[Entry]]:
         """Return the lines numbered above `sequence`, oldest first, at most `count` of them."""
         ...
 
-    def between(self, name: str, start: int, end: int) -> asyncio.Future[list[Entry]]:
+    def between(self, name: str, start: int, end: int) -> Awaitable[list[Entry]]:
         """Return the lines with ``start <= at < end`` (milliseconds), oldest first."""
         ...
 
-    def find(self, name: str, id: str) -> asyncio.Future[Entry | None]:  # noqa: A002
+    def find(self, name: str, id: str) -> Awaitable[Entry | None]:  # noqa: A002
         """Return the line with this identifier."""
         ...
 
-    def names(self, prefix: str, count: int) -> asyncio.Future[list[str]]:
+    def names(self, prefix: str, count: int) -> Awaitable[list[str]]:
         """Return the names with this prefix, the most recently written first, at most `count`."""
         ...
 
@@ -153,7 +148,7 @@ class Records(Protocol):
         """Return all values of the space that have not expired."""
         ...
 
-    def watch(self, space: str, watcher: Callable[[str, bytes | None], None]) -> asyncio.Future[Callable[[], None]]:
+    def watch(self, space: str, watcher: Callable[[str, bytes | None], None]) -> Awaitable[Callable[[], None]]:
         """Call `watcher` with every present value, then with every committed change (None: removed).
 
         A change made through this store has reached the watcher before its own call is answered.

@@ -42,13 +42,7 @@ class EmbeddedStore:
         return str(self._folder) if self._folder is not None else "memory"
 
     async def open(self) -> None:
-        """Open the database.
-
-        Raises
-        ------
-        StoreUnavailable
-            The folder is in use, cannot be written, is of an older layout, or has a damaged file.
-        """
+        """Open the database; raise StoreUnavailable if the folder is in use, damaged, or cannot be written."""
         folder = self._folder
         if folder is None:
             # Not RocksDB's environment in memory: rocksdict writes a file to the folder all the same.
@@ -57,6 +51,7 @@ class EmbeddedStore:
         self._loop = asyncio.get_running_loop()
         self._database = Database(folder, is_synced=self._folder is not None)
         self._commits: GroupCommit[_Request] = GroupCommit(self._write)
+        self._unknown: list[_Request] = []  # a write failed: these changes may have been made or not
         journals = self._journals = EmbeddedJournals(self._database, self._commits)
         records = self._records = EmbeddedRecords(self._database, self._commits.submit, self._database.read, self._now)
         self.journals: Journals = journals
@@ -91,8 +86,9 @@ class EmbeddedStore:
 
     async def _write(self, requests: Sequence[_Request]) -> None:
         if await self._database.recover():
-            self._journals.tell_recovered()
-            self._records.tell_recovered()
+            unknown, self._unknown = self._unknown, []
+            for request in unknown:
+                request.recover()
         writes = WriteBatch(raw_mode=True)
         self._journals.begin(writes)
         self._records.begin(writes)
@@ -102,8 +98,8 @@ class EmbeddedStore:
             try:
                 await self._database.write(writes)
             except StoreUnavailable:
-                self._journals.forget(appends)
-                self._records.forget([request for request in prepared if isinstance(request, RecordRequest)])
+                self._journals.forget()
+                self._unknown += prepared
                 raise
         # The next batch is handed to the disk before these answers are sent.
         self._loop.call_soon(self._settle, prepared, appends)

@@ -52,14 +52,14 @@ class Database:
         """Lock the folder and open the database."""
         self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
         try:
-            await self._reader.run(self._acquire)
+            await self.read(self._acquire)
         except BaseException:
             self._end_threads()
             raise
 
     async def close(self) -> None:
         """Close the database and unlock the folder."""
-        await self._reader.run(self._close)
+        await self.read(self._close)
         self._end_threads()
         self._folder.release()
 
@@ -71,7 +71,7 @@ class Database:
             raise StoreUnavailable(str(self._failure))
         try:
             # In the thread of the reads: an open iterator would keep the database open.
-            await self._reader.run(self._reopen)
+            await self.read(self._reopen)
         except StoreUnavailable as error:
             self._failure = error
             raise

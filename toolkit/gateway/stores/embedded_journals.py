@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby, islice, takewhile
@@ -29,6 +30,7 @@ from toolkit.gateway.stores import Draft, Entry, Follower
 from toolkit.gateway.stores.embedded_database import Database
 from toolkit.gateway.stores.embedded_records import run_now
 from toolkit.gateway.stores.group_commit import GroupCommit, Request
+from toolkit.gateway.stores.subscribers import Subscribers
 
 _NEWEST = b"M"
 _HEAD = Struct(">qH")
@@ -79,6 +81,10 @@ class Append(Request[list[Entry]]):
         """Give numbers to the drafts and add them to the batch."""
         self.result = self._journals.write(self)
 
+    def recover(self) -> None:
+        """Tell the followers of entries whose write failed and that are there all the same."""
+        self._journals.tell_again(self.name, self.result)
+
 
 class EmbeddedJournals:
     """See `toolkit.gateway.stores.Journals`."""
@@ -88,12 +94,11 @@ class EmbeddedJournals:
         self._database = database
         self._commits = commits
         self._writes = WriteBatch(raw_mode=True)
-        self._followers: dict[str, list[Follower]] = {}
+        self._followers: defaultdict[str, Subscribers[[Sequence[Entry]]]] = defaultdict(Subscribers)
         self._places: dict[str, _Place] = {}
         # When journals without a place were last written, for `names`: this process has not written them.
         self._unwritten: dict[_Id, int] = {}
         self._newest: int | None = None
-        self._unknown: dict[str, int] = {}
 
     # -- writing ------------------------------------------------------------------------------------------
 
@@ -145,33 +150,21 @@ class EmbeddedJournals:
             if append.name in self._followers:
                 written.setdefault(append.name, []).extend(append.result)
         for name, entries in written.items():
-            self._tell(name, entries)
+            self._followers[name].tell(entries)
         while len(self._places) > _MOST_PLACES:
             del self._places[next(iter(self._places))]
             self._unwritten.clear()
 
-    def forget(self, appends: Sequence[Append]) -> None:
-        """Read again what is there: a write failed, and these appends may have been written or not."""
+    def forget(self) -> None:
+        """Read again how far the journals go: a write has failed."""
         self._places.clear()
         self._unwritten.clear()
         self._newest = None
-        for append in appends:
-            if append.result:
-                self._unknown.setdefault(append.name, append.result[0].sequence - 1)
 
-    def tell_recovered(self) -> None:
-        """Tell the followers of entries whose write failed and that are there all the same."""
-        unknown, self._unknown = self._unknown, {}
-        for name, sequence in unknown.items():
-            if entries := self._after(name, sequence, None):
-                self._tell(name, entries)
-
-    def _tell(self, name: str, entries: Sequence[Entry]) -> None:
-        for follower in tuple(self._followers.get(name, ())):  # one may end itself or another
-            try:
-                follower(entries)
-            except Exception as error:  # one follower's mistake must not cost the others their entries
-                self.loop.call_exception_handler({"message": "a journal's follower failed", "exception": error})
+    def tell_again(self, name: str, entries: Sequence[Entry]) -> None:
+        """Tell the followers of these entries, if the batch that held them was written."""
+        if entries and (found := self._after(name, entries[0].sequence - 1, len(entries))):
+            self._followers[name].tell(found)
 
     def _add(self, name: str) -> _Place:
         if self._newest is None:
@@ -298,14 +291,12 @@ class EmbeddedJournals:
 
     def follow(self, name: str, follower: Follower) -> Callable[[], None]:
         """Call `follower` with every entry committed from now on."""
-        followers = self._followers.setdefault(name, [])
-        followers.append(follower)
+        end = self._followers[name].add(follower)
 
         def stop() -> None:
-            if follower in followers:
-                followers.remove(follower)
-            if not followers:
-                self._followers.pop(name, None)
+            end()
+            if not self._followers[name]:
+                del self._followers[name]
 
         return stop
 

@@ -8,18 +8,19 @@ before it is written, and answered when its own batch is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from struct import Struct
 from typing import Any, NamedTuple, TypeVar
 
 from rocksdict import WriteBatch
 
-from toolkit.gateway.stores import StoreUnavailable, cannot_watch
+from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.embedded_database import Database
-from toolkit.gateway.stores.group_commit import Request
+from toolkit.gateway.stores.group_commit import Request, failed
+from toolkit.gateway.stores.subscribers import Watcher, Watchers
 
 T = TypeVar("T")
-Watcher = Callable[[str, bytes | None], None]
 
 _EVERY_SPACE, _NEVER = b"R", -1
 _EXPIRES = Struct(">q")
@@ -55,39 +56,40 @@ class MemoryRows:
 
 
 class RecordRequest(Request[Any]):
-    """One call: how it is evaluated, and what it changes."""
+    """One call: how it is evaluated, what it changes, and what makes the caller's result once it is written."""
 
-    __slots__ = ("_evaluate", "_records", "_settled", "changes", "prefix")
+    __slots__ = ("_changes", "_evaluate", "_finish", "_records", "prefix")
 
     def __init__(
         self,
         records: EmbeddedRecords,
         prefix: bytes,
         evaluate: Callable[[], tuple[Any, Changes]],
-        settled: Callable[[], None] | None = None,
+        finish: Callable[[Any], Any] = lambda result: result,
     ) -> None:
         super().__init__()
-        self._records = records
-        self._evaluate = evaluate
-        self._settled = settled
-        self.prefix = prefix
-        self.changes: Changes = {}
+        self._records, self.prefix = records, prefix
+        self._evaluate, self._finish = evaluate, finish
+        self._changes: Changes = {}
 
     def prepare(self) -> None:
         """Evaluate the call and put its changes in the batch."""
         self.result, changes = self._evaluate()
         self._records.change(changes)
-        self.changes = changes
+        self._changes = changes
 
     def settle(self) -> None:
         """Tell the watchers, then answer the caller."""
-        self._records.announce(self.prefix, self.changes)
+        self._records.announce(self.prefix, self._changes)
         try:
-            if self._settled is not None:
-                self._settled()
+            self.result = self._finish(self.result)
         except StoreUnavailable as error:
             self.fail(error)
         super().settle()
+
+    def recover(self) -> None:
+        """Tell the watchers what is there: the write failed, and the changes may have been made or not."""
+        self._records.announce(self.prefix, self._records.written(self._changes))
 
 
 class EmbeddedRecords:
@@ -108,10 +110,8 @@ class EmbeddedRecords:
         self._submit = submit
         self._read = read
         self._now = now
-        self._loop = asyncio.get_running_loop()
-        self._watchers: dict[bytes, list[Watcher]] = {}
-        self._pending: dict[bytes, Record | None] = {}
-        self._unknown: dict[bytes, set[bytes]] = {}
+        self._watchers: defaultdict[bytes, Watchers] = defaultdict(Watchers)
+        self._pending: dict[bytes, Record | None] = {}  # what this batch has changed so far
         self._changes_left = _LEAST_CHANGES_TO_SWEEP
 
     def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
@@ -172,26 +172,12 @@ class EmbeddedRecords:
     def watch(self, space: str, watcher: Watcher) -> asyncio.Future[Callable[[], None]]:
         """Call `watcher` with every present value, then with every change."""
         prefix = _prefix(space)
-        watchers = self._watchers.setdefault(prefix, [])
-        present: dict[str, bytes] = {}
-
-        def stop() -> None:
-            if watcher in watchers:
-                watchers.remove(watcher)
-
-        def evaluate() -> tuple[Callable[[], None], Changes]:
-            present.update(self._live(prefix, self._pending))
-            return stop, {}
-
-        def begin() -> None:
-            try:
-                for key, value in present.items():
-                    watcher(key, value)
-            except Exception as error:  # the caller must know that nothing is watched
-                raise cannot_watch(space, error) from error
-            watchers.append(watcher)
-
-        request = RecordRequest(self, prefix, evaluate, begin)
+        request = RecordRequest(
+            self,
+            prefix,
+            lambda: (self._live(prefix, self._pending), {}),
+            lambda present: self._watchers[prefix].begin(space, watcher, present),
+        )
         self._submit(request)
         return request.future
 
@@ -218,19 +204,11 @@ class EmbeddedRecords:
     def announce(self, prefix: bytes, changes: Changes) -> None:
         """Tell the watchers of a space what has changed."""
         if watchers := self._watchers.get(prefix):
-            values = {key[len(prefix) :].decode(): record and record.value for key, record in changes.items()}
-            self._tell(tuple(watchers), values)
+            watchers.announce({key[len(prefix) :].decode(): record and record.value for key, record in changes.items()})
 
-    def forget(self, requests: Iterable[RecordRequest]) -> None:
-        """Remember what these requests have changed: a write failed, and the changes may be there or not."""
-        for request in requests:
-            self._unknown.setdefault(request.prefix, set()).update(request.changes)
-
-    def tell_recovered(self) -> None:
-        """Tell the watchers the values of the keys whose write failed."""
-        unknown, self._unknown = self._unknown, {}
-        for prefix, keys in unknown.items():
-            self.announce(prefix, {key: _decoded(self._rows.get(key)) for key in keys})
+    def written(self, keys: Changes) -> Changes:
+        """Return what the rows hold at these keys."""
+        return {key: _decoded(self._rows.get(key)) for key in keys}
 
     def _request(self, space: str, evaluate: Callable[[bytes], tuple[Any, Changes]]) -> asyncio.Future[Any]:
         prefix = _prefix(space)
@@ -265,14 +243,6 @@ class EmbeddedRecords:
         request.future.add_done_callback(asyncio.Future.exception)  # nobody waits for it
         self._submit(request)
 
-    def _tell(self, watchers: Iterable[Watcher], values: Mapping[str, bytes | None]) -> None:
-        for watcher in watchers:
-            for key, value in values.items():
-                try:
-                    watcher(key, value)
-                except Exception as error:  # a watcher's mistake must not leave the caller waiting
-                    self._loop.call_exception_handler({"message": "a store's watcher failed", "exception": error})
-
     def _is_live(self, record: Record) -> bool:
         return record.expires is None or record.expires > self._now()
 
@@ -282,11 +252,12 @@ class EmbeddedRecords:
 
 def run_now(job: Callable[[], T]) -> asyncio.Future[T]:
     """Return the result of a job that takes no time."""
-    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     try:
-        future.set_result(job())
+        result = job()
     except Exception as error:  # raised to the caller, who awaits it
-        future.set_exception(error)
+        return failed(error)
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    future.set_result(result)
     return future
 
 

@@ -31,6 +31,13 @@ class Request(Generic[R]):
             self.future.set_exception(error)
 
 
+def failed(error: Exception) -> asyncio.Future[Any]:
+    """Return a future that has failed."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    future.set_exception(error)
+    return future
+
+
 T = TypeVar("T", bound=Request[Any])
 
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from toolkit.gateway.stores import Draft, Entry, StoreUnavailable
+from toolkit.gateway.stores import Draft, StoreUnavailable
 from toolkit.gateway.stores.group_commit import Request
 from toolkit.gateway.stores.redis.entries import packed
 from toolkit.gateway.stores.redis.scripts import APPEND, Script
@@ -30,26 +30,13 @@ class MasterRun(NamedTuple):
     is_promoted: bytes
 
 
-class Item(Request[Any]):
-    """What waits for a batch; `tag` is the hash tag of its keys, `writes` whether replicas must confirm it."""
+class Call(Request[Any]):
+    """One command, or a script with its keys; `read` makes the result of the response.
 
-    __slots__ = ("size", "started", "submitted", "tag", "writes")
+    `tag` is the hash tag of its keys, `writes` whether replicas must confirm it.
+    """
 
-    def __init__(self, tag: str, *, writes: bool, size: int = 0) -> None:
-        super().__init__()
-        self.tag, self.writes, self.size = tag, writes, size
-        self.started = self.submitted = self.future.get_loop().time()
-
-    def succeed(self, result: Any) -> None:  # noqa: ANN401
-        """Answer the caller."""
-        self.result = result
-        self.settle()
-
-
-class Call(Item):
-    """One command, or a script with its keys; `read` makes the result of the response."""
-
-    __slots__ = ("arguments", "keys", "read", "script")
+    __slots__ = ("arguments", "keys", "read", "script", "size", "started", "tag", "writes")
 
     def __init__(
         self,
@@ -57,104 +44,86 @@ class Call(Item):
         *arguments: Argument,
         script: Script | None = None,
         keys: Sequence[bytes] = (),
-        read: Callable[[Any], Any] | None = None,
+        read: Callable[[Any], Any] = lambda response: response,
         writes: bool = False,
     ) -> None:
-        super().__init__(tag, writes=writes)
+        super().__init__()
         # What cannot be encoded fails here, before it shares a batch with others.
         self.arguments = [part.encode("utf-8") if isinstance(part, str) else part for part in arguments]
-        self.script, self.keys, self.read = script, keys, read
+        self.tag, self.script, self.keys, self.read, self.writes = tag, script, keys, read, writes
+        self.size, self.started = 0, self.future.get_loop().time()
 
-    @property
-    def items(self) -> Sequence[Item]:
-        """What it was made of."""
-        return [self]
-
-    def command(self, run: MasterRun) -> Sequence[Argument]:
-        """Return what is sent to a master."""
+    def command(self, together: Sequence[Call], run: MasterRun) -> Sequence[Argument]:
+        """Return what is sent to a master for all calls that travel together."""
         if self.script is None:
             return self.arguments
         return (b"EVALSHA", self.script.digest, len(self.keys), *self.keys, *self.arguments)
 
-    def answer(self, response: Any) -> None:  # noqa: ANN401
+    def answer(self, together: Sequence[Call], response: Any) -> None:  # noqa: ANN401
         """Take the response."""
         try:
-            result = response if self.read is None else self.read(response)
+            self.result = self.read(response)
         except (ValueError, TypeError, LookupError) as error:
             self.fail(StoreUnavailable(f"Redis holds what cannot be read: {type(error).__name__}"))
         else:
-            self.succeed(result)
+            self.settle()
 
 
-class Append(Item):
+class Append(Call):
     """One append to one journal."""
 
-    __slots__ = ("drafts", "entries", "floor", "journals", "keep", "key", "name")
+    __slots__ = ("drafts", "floor", "journals", "keep", "key", "name")
 
     def __init__(
         self, journals: RedisJournals, name: str, drafts: Sequence[Draft], keep: int | None, floor: int | None
     ) -> None:
-        self.entries = [packed(draft) for draft in drafts]
-        tag, key = journals.place(name)
-        super().__init__(tag, writes=True, size=sum([len(entry) for entry in self.entries]))
-        self.journals, self.name, self.key = journals, name, key
-        self.drafts, self.keep, self.floor = drafts, keep, floor
+        tag, self.key = journals.place(name)
+        entries = [packed(draft) for draft in drafts]
+        super().__init__(tag, *entries, writes=True)
+        self.size = sum([len(entry) for entry in entries])
+        self.journals, self.name, self.drafts, self.keep, self.floor = journals, name, drafts, keep, floor
 
-    def numbered(self, before: int) -> list[Entry]:
-        """Return the entries that follow number `before`."""
-        return [Entry(number, at, id_, data) for number, (at, id_, data) in enumerate(self.drafts, before + 1)]
-
-
-class AppendCall(Call):
-    """All appends to one hash tag that travel together."""
-
-    __slots__ = ("_by_name", "_count", "_journals")
-
-    def __init__(self, first: Append) -> None:
-        super().__init__(first.tag, script=APPEND, writes=True)
-        self._journals = first.journals
-        self._by_name: dict[str, list[Append]] = {}
-        self._count = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether a further append must travel with another call."""
-        return self._count >= _ENTRIES_A_CALL or self.size >= _BYTES_A_CALL
-
-    @property
-    def items(self) -> Sequence[Item]:
-        """The appends."""
-        return [append for appends in self._by_name.values() for append in appends]
-
-    def add(self, append: Append) -> None:
-        """Let one more append travel along."""
-        self._by_name.setdefault(append.name, []).append(append)
-        self._count += len(append.entries)
-        self.size += append.size
-
-    def command(self, run: MasterRun) -> Sequence[Argument]:
-        """Return what is sent to a master."""
-        keys, stem = self._journals.heads(self.tag)
+    def command(self, together: Sequence[Call], run: MasterRun) -> Sequence[Argument]:
+        """Return one script call for all appends to a hash tag."""
+        keys, stem = self.journals.heads(self.tag)
         arguments: list[Argument] = [*run, stem + 1]
-        for name, appends in self._by_name.items():
-            first = appends[0]
-            keep, floor, entries = first.keep, first.floor, first.entries
-            for append in appends[1:]:
-                keep = None if keep is None or append.keep is None else max(keep, append.keep)
-                floors = [each for each in (floor, append.floor) if each is not None]
-                floor, entries = min(floors, default=None), entries + append.entries
-            keys.append(first.key)
-            bounds = -1 if keep is None else keep, -1 if floor is None else floor
-            arguments += (_HEAD.pack(self._journals.used(name), *bounds, len(entries)), *entries)
+        for name, appends in _by_name(together).items():
+            keeps, floors = [each.keep for each in appends], [each.floor for each in appends if each.floor is not None]
+            keep = -1 if None in keeps else max(each for each in keeps if each is not None)
+            entries = [entry for each in appends for entry in each.arguments]
+            keys.append(appends[0].key)
+            arguments.append(_HEAD.pack(self.journals.used(name), keep, min(floors, default=-1), len(entries)))
+            arguments += entries
         return (b"EVALSHA", APPEND.digest, len(keys), *keys, *arguments)
 
-    def answer(self, response: Any) -> None:  # noqa: ANN401
+    def answer(self, together: Sequence[Call], response: Any) -> None:  # noqa: ANN401
         """Give the entries of every journal their numbers."""
-        pairs = zip(self._by_name.items(), response[::2], response[1::2], strict=True)
+        pairs = zip(_by_name(together).items(), response[::2], response[1::2], strict=True)
         for (name, appends), before, last in pairs:
-            self._journals.appended(name, appends, before, last)
+            self.journals.appended(name, appends, before, last)
 
-    def fail(self, error: Exception) -> None:
-        """Answer every caller with an error."""
-        for item in self.items:
-            item.fail(error)
+
+def merged(calls: Sequence[Call]) -> list[list[Call]]:
+    """Return the calls that travel together: all appends to a hash tag, up to a limit, and each other one alone."""
+    groups: list[list[Call]] = []
+    open_groups: dict[str, tuple[list[Call], int, int]] = {}
+    for call in calls:
+        if not isinstance(call, Append):
+            open_groups.pop(call.tag, None)  # what is appended after this call travels after it
+            groups.append([call])
+            continue
+        group, count, size = open_groups.get(call.tag, ([], 0, 0))
+        if not group or count >= _ENTRIES_A_CALL or size >= _BYTES_A_CALL:
+            group, count, size = [], 0, 0
+            groups.append(group)
+        group.append(call)
+        open_groups[call.tag] = group, count + len(call.drafts), size + call.size
+    return groups
+
+
+def _by_name(calls: Sequence[Call]) -> dict[str, list[Append]]:
+    found: dict[str, list[Append]] = {}
+    for call in calls:
+        if isinstance(call, Append):
+            found.setdefault(call.name, []).append(call)
+    return found

@@ -43,13 +43,7 @@ def info_of(answer: bytes) -> dict[str, str]:
 
 
 def check(info: Info, address: RedisAddress) -> None:
-    """Refuse a server that cannot be the store.
-
-    Raises
-    ------
-    StoreUnavailable
-        It is too old, a replica, or one node of a cluster.
-    """
+    """Raise StoreUnavailable for a server that is too old, a replica, or one node of a cluster."""
     version = info.get("valkey_version") or info.get("redis_version", "0.0")
     problem = ""
     if tuple(int(part) for part in version.split(".")[:2]) < _OLDEST:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolkit.gateway.stores import Draft, Entry, Follower
-from toolkit.gateway.stores.redis.calls import Append, Call
+from toolkit.gateway.stores.group_commit import failed
+from toolkit.gateway.stores.redis.calls import Append, Argument, Call
 from toolkit.gateway.stores.redis.entries import entries_of
 from toolkit.gateway.stores.redis.listener import Channel, Listener
-from toolkit.gateway.stores.redis.scripts import SEARCH
 from toolkit.gateway.stores.redis.subscription import JournalSubscription
 from toolkit.gateway.stores.redis.topology import Topology
 
@@ -21,13 +21,7 @@ _SECONDS_TO_LINGER = 2.0
 
 
 class RedisJournals:
-    """See `toolkit.gateway.stores.Journals`.
-
-    Parameters
-    ----------
-    topology, listener
-        Where streams live, and where they are heard.
-    """
+    """See `toolkit.gateway.stores.Journals`. Streams live in `topology` and are heard by `listener`."""
 
     def __init__(self, topology: Topology, listener: Listener) -> None:
         self._topology = topology
@@ -56,13 +50,12 @@ class RedisJournals:
         try:
             append = Append(self, name, drafts, keep, floor)
         except UnicodeEncodeError as error:
-            future: asyncio.Future[list[Entry]] = self._loop.create_future()
-            future.set_exception(error)
-            return future
+            return failed(error)
         if drafts:
             self._topology.write(append)
         else:
-            append.succeed([])
+            append.result = []
+            append.settle()
         return append.future
 
     def used(self, name: str) -> int:
@@ -73,105 +66,92 @@ class RedisJournals:
     def appended(self, name: str, appends: Sequence[Append], before: int, last: int) -> None:
         """Give numbers to what was appended, tell the followers, then the callers."""
         number = last - sum([len(append.drafts) for append in appends])
-        numbered: list[tuple[Append, list[Entry]]] = []
         for append in appends:
-            numbered.append((append, append.numbered(number)))
+            drafts = enumerate(append.drafts, number + 1)
+            append.result = [Entry(sequence, at, id_, data) for sequence, (at, id_, data) in drafts]
             number += len(append.drafts)
         subscription = self._subscriptions.get(name)
         if subscription is not None:
-            subscription.offer(before, last, [entry for _, entries in numbered for entry in entries])
-        for append, entries in numbered:
+            subscription.offer(before, last, [entry for append in appends for entry in append.result])
+        for append in appends:
             if subscription is None:
-                append.succeed(entries)
+                append.settle()
             else:
-                subscription.when_delivered(number, _settling(append, entries))
+                subscription.when_delivered(last, append.settle)
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def last(self, name: str, count: int) -> asyncio.Future[list[Entry]]:
+    async def last(self, name: str, count: int) -> list[Entry]:
         """Return at most the last `count` entries, oldest first."""
+        await self._begin(name)
+        tag, key = self.place(name)
+        return entries_of((await self._ask(tag, b"XREVRANGE", key, b"+", b"-", b"COUNT", count))[::-1])
 
-        async def last() -> list[Entry]:
-            return entries_of((await self._ask(name, b"XREVRANGE", b"+", b"-", b"COUNT", count))[::-1])
-
-        return self._read(name, last)
-
-    def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
+    async def after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
         """Return the entries numbered above `sequence`, oldest first."""
-        return self._read(name, lambda: self.read_after(name, sequence, count))
+        await self._begin(name)
+        return await self.read_after(name, sequence, count)
 
-    def between(self, name: str, start: int, end: int) -> asyncio.Future[list[Entry]]:
+    async def between(self, name: str, start: int, end: int) -> list[Entry]:
         """Return the entries with ``start <= at < end``, oldest first."""
-        return self._read(name, lambda: self._search(name, start, end, ""))
+        await self._begin(name)
+        found: list[Entry] = []
+        last, is_more = 0, True
+        while is_more:
+            page = await self.read_after(name, last, _ENTRIES_A_READ)
+            found += [entry for entry in page if start <= entry.at < end]
+            if is_more := len(page) == _ENTRIES_A_READ:
+                last = page[-1].sequence
+        return found
 
-    def find(self, name: str, id: str) -> asyncio.Future[Entry | None]:  # noqa: A002
+    async def find(self, name: str, id: str) -> Entry | None:  # noqa: A002
         """Return the entry with this identifier."""
+        await self._begin(name)
+        (tag, key), end = self.place(name), b"+"
+        while end:  # backwards: who asks resumes behind an entry that is not old
+            rows = await self._ask(tag, b"XREVRANGE", key, end, b"-", b"COUNT", _ENTRIES_A_READ)
+            for entry in entries_of(rows):
+                if entry.id == id:
+                    return entry
+            end = b"(" + rows[-1][0] if len(rows) == _ENTRIES_A_READ else b""
+        return None
 
-        async def find() -> Entry | None:
-            found = await self._search(name, -(1 << 53), 1 << 62, id)  # to the script an empty id means any
-            return next((entry for entry in found if entry.id == id), None)
-
-        return self._read(name, find)
-
-    def names(self, prefix: str, count: int) -> asyncio.Future[list[str]]:
+    async def names(self, prefix: str, count: int) -> list[str]:
         """Return the names with this prefix, the most recently written first."""
-
-        async def names() -> list[str]:
-            of_tags = await asyncio.gather(*(self._names(tag, prefix, count) for tag in self._topology.tags))
-            found = sorted((-at, name) for names in of_tags for name, at in names)
-            return [name for _, name in found[:count]]
-
-        return asyncio.ensure_future(names())
+        of_tags = await asyncio.gather(*(self._names(tag, prefix, count) for tag in self._topology.tags))
+        found = sorted((-at, name) for names in of_tags for name, at in names)
+        return [name for _, name in found[:count]]
 
     async def read_after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
         """Return the entries numbered above `sequence`, also before it is known where followers begin."""
+        tag, key = self.place(name)
         found: list[Entry] = []
         while count is None or len(found) < count:
             wanted = _ENTRIES_A_READ if count is None else min(count - len(found), _ENTRIES_A_READ)
-            rows = await self._ask(name, b"XRANGE", f"(0-{sequence}", b"+", b"COUNT", wanted)
+            rows = await self._ask(tag, b"XRANGE", key, f"(0-{sequence}", b"+", b"COUNT", wanted)
             found += entries_of(rows)
             if len(rows) < wanted:
                 break
             sequence = found[-1].sequence
         return found
 
-    async def _search(self, name: str, start: int, end: int, id_: str) -> list[Entry]:
-        found: list[Entry] = []
-        last, (tag, key) = 0, self.place(name)
-        while True:
-            arguments = (start, end, id_, last, _ENTRIES_A_READ)
-            looked_at, rows = await self._submit(Call(tag, *arguments, script=SEARCH, keys=[key]))
-            found += entries_of(rows)
-            if not looked_at:
-                return found
-            last = int(looked_at[2:])
+    async def _begin(self, name: str) -> None:
+        # What is read must reach up to where the followers begin, or what lies between would be missed.
+        if subscription := self._subscriptions.get(name):
+            await subscription.begin()
 
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         found: list[tuple[str, float]] = []
         for last in (count + 100, -1):  # all of them only where many have another prefix
-            rows = await self._submit(Call(tag, b"ZREVRANGE", self._topology.key(tag, "names"), 0, last, b"WITHSCORES"))
+            rows = await self._ask(tag, b"ZREVRANGE", self._topology.key(tag, "names"), 0, last, b"WITHSCORES")
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
             found = [(name, at) for name, at in names if name.startswith(prefix)]
             if len(found) >= count or len(names) <= last:
                 break
         return found
 
-    def _read(self, name: str, read: Callable[[], Awaitable[Any]]) -> asyncio.Future[Any]:
-        subscription = self._subscriptions.get(name)
-
-        async def later() -> Any:  # noqa: ANN401
-            # What is read must reach up to where the followers begin, or what lies between would be missed.
-            if subscription is not None:
-                await subscription.begin()
-            return await read()
-
-        return asyncio.ensure_future(later())
-
-    def _ask(self, name: str, command: bytes, *arguments: bytes | str | int) -> asyncio.Future[Any]:
-        tag, key = self.place(name)
-        return self._submit(Call(tag, command, key, *arguments))
-
-    def _submit(self, call: Call) -> asyncio.Future[Any]:
+    def _ask(self, tag: str, *arguments: Argument) -> asyncio.Future[Any]:
+        call = Call(tag, *arguments)
         self._topology.read(call)
         return call.future
 
@@ -185,13 +165,12 @@ class RedisJournals:
             tag, key = self.place(name)
             calls = subscription.on_subscribed, subscription.on_lost, subscription.on_message
             self._listener.subscribe(Channel(key, tag, *calls))
-        subscription.followers.append(follower)
+        end = subscription.followers.add(follower)
 
         def stop() -> None:
-            if follower in subscription.followers:
-                subscription.followers.remove(follower)
-                if not subscription.followers:
-                    self._loop.call_later(_SECONDS_TO_LINGER, self._forget, subscription)
+            end()
+            if not subscription.followers:
+                self._loop.call_later(_SECONDS_TO_LINGER, self._forget, subscription)
 
         return stop
 
@@ -203,8 +182,9 @@ class RedisJournals:
     def last_number(self, name: str) -> asyncio.Future[int]:
         """Return the number of the last entry before all that this gateway appends from now on."""
         tag, key = self.place(name)
-        command = (b"XREVRANGE", key, b"+", b"-", b"COUNT", 1)
-        call = Call(tag, *command, read=lambda rows: int(rows[0][0][2:]) if rows else 0)
+        call = Call(
+            tag, b"XREVRANGE", key, b"+", b"-", b"COUNT", 1, read=lambda rows: int(rows[0][0][2:]) if rows else 0
+        )
         self._topology.write(call)
         return call.future
 
@@ -219,7 +199,3 @@ class RedisJournals:
             del self._subscriptions[name]
             subscription.close()
             self._listener.unsubscribe(self.place(name)[1])
-
-
-def _settling(append: Append, entries: list[Entry]) -> Callable[[], None]:
-    return lambda: append.succeed(entries)

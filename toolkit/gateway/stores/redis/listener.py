@@ -11,7 +11,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -116,9 +116,11 @@ class _NodeListener:
                 pause = _SHORTEST_PAUSE
                 self._new, self._old, self._has_heard = dict(self._channels), set(), True
                 self._is_changed.set()
-                await self._first_to_fail(self._send(pubsub), self._hear(pubsub), self._check())
-            except UNREACHABLE as error:  # callers get errors from their own calls; this only tries again
-                log.debug("cannot listen to %s now: %s", self.node.shown, reason_of(error))
+                async with asyncio.TaskGroup() as group:
+                    for work in (self._send(pubsub), self._hear(pubsub), self._check()):
+                        group.create_task(work)
+            except* UNREACHABLE as errors:  # callers get errors from their own calls; this only tries again
+                log.debug("cannot listen to %s now: %s", self.node.shown, reason_of(errors.exceptions[0]))
             finally:
                 for channel in self._channels.values():
                     channel.on_lost()
@@ -129,18 +131,6 @@ class _NodeListener:
             await topology.have_looked()
             self._listener.move(list(self._channels.values()))
         self._listener.end(self)
-
-    async def _first_to_fail(self, *works: Any) -> None:  # noqa: ANN401
-        tasks = [asyncio.create_task(work) for work in works]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
 
     async def _send(self, pubsub: PubSub) -> None:
         while True:
@@ -188,3 +178,4 @@ class _NodeListener:
             await asyncio.sleep(self.node.timeout)
             if not self._has_heard:
                 raise RedisConnectionError("no message in time")
+        raise RedisConnectionError("no channel is followed here")

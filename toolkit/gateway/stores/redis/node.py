@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import hiredis
-from redis.asyncio import ConnectionPool, Redis
+from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
+from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.exceptions import (
     AskError,
     AuthenticationError,
@@ -29,7 +28,8 @@ from redis.exceptions import (
 
 from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.gateway.stores.group_commit import GroupCommit
-from toolkit.gateway.stores.redis.calls import Append, AppendCall, Argument, Call, Item, MasterRun
+from toolkit.gateway.stores.redis.calls import Argument, Call, MasterRun, merged
+from toolkit.gateway.stores.redis.connections import pool_of
 from toolkit.gateway.stores.redis.durability import info_of, reason_of
 from toolkit.gateway.stores.redis.scripts import all_texts
 
@@ -41,24 +41,24 @@ UNREACHABLE = (RedisError, OSError, TimeoutError)
 _CALLS_WAITING, _BYTES_WAITING = 100_000, 64 * 1024 * 1024
 _BYTES_A_PIECE = 256 * 1024
 
-Commands = list[tuple[Call | None, Sequence[Argument]]]
+Answered = list[tuple[list[Call], Any]]
+# What is sent, each with the calls that take the response.
+Commands = list[tuple[list[Call], Sequence[Argument]]]
 
 
 class Node:
-    """One server at `place` (host and port; None where the URL says it), and its connections."""
+    """One server, at a `place` (host and port) of the cluster or where the URL says, and its connections."""
 
-    def __init__(self, topology: Topology, shown: str, place: tuple[str, int] | None = None) -> None:
+    def __init__(self, topology: Topology, place: tuple[str, int] | None) -> None:
+        address = topology.address
         self.topology = topology
-        self.shown = shown
-        self.timeout, self.replicas = topology.address.timeout, topology.address.replicas
+        self.shown = f"the Redis node {place[0]}:{place[1]}" if place else f"the Redis at {address.shown}"
+        self.timeout, self.replicas = address.timeout, address.replicas
         self.run = MasterRun(b"", b"", b"")
-        self.pool = ConnectionPool(
-            **{**topology.address.options, **({"host": place[0], "port": place[1]} if place else {})},
-            protocol=2,
-            driver_info=None,
-            retry=Retry(NoBackoff(), 0),
+        self.pool = pool_of(
+            address,
+            place,
             socket_timeout=None,  # a batch has one deadline instead of a timer for each response
-            socket_connect_timeout=self.timeout,
             redis_connect_func=self._on_connect,
         )
         self.client = Redis(connection_pool=self.pool)
@@ -68,6 +68,8 @@ class Node:
         """Send what waits, and disconnect."""
         await asyncio.gather(self.writing.close(), self.reading.close())
         await self.pool.aclose()
+        if isinstance(self.pool, SentinelConnectionPool):
+            await self.pool.sentinel_manager.aclose()
 
     async def reconnect(self) -> None:
         """Use no connection again: the server may be another's replica now."""
@@ -92,18 +94,17 @@ class Batches:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._loop = asyncio.get_running_loop()
-        self._group: GroupCommit[Item] = GroupCommit(self._write)
+        self._group: GroupCommit[Call] = GroupCommit(self._write)
         self._calls = self._bytes = 0
         self._failed_at = float("-inf")
 
-    def submit(self, item: Item) -> None:
+    def submit(self, item: Call) -> None:
         """Send an item with the next batch."""
         if self._calls >= _CALLS_WAITING or self._bytes >= _BYTES_WAITING:
             item.fail(StoreUnavailable(f"too much waits for {self._node.shown}"))
             return
         self._calls += 1
         self._bytes += item.size
-        item.submitted = self._loop.time()
         self._group.submit(item)
 
     async def close(self) -> None:
@@ -111,27 +112,26 @@ class Batches:
         await self._group.close()
         await asyncio.sleep(0)  # the responses of the last batch are delivered on the next turn of the loop
 
-    async def _write(self, items: list[Item]) -> None:
+    async def _write(self, items: list[Call]) -> None:
         try:
             # Callers that waited while the server was away get their answer now, not after one more timeout.
-            late = [item for item in items if item.submitted <= self._failed_at]
-            for item in late:
+            for item in [item for item in items if item.started <= self._failed_at]:
                 item.fail(StoreUnavailable(f"{self._node.shown} cannot be used now: it broke off just before"))
-            if calls := _merged(items[len(late) :]):
-                await self._send(calls)
+            if groups := merged([item for item in items if item.started > self._failed_at]):
+                await self._send(groups)
         finally:
             self._calls -= len(items)
             self._bytes -= sum([item.size for item in items])
 
-    async def _send(self, calls: list[Call], *, with_scripts: bool = False) -> None:
+    async def _send(self, groups: list[list[Call]], *, with_scripts: bool = False) -> None:
         node = self._node
         try:
             async with asyncio.timeout(node.timeout):
                 connection = await node.pool.get_connection()
         except UNREACHABLE as error:
-            self._break_off(calls, error, f"{node.shown} cannot be used now", is_unsent=True)
+            self._break_off(groups, error, f"{node.shown} cannot be used now", is_unsent=True)
             return
-        commands = self._commands(calls, with_scripts=with_scripts)
+        commands = self._commands(groups, with_scripts=with_scripts)
         responses: list[Any] = []
         try:
             async with asyncio.timeout(node.timeout):
@@ -142,46 +142,43 @@ class Batches:
         except UNREACHABLE as error:
             await connection.disconnect(nowait=True)
             is_refusal = isinstance(error, BusyLoadingError | AuthenticationError) and not responses
-            self._break_off(calls, error, f"{node.shown} broke off", is_unsent=is_refusal)
+            self._break_off(groups, error, f"{node.shown} broke off", is_unsent=is_refusal)
             return
         finally:
             await node.pool.release(connection)
         # A replica refuses WAIT, after it has refused the writes.
-        waits, confirmed = commands[-1][0] is None, responses[-1]
+        waits, confirmed = not commands[-1][0], responses[-1]
         is_kept = not waits or (isinstance(confirmed, int) and confirmed >= node.replicas)
-        answered = [(call, response) for (call, _), response in zip(commands, responses, strict=True) if call]
+        answered = [(group, response) for (group, _), response in zip(commands, responses, strict=True) if group]
         if unknown := await self._sort(answered, is_kept=is_kept, knows_scripts=with_scripts):
             await self._send(unknown, with_scripts=True)
 
-    def _commands(self, calls: list[Call], *, with_scripts: bool) -> Commands:
-        """Return what is sent, each with the call that takes the response."""
+    def _commands(self, groups: list[list[Call]], *, with_scripts: bool) -> Commands:
         node = self._node
-        commands: Commands = []
-        if with_scripts:
-            commands += [(None, (b"SCRIPT", b"LOAD", text)) for text in all_texts()]
-        commands += [(call, call.command(node.run)) for call in calls]
-        if node.replicas and any([call.writes for call in calls]):
-            commands.append((None, (b"WAIT", node.replicas, int(node.timeout * 500))))
+        commands: Commands = [([], (b"SCRIPT", b"LOAD", text)) for text in all_texts()] if with_scripts else []
+        commands += [(group, group[0].command(group, node.run)) for group in groups]
+        if node.replicas and any([group[0].writes for group in groups]):
+            commands.append(([], (b"WAIT", node.replicas, int(node.timeout * 500))))
         return commands
 
-    async def _sort(self, answered: list[tuple[Call, Any]], *, is_kept: bool, knows_scripts: bool) -> list[Call]:
+    async def _sort(self, answered: Answered, *, is_kept: bool, knows_scripts: bool) -> list[list[Call]]:
         """Deliver responses and errors; return the calls whose scripts the server does not know."""
         node, is_elsewhere = self._node, False
-        unknown: list[Call] = []
-        results: list[tuple[Call, Any]] = []
-        for call, response in answered:
+        unknown: list[list[Call]] = []
+        results: Answered = []
+        for group, response in answered:
             if isinstance(response, NoScriptError) and not knows_scripts:
-                unknown.append(call)
+                unknown.append(group)
             elif isinstance(response, AskError | TryAgainError):
-                node.topology.send_again(call.items, response)
+                node.topology.send_again(group, response)
             elif isinstance(response, ResponseError):
                 is_elsewhere = is_elsewhere or isinstance(response, ReadOnlyError | ClusterDownError)
-                call.fail(StoreUnavailable(f"{node.shown} refuses: {reason_of(response)}"))
-            elif call.writes and not is_kept:
+                _fail(group, StoreUnavailable(f"{node.shown} refuses: {reason_of(response)}"))
+            elif group[0].writes and not is_kept:
                 why = f"kept by {node.shown}, but not confirmed by {node.replicas} replicas in time"
-                call.fail(OutcomeUnknown(why))
+                _fail(group, OutcomeUnknown(why))
             else:
-                results.append((call, response))
+                results.append((group, response))
         # The next batch leaves before the callers of this one are answered.
         self._loop.call_soon(_deliver, results)
         if is_elsewhere:
@@ -189,39 +186,29 @@ class Batches:
             node.topology.look_again()
         return unknown
 
-    def _break_off(self, calls: list[Call], error: Exception, what: str, *, is_unsent: bool) -> None:
+    def _break_off(self, groups: list[list[Call]], error: Exception, what: str, *, is_unsent: bool) -> None:
         self._failed_at = self._loop.time()
         self._node.topology.look_again()
         why = f"{what}: {reason_of(error)}"
-        for call in calls:
-            may_be_done = call.writes and not is_unsent
-            call.fail(OutcomeUnknown(f"{why}; the change may have been made") if may_be_done else StoreUnavailable(why))
+        for group in groups:
+            may_be_done = group[0].writes and not is_unsent
+            _fail(
+                group, OutcomeUnknown(f"{why}; the change may have been made") if may_be_done else StoreUnavailable(why)
+            )
 
 
-def _merged(items: Sequence[Item]) -> list[Call]:
-    """Return the calls for these items: one for all appends to the same hash tag."""
-    calls: list[Call] = []
-    gathering: dict[str, AppendCall] = {}
-    for item in items:
-        if isinstance(item, Append):
-            call = gathering.get(item.tag)
-            if call is None or call.is_full:
-                call = gathering[item.tag] = AppendCall(item)
-                calls.append(call)
-            call.add(item)
-        elif isinstance(item, Call):
-            gathering.pop(item.tag, None)  # what is appended after this call travels after it
-            calls.append(item)
-    return calls
-
-
-def _deliver(results: list[tuple[Call, Any]]) -> None:
-    for call, response in results:
+def _deliver(results: Answered) -> None:
+    for group, response in results:
         try:
-            call.answer(response)
+            group[0].answer(group, response)
         except Exception as error:  # one caller's mistake must not cost the others their answers
-            call.fail(error)
+            _fail(group, error)
             asyncio.get_running_loop().call_exception_handler({"message": "a store call failed", "exception": error})
+
+
+def _fail(group: list[Call], error: Exception) -> None:
+    for call in group:
+        call.fail(error)
 
 
 def _pieces(commands: Commands) -> Iterator[bytes]:

@@ -9,32 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from toolkit.gateway.stores import StoreUnavailable, cannot_watch
+from toolkit.gateway.stores import StoreUnavailable
+from toolkit.gateway.stores.group_commit import failed
 from toolkit.gateway.stores.redis.calls import Argument, Call
 from toolkit.gateway.stores.redis.listener import Channel, Listener
 from toolkit.gateway.stores.redis.scripts import COUNT, SWAP, TAKE, Script
-from toolkit.gateway.stores.redis.subscription import SECONDS_TO_TRY_AGAIN
+from toolkit.gateway.stores.redis.subscription import Refresh
 from toolkit.gateway.stores.redis.topology import Topology
+from toolkit.gateway.stores.subscribers import Watcher, Watchers
 
-Watcher = Callable[[str, bytes | None], None]
 Changes = Mapping[str, bytes | None]
 
 
 class RedisRecords:
-    """See `toolkit.gateway.stores.Records`.
-
-    Parameters
-    ----------
-    topology, listener
-        Where spaces live, and where they are heard.
-    kind
-        ``records`` or ``fleeting``: two sets of spaces that do not know each other.
-    now
-        The gateway's clock in milliseconds since the epoch; decides what has expired.
-    """
+    """See `toolkit.gateway.stores.Records`. The kinds ``records`` and ``fleeting`` do not know each other's spaces."""
 
     def __init__(self, topology: Topology, listener: Listener, kind: str, now: Callable[[], int]) -> None:
         self._topology = topology
@@ -82,16 +73,12 @@ class RedisRecords:
         """Return all values of the space."""
         return self._ask(lambda: Call(_tag(space), b"HGETALL", self.keys(space)[0], read=self._all_living))
 
-    def watch(self, space: str, watcher: Watcher) -> asyncio.Future[Callable[[], None]]:
-        """Call `watcher` with every present value, then with every change."""
-        return asyncio.ensure_future(self._watch(space, watcher))
-
     def close(self) -> None:
         """Tell the watchers nothing any more."""
         for space in self._spaces.values():
-            space.close()
+            space.refresh.close()
 
-    async def read(self, space: str, keys: Sequence[str] | None, apply: Callable[[Changes], None]) -> None:
+    async def read(self, space: str, keys: Iterable[str] | None, apply: Callable[[Changes], None]) -> None:
         """Read these values of a space, or all, and apply them before the response to any later call."""
 
         def apply_some(values: Sequence[bytes | None]) -> None:
@@ -103,27 +90,17 @@ class RedisRecords:
         command, read = (b"HGETALL", apply_all) if keys is None else (b"HMGET", apply_some)
         await self._ask(lambda: Call(_tag(space), command, self.keys(space)[0], *(keys or ()), read=read))
 
-    async def _watch(self, name: str, watcher: Watcher) -> Callable[[], None]:
-        space = self._spaces.get(name)
-        if space is None:
-            space = self._spaces[name] = _Space(self, name)
-            calls = space.on_subscribed, space.on_lost, space.on_message
-            self._listener.subscribe(Channel(self.keys(name)[0], _tag(name), *calls))
-        if not space.is_filled:
-            await self.read(name, None, space.fill)
+    async def watch(self, space: str, watcher: Watcher) -> Callable[[], None]:
+        """Call `watcher` with every present value, then with every change."""
+        watched = self._spaces.get(space)
+        if watched is None:
+            watched = self._spaces[space] = _Space(self, space)
+            calls = watched.on_subscribed, watched.on_lost, watched.on_message
+            self._listener.subscribe(Channel(self.keys(space)[0], _tag(space), *calls))
+        if not watched.is_filled:
+            await self.read(space, None, watched.fill)
         # No waiting from here on: this watcher hears of every later change.
-        try:
-            for key, value in space.values.items():
-                watcher(key, value)
-        except Exception as error:  # the caller must know that nothing is watched
-            raise cannot_watch(name, error) from error
-        space.watchers.append(watcher)
-
-        def stop() -> None:
-            if watcher in space.watchers:
-                space.watchers.remove(watcher)
-
-        return stop
+        return watched.watchers.begin(space, watcher, watched.values)
 
     def _change(
         self, script: Script, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Changes]]
@@ -146,9 +123,7 @@ class RedisRecords:
         try:
             call = make()
         except UnicodeEncodeError as error:
-            future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            future.set_exception(error)
-            return future
+            return failed(error)
         self._topology.write(call)
         return call.future
 
@@ -169,25 +144,25 @@ class _Space:
     """The watchers of one space, and the values that they know."""
 
     def __init__(self, records: RedisRecords, name: str) -> None:
-        self.watchers: list[Watcher] = []
+        self.watchers = Watchers()
         self.values: dict[str, bytes] = {}
         self.is_filled = False
         self._records, self._name = records, name
-        self._loop = asyncio.get_running_loop()
-        self._unread: set[str] = set()
-        self._is_all_unread = self._is_closed = False
-        self._reading: asyncio.Task[None] | None = None
+        self._unread: set[str] | None = set()  # None: all
+        self.refresh = Refresh(self._read)
 
     def on_subscribed(self) -> None:
-        self._is_all_unread = True
-        self._read_on()
+        self._unread = None
+        self.refresh.request()
 
     def on_lost(self) -> None:
         """Do nothing: the whole space is read once it is subscribed again."""
 
     def on_message(self, data: bytes) -> None:
-        self._unread.update(json.loads(data))
-        self._read_on()
+        keys = json.loads(data)
+        if self._unread is not None:
+            self._unread.update(keys)
+        self.refresh.request()
 
     def fill(self, values: Changes) -> None:
         """Take all values; the watchers hear of the differences."""
@@ -196,43 +171,26 @@ class _Space:
 
     def apply(self, changes: Changes) -> None:
         """Tell the watchers of changes."""
-        for key, value in {} if self._is_closed else changes.items():
+        if self.refresh.is_closed:
+            return
+        for key, value in changes.items():
             if value is None:
                 self.values.pop(key, None)
             else:
                 self.values[key] = value
-            for watcher in tuple(self.watchers):
-                try:
-                    watcher(key, value)
-                except Exception as error:  # one watcher's mistake must not cost the others their news
-                    self._loop.call_exception_handler({"message": "a watcher of records failed", "exception": error})
-
-    def close(self) -> None:
-        self._is_closed = True
-        if self._reading is not None:
-            self._reading.cancel()
+        self.watchers.announce(changes)
 
     def _differ(self, values: Changes) -> None:
         self.apply({key: value for key, value in values.items() if self.values.get(key) != value})
 
-    def _read_on(self) -> None:
-        if self._reading is None and not self._is_closed:
-            self._reading = self._loop.create_task(self._read())
-
     async def _read(self) -> None:
+        keys, self._unread = self._unread, set()
         try:
-            while self._is_all_unread or self._unread:
-                keys, self._unread = list(self._unread), set()
-                if self._is_all_unread:
-                    self._is_all_unread = False
-                    await self._records.read(self._name, None, self.fill)
-                else:
-                    await self._records.read(self._name, keys, self._differ)
+            if keys is None or keys:
+                await self._records.read(self._name, keys, self._differ if keys else self.fill)
         except StoreUnavailable:
-            if not self._is_closed:
-                self._loop.call_later(SECONDS_TO_TRY_AGAIN, self.on_subscribed)
-        finally:
-            self._reading = None
+            self._unread = None
+            raise
 
 
 def _tag(space: str) -> str:

@@ -96,22 +96,6 @@ redis.call('ZADD', KEYS[2], 'GT', unpack(index))
 return answer
 """)
 
-# KEYS: a stream. ARGV: start of a time, its end, an id, the number to begin after, how many entries to look at.
-# Answers the id of the last entry looked at ('' at the end), and those that match (of any id where it is '').
-SEARCH = Script("""
-local start, stop, id = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
-local rows = redis.call('XRANGE', KEYS[1], '(0-' .. ARGV[4], '+', 'COUNT', ARGV[5])
-local found, last = {}, ''
-for _, row in ipairs(rows) do
-  local at, size = struct.unpack('>dI4', row[2][2])
-  if at >= start and at < stop and (id == '' or string.sub(row[2][2], 17, 16 + size) == id) then
-    found[#found + 1] = row
-  end
-end
-if #rows == tonumber(ARGV[5]) then last = rows[#rows][1] end
-return {last, found}
-""")
-
 # What the scripts of records share. KEYS: the values of a space, and their expiries. ARGV[1]: the gateway's clock. A
 # value is kept as "expires:value". The keys of every change are published. Expired values are removed a minute later,
 # because the clocks of gateways differ; a space in which every value expires is a key that Redis expires.

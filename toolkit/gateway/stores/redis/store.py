@@ -44,13 +44,7 @@ class RedisStore:
         return self.address.shown
 
     async def open(self) -> None:
-        """Connect, and see whether this Redis can be used.
-
-        Raises
-        ------
-        StoreUnavailable
-            It is not there, too old, a replica, or refuses us.
-        """
+        """Connect; raise StoreUnavailable if this Redis is not there, too old, a replica, or refuses us."""
         self._topology = Topology(self.address)
         self._listener = Listener(self._topology)
         self._journals = RedisJournals(self._topology, self._listener)

@@ -1,6 +1,6 @@
-"""Which server has a hash tag: the one server, the master that Sentinel names, or a node of the cluster.
+"""Which server has a hash tag: the one that the URL or Sentinel names, or a node of the cluster.
 
-Redis-py finds that out, for Sentinel and for the cluster.
+Redis-py finds that out: its pool asks Sentinel at every new connection, its cluster client reads the layout.
 """
 
 from __future__ import annotations
@@ -10,16 +10,12 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from redis.asyncio.cluster import ClusterNode, RedisCluster
-from redis.asyncio.connection import SSLConnection
-from redis.asyncio.retry import Retry
-from redis.asyncio.sentinel import Sentinel
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisClusterException, ResponseError
 
 from toolkit.gateway.stores import StoreUnavailable
 from toolkit.gateway.stores.redis.address import RedisAddress
-from toolkit.gateway.stores.redis.calls import Item
+from toolkit.gateway.stores.redis.calls import Call
+from toolkit.gateway.stores.redis.connections import cluster_of
 from toolkit.gateway.stores.redis.durability import reason_of
 from toolkit.gateway.stores.redis.node import UNREACHABLE, Node
 
@@ -37,71 +33,64 @@ class Topology:
     def __init__(self, address: RedisAddress) -> None:
         self.address = address
         self.tags = [str(number) for number in range(_TAGS if address.kind == "cluster" else 1)]
-        self._cluster = _cluster_of(address) if address.kind == "cluster" else None
-        self._sentinel = _sentinel_of(address) if address.kind == "sentinel" else None
+        self._cluster = cluster_of(address) if address.kind == "cluster" else None
         self._nodes: dict[tuple[str, int] | None, Node] = {}
         self._by_tag: dict[str, Node] = {}
-        self._master: tuple[str, int] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._looked_at = float("-inf")
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     async def find(self) -> None:
-        """Find the servers.
-
-        Raises
-        ------
-        StoreUnavailable
-            None of them answers.
-        """
+        """Find the nodes of a cluster; raise StoreUnavailable if none of them answers."""
+        if self._cluster is None:
+            return
         try:
-            if self._sentinel is not None:
-                host, port = await self._sentinel.discover_master(self.address.service)
-                self._master = (host, int(port))
-            elif self._cluster is not None:
-                await self._cluster.aclose()
-                await self._cluster.initialize()
+            await self._cluster.aclose()
+            await self._cluster.initialize()
         except _UNREACHABLE as error:
             raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}") from None
         finally:
             self._by_tag.clear()  # redis-py may know more than before also where a node did not answer
-        self._retire()
+        masters = {(master.host, int(master.port)) for master in self._cluster.get_primaries()}
+        for place in self._nodes.keys() - masters:
+            self._start(self._nodes.pop(place).close())
 
     async def close(self) -> None:
         """Send what waits, and disconnect from all servers."""
         self._is_closed = True
         if self._looking is not None:
+            # Redis-py closes no connection of a cluster client that was cancelled while it read the layout.
+            await asyncio.wait([self._looking], timeout=self.address.timeout)
             self._looking.cancel()
-            await asyncio.wait([self._looking])
         await asyncio.gather(*self._tasks)
         await asyncio.gather(*(node.close() for node in self._nodes.values()))
         if self._cluster is not None:
             await self._cluster.aclose()
-        if self._sentinel is not None:
-            await self._sentinel.aclose()
 
     def node_of(self, tag: str) -> Node:
         """Return the server that has the keys of a hash tag, as far as is known."""
         node = self._by_tag.get(tag)
         if node is None:
-            place = self._master
+            place = None
             if self._cluster is not None:
                 found = self._cluster.get_node_from_key(f"{{{tag}}}")
                 assert found is not None
-                place = (found.host, int(found.port))
-            node = self._by_tag[tag] = self._node_at(place)
+                place = found.host, int(found.port)
+            if place not in self._nodes:
+                self._nodes[place] = Node(self, place)
+            node = self._by_tag[tag] = self._nodes[place]
         return node
 
     def masters(self) -> dict[Node, str]:
         """Return all servers that have journals, each with one of its hash tags."""
         return {self.node_of(tag): tag for tag in self.tags}
 
-    def write(self, item: Item) -> None:
+    def write(self, item: Call) -> None:
         """Send what must keep its order, behind all that was written to the same hash tag before."""
         self.node_of(item.tag).writing.submit(item)
 
-    def read(self, item: Item) -> None:
+    def read(self, item: Call) -> None:
         """Send what only reads, so that a long history holds up no write."""
         self.node_of(item.tag).reading.submit(item)
 
@@ -110,8 +99,8 @@ class Topology:
         return f"{self.address.prefix}{{{tag}}}:{name}"
 
     def look_again(self) -> None:
-        """Find out which servers are masters now: one is away, was demoted, or lost a slot."""
-        if not self._is_closed and self.address.kind != "server" and (self._looking is None or self._looking.done()):
+        """Read the layout of a cluster again: a node is away, was demoted, or lost a slot."""
+        if not self._is_closed and self._cluster is not None and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
 
     async def have_looked(self) -> None:
@@ -119,11 +108,11 @@ class Topology:
         if self._looking is not None:
             await asyncio.wait([self._looking])
 
-    def send_again(self, items: Sequence[Item], error: ResponseError) -> None:
+    def send_again(self, items: Sequence[Call], error: ResponseError) -> None:
         """Send what a node refused because its keys are elsewhere or on their way, until its time is over."""
         self._start(self._send_again(items, error))
 
-    async def _send_again(self, items: Sequence[Item], error: ResponseError) -> None:
+    async def _send_again(self, items: Sequence[Call], error: ResponseError) -> None:
         loop, waiting = asyncio.get_running_loop(), list(items)
         why = f"{self.address.shown} is moving these keys: {reason_of(error)}"
         try:
@@ -136,15 +125,6 @@ class Topology:
             for item in waiting:
                 item.fail(StoreUnavailable(why))
 
-    def _node_at(self, place: tuple[str, int] | None) -> Node:
-        node = self._nodes.get(place)
-        if node is None:
-            shown = f"the Redis at {self.address.shown}"
-            if self._cluster is not None and place is not None:
-                shown = f"the Redis node {place[0]}:{place[1]}"
-            node = self._nodes[place] = Node(self, shown, place)
-        return node
-
     async def _look(self) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._looked_at + _SECONDS_BETWEEN_LOOKS - loop.time()))
@@ -154,41 +134,7 @@ class Topology:
             log.debug("%s", error)
         self._looked_at = loop.time()
 
-    def _retire(self) -> None:
-        """Disconnect from servers that are no masters any more."""
-        places: set[tuple[str, int] | None] = {self._master}
-        if self._cluster is not None:
-            places = {(node.host, int(node.port)) for node in self._cluster.get_primaries()}
-        for place in self._nodes.keys() - places:
-            self._start(self._nodes.pop(place).close())
-
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _once() -> Retry:
-    return Retry(NoBackoff(), 0)
-
-
-def _cluster_of(address: RedisAddress) -> RedisCluster:
-    kind = address.options["connection_class"]
-    options = {name: value for name, value in address.options.items() if name not in ("connection_class", "db")}
-    return RedisCluster(
-        startup_nodes=[ClusterNode(host, port) for host, port in address.hosts],
-        **{name: value for name, value in options.items() if name not in ("host", "port")},
-        ssl=issubclass(kind, SSLConnection),
-        retry=_once(),
-        protocol=2,
-        driver_info=None,
-        socket_timeout=address.timeout,
-        socket_connect_timeout=address.timeout,
-    )
-
-
-def _sentinel_of(address: RedisAddress) -> Sentinel:
-    options = {name: value for name, value in address.options.items() if name.startswith("ssl_")}
-    tls = issubclass(address.options["connection_class"], SSLConnection)
-    limits = {"socket_timeout": address.timeout, "socket_connect_timeout": address.timeout}
-    return Sentinel(list(address.hosts), sentinel_kwargs={**options, **limits, "ssl": tls, "retry": _once()})
