@@ -191,6 +191,18 @@ def test_moments_per_session() -> None:
     assert moments_per_session(decision_frame([]), SESSIONS) == 0.0
 
 
+def test_the_funnel_takes_zeros_and_ones() -> None:
+    frame = pd.DataFrame({"device": ["a", "b", "c"], "rewarded": [1, 0, 1]})
+    assert funnel(frame)["n"].tolist() == [3, 2]
+
+
+@pytest.mark.parametrize("values", [[True, None], [1, float("nan")], ["yes", "no"], [2, 0]])
+def test_the_funnel_refuses_what_is_not_true_or_false(values: list[Any]) -> None:
+    frame = pd.DataFrame({"device": ["a", "b"], "rewarded": values})
+    with pytest.raises(InvalidArgument, match="^the column rewarded must be true or false in every row$"):
+        funnel(frame)
+
+
 def test_the_funnel_refuses_an_unknown_unit() -> None:
     with pytest.raises(InvalidArgument, match="session or device, not 'moment'"):
         funnel(DECISIONS, unit="moment")

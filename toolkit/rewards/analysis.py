@@ -26,14 +26,21 @@ def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.D
     Raises
     ------
     InvalidArgument
-        A needed column is missing.
+        A needed column is missing, or test or rewarded is neither true nor false in a row.
     """
     if missing := [name for name in needed if name not in decisions.columns]:
         raise InvalidArgument(f"the decisions have no column {', '.join(missing)}")
-    kept = decisions[~decisions["test"]] if "test" in decisions.columns else decisions
-    kept = kept.copy()
+    answers = {name: _booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
+    kept = decisions.assign(**answers)
+    kept = kept[~kept["test"]] if "test" in answers else kept
     kept.attrs["test_rows_left_out"] = len(decisions) - len(kept)
     return kept
+
+
+def _booleans(column: pd.Series) -> pd.Series:
+    if not column.isin([True, False]).all():  # 1 and 0 are equal to them
+        raise InvalidArgument(f"the column {column.name} must be true or false in every row")
+    return column.astype(bool)
 
 
 def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.DataFrame:
