@@ -145,7 +145,11 @@ def test_a_function_as_the_value_is_a_fault(worker: ConditionWorker, source: str
 
 @pytest.mark.parametrize(
     "source",
-    ["let all = []; for (let i = 0; i < 1e7; i++) all.push({}); return true", "if (dweet) throw null; return 1"],
+    [
+        # Large pieces first: so many small ones could take more than the time of a condition.
+        "let all = []; try { for (;;) all.push('x'.repeat(1 << 18)) } catch { for (;;) all.push({}) } return true",
+        "if (dweet) throw null; return 1",
+    ],
 )
 def test_the_fault_where_the_memory_is_used_up(worker: ConditionWorker, source: str) -> None:
     fault = "it threw null, or it needs more than 16 MiB of memory"

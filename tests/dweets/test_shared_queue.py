@@ -96,7 +96,7 @@ def test_two_that_evaluate_one_alert_queue_each_mail_once() -> None:
             await arm(first)
             for number in range(60):
                 poster = (first, second)[number % 2]
-                await poster.post("garage", json.dumps(f"message {number}").encode(), KEY)
+                await poster.post_all("garage", [json.dumps(f"message {number}").encode()], KEY)
                 if number % 20 == 19:
                     reader = (second, first)[number % 2]
                     _, status = await reader.get_alert("garage", KEY)
@@ -163,7 +163,7 @@ def test_an_alert_is_settled_with_dweets_not_heard_of_yet() -> None:
                 await arm(first)
                 await second.get_alert("garage", KEY)
                 late.journals.is_deaf = poster.journals.is_deaf = True
-                await first.post("garage", b'"fire"', KEY)
+                await first.post_all("garage", [b'"fire"'], KEY)
                 _, status = await second.get_alert("garage", KEY)
                 assert (status["open"], status["message"]) == (True, "fire")
                 late.journals.listen()
@@ -185,7 +185,7 @@ def test_an_alert_set_again_elsewhere_is_evaluated_as_it_is_now() -> None:
                 late.records.is_deaf = True
                 await first.set_alert("a@b.example", "garage", "return 'new ' + dweet", KEY)
                 idle.journals.is_deaf = True  # only the one that does not know of the new alert evaluates
-                await second.post("garage", b'"fire"', KEY)
+                await second.post_all("garage", [b'"fire"'], KEY)
                 await second.alerts.settle("garage")
                 found = [mail.subject for mail in await second.email_queue.mails()]
                 late.records.listen()
@@ -219,17 +219,17 @@ def test_a_stream_resumed_at_a_gateway_that_hears_late_gets_none_twice_and_misse
         async with store_at() as store:
             late: Any = LateStore(store)
             async with services(store, late) as (first, second):
-                await first.post("kitchen", b"0", None)
-                await second.load("kitchen")
+                await first.post_all("kitchen", [b"0"], None)
+                await second.load("kitchen", 500)
                 late.journals.is_deaf = True
-                posted = [(await first.post("kitchen", b"%d" % number, None))[0] for number in range(1, 6)]
+                posted = [(await first.post_all("kitchen", [b"%d" % number], None))[0] for number in range(1, 6)]
                 reader = Reader()
                 read = posted[2]  # dweets 0 to 3 were read at the first
                 since = str(read.sequence) if by == "number" else read.id
                 number = await second.streams.position("kitchen", None, since)
                 stop = await second.streams.listen("kitchen", None, number, encode_frame, reader)
                 late.journals.listen()
-                await first.post("kitchen", b"6", None)
+                await first.post_all("kitchen", [b"6"], None)
                 stop()
                 return reader.contents
 
@@ -247,7 +247,7 @@ def test_a_lock_set_at_one_ends_the_streams_at_both_and_is_known_at_both() -> No
             assert [reader.ended for reader in readers] == [True, True]
             for service in (first, second):
                 with pytest.raises(KeyRejected):
-                    service.post("garage", b"1", None)
+                    service.post_all("garage", [b"1"], None)
 
     asyncio.run(run())
 
