@@ -1,4 +1,4 @@
-"""Children that do jobs: how each kind of end is told, and that none is left behind."""
+"""Child processes: each kind of death is told apart, and no child is left behind."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def test_two_that_evaluate_one_alert_queue_each_mail_once() -> None:
 
 
 class Late:
-    """Journals or records of a gateway that hears nothing while it is told not to: the far end of a slow wire."""
+    """Journals or records that deliver no news while `is_deaf` is set, like those of a gateway on a slow network."""
 
     def __init__(self, part: Any) -> None:
         self._part = part

@@ -22,7 +22,7 @@ _TRANSACTION = re.compile(r"[0-9a-f-]{36}")
 
 
 class Reader(Protocol):
-    """Who reads a live stream; see `toolkit.gateway.exchange.Writer`."""
+    """The reader of a live stream; see `toolkit.gateway.exchange.Writer`."""
 
     def write(self, *pieces: bytes) -> None:
         """Take one piece for each dweet; never blocks."""

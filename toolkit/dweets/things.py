@@ -169,7 +169,7 @@ class Things:
         try:
             held = self._hot.get(name)
             if held is not None and held.length >= length:
-                # The store is, or was, away: what is held may be old, so what is kept is asked.
+                # The store is or was away, so the ring may be out of date: read the store.
                 await self.catch_up(held)
                 return held
             # Follow first and read then, or a dweet between the two would be missed; what comes twice is skipped.

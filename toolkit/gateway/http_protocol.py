@@ -261,7 +261,7 @@ class HttpProtocol(asyncio.Protocol):
         except StoreUnavailable as error:  # the stream is cut off here; its reader comes back and resumes
             log.error("%s", error)
             writer.abort()
-        except ServiceError:  # a thing that was locked in this moment: its reader comes back and is told
+        except ServiceError:  # the thing was locked a moment ago: the reader gets the refusal when it reconnects
             writer.end()
         except BaseException:  # a mistake of ours is raised, and leaves no listener waiting
             writer.abort()

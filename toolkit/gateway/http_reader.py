@@ -161,7 +161,7 @@ class RequestReader:
         fields = request.fields
         if self._max_body and int(fields.get(b"content-length", b"0")) > self._max_body:
             raise _body_too_large(self._max_body, request)
-        self.deadline = NEVER  # the body has a time of its own
+        self.deadline = NEVER  # the time limit of the body starts with its first bytes
         if b"expect" in fields:
             self.awaits_continue = request.is_http_1_1 and fields[b"expect"].lower() == b"100-continue"
 

@@ -53,7 +53,7 @@ class StreamWriter:
             await asyncio.shield(self._writable)
 
     def end(self) -> None:
-        """End the stream properly; what is queued is sent first, if soon enough."""
+        """End the stream properly, after sending what is queued if that does not take too long."""
         if self._is_over or self._transport.is_closing():
             return
         self._is_over = True

@@ -224,7 +224,7 @@ class EmbeddedJournals:
         mark, start, end = len(text).to_bytes(2, "big") + text, 8, 10 + len(text)
 
         def read() -> Entry | None:
-            # Backwards: who asks resumes behind an entry that is not old.
+            # Newest first: a caller that resumes a stream asks for a recent entry.
             found = (item for item in self._items_backwards(name) if item[1][start:end] == mark)
             return next((_decoded(*item) for item in found), None)
 
