@@ -24,7 +24,7 @@ import pytest
 
 from tests.conftest import ROOT, raw_call
 from tests.gateway.kept_folder import kept_contents
-from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.stores.embedded import EmbeddedStore
 
 TOOLKIT = (sys.executable, "-m", "toolkit")
 KEY = "correct-horse-battery"
@@ -268,7 +268,7 @@ def test_a_gateway_that_cannot_watch_its_locks_is_one_line(tmp_path: Path) -> No
     run("lock", "new", f"--data={tmp_path}")
     program = (
         "from toolkit.cli import main\n"
-        "from toolkit.dweets import lock_records\n"
+        "from toolkit.dweets.service import lock_records\n"
         "lock_records.LockTable.change = lambda *news: 1 / 0\n"
         f"main(['gateway', '--port=0', '--data', {str(tmp_path)!r}])\n"
     )

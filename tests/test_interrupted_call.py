@@ -11,7 +11,7 @@ import pytest
 from IPython.core.ultratb import VerboseTB
 
 from toolkit.dweets import wire
-from toolkit.http_session import HttpSession
+from toolkit.http_client import HttpSession
 from toolkit.secret import Secret
 
 KEY = "a-key-that-opens"

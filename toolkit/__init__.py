@@ -16,22 +16,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection, connect
-    from toolkit.dweets.live_widget import LiveDweets
-    from toolkit.dweets.widget import HistoryExplorer
+    from toolkit.dweets.widgets.history_explorer import HistoryExplorer
+    from toolkit.dweets.widgets.live_dweets import LiveDweets
     from toolkit.gateway import Gateway
-    from toolkit.handwriting.widget import HandwritingExplorer
-    from toolkit.identity.widget import IdentityWalkthrough
-    from toolkit.rewards.widget import RewardsExplorer
+    from toolkit.handwriting.widgets.handwriting_explorer import HandwritingExplorer
+    from toolkit.identity.widgets.identity_walkthrough import IdentityWalkthrough
+    from toolkit.rewards.widgets.rewards_explorer import RewardsExplorer
     from toolkit.secret import Secret
 
 _HOME = {
     "Connection": "toolkit.connection",
     "Gateway": "toolkit.gateway",
-    "HandwritingExplorer": "toolkit.handwriting.widget",
-    "HistoryExplorer": "toolkit.dweets.widget",
-    "IdentityWalkthrough": "toolkit.identity.widget",
-    "LiveDweets": "toolkit.dweets.live_widget",
-    "RewardsExplorer": "toolkit.rewards.widget",
+    "HandwritingExplorer": "toolkit.handwriting.widgets.handwriting_explorer",
+    "HistoryExplorer": "toolkit.dweets.widgets.history_explorer",
+    "IdentityWalkthrough": "toolkit.identity.widgets.identity_walkthrough",
+    "LiveDweets": "toolkit.dweets.widgets.live_dweets",
+    "RewardsExplorer": "toolkit.rewards.widgets.rewards_explorer",
     "Secret": "toolkit.secret",
     "connect": "toolkit.connection",
 }

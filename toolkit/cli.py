@@ -73,7 +73,7 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
 
 def _store(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
     # Checked here, because the text of the URL may hold a password and must not come back in an error.
-    from toolkit.gateway.stores.redis.address import BadAddress, redis_address
+    from toolkit.stores.redis.address import BadAddress, redis_address
 
     try:
         if url is not None:
@@ -97,7 +97,7 @@ STORE = click.option(
 def _refusals_in_one_line() -> Iterator[None]:
     """Turn what the toolkit refuses into one line on stderr and exit code 1."""
     from toolkit.errors import ToolkitError
-    from toolkit.gateway.stores import StoreUnavailable
+    from toolkit.stores import StoreUnavailable
 
     try:
         yield
@@ -171,7 +171,7 @@ def gateway(
         # click would print the surplus, and it may well be a key.
         raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
     with _refusals_in_one_line():
-        from toolkit.dweets.service import DweetSettings
+        from toolkit.dweets.service.dweets import DweetSettings
         from toolkit.gateway import Gateway
         from toolkit.gateway.foreground import log_to_stderr, run_gateway
 

@@ -13,12 +13,12 @@ from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
-    from toolkit.dweets.client import DweetClient
+    from toolkit.dweets.client.dweets import DweetClient
     from toolkit.gateway import Gateway
-    from toolkit.handwriting.client import HandwritingClient
-    from toolkit.http_session import HttpSession
-    from toolkit.identity.client import IdentityClient
-    from toolkit.rewards.client import RewardClient
+    from toolkit.handwriting.client.handwriting import HandwritingClient
+    from toolkit.http_client import HttpSession
+    from toolkit.identity.client.identity import IdentityClient
+    from toolkit.rewards.client.rewards import RewardClient
 
 Service = Literal["dweets", "handwriting", "rewards", "identity"]
 # A gateway without configured keys takes any, so that a notebook works at once.
@@ -78,7 +78,7 @@ class Connection(PublicNames):
         self.base_url = self._resolve(gateway)
 
     def _resolve(self, gateway: Gateway | str | None) -> str:
-        from toolkit.http_session import url_from_environment
+        from toolkit.http_client import url_from_environment
 
         if gateway is None:
             gateway = url_from_environment()
@@ -94,14 +94,14 @@ class Connection(PublicNames):
     @cached_property
     def dweets(self) -> DweetClient:
         """Thing messaging: post, read, listen, lock, alert."""
-        from toolkit.dweets.client import DweetClient
+        from toolkit.dweets.client.dweets import DweetClient
 
         return DweetClient(self._session("dweets"))
 
     @cached_property
     def handwriting(self) -> HandwritingClient:
         """Handwriting: the hands on offer, and texts rendered as PNG, PDF, SVG or replay."""
-        from toolkit.handwriting.client import HandwritingClient
+        from toolkit.handwriting.client.handwriting import HandwritingClient
 
         return HandwritingClient(self._session("handwriting"), self._credential("apikey", ANY_APIKEY))
 
@@ -114,7 +114,7 @@ class Connection(PublicNames):
         InvalidArgument
             There is no gatewaykey or no app_key.
         """
-        from toolkit.rewards.client import RewardClient
+        from toolkit.rewards.client.rewards import RewardClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
         keys = self._credential("gatewaykey"), self._credential("app_key")
@@ -129,7 +129,7 @@ class Connection(PublicNames):
         InvalidArgument
             There is no ApiClientId.
         """
-        from toolkit.identity.client import IdentityClient
+        from toolkit.identity.client.identity import IdentityClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
         return IdentityClient(self._session("identity"), self._credential("ApiClientId"), now)
@@ -142,7 +142,7 @@ class Connection(PublicNames):
             self._started.stop()
 
     def _session(self, service: Service) -> HttpSession:
-        from toolkit.http_session import HttpSession
+        from toolkit.http_client import HttpSession
 
         base_url = self._base_urls.get(service, self.base_url)
         if base_url not in self._sessions:

@@ -25,8 +25,8 @@ from PIL import Image
 from toolkit.handwriting.catalogue import Handwriting, catalogue
 from toolkit.handwriting.hands import npm
 from toolkit.handwriting.hands.sources import sources
+from toolkit.handwriting.ink.renderer import STAGES, render
 from toolkit.handwriting.parameters import RGB, Parameters
-from toolkit.handwriting.renderer import STAGES, render
 
 HANDRIGHT = "handright==8.2.0"
 ROUNDS = 15
@@ -49,7 +49,7 @@ PEAK_SCRIPT = (
     "import resource\n"
     "from toolkit.handwriting.catalogue import catalogue\n"
     "from toolkit.handwriting.parameters import Parameters\n"
-    "from toolkit.handwriting.renderer import render\n"
+    "from toolkit.handwriting.ink.renderer import render\n"
     "text = 'The quick brown fox jumps over the lazy dog. ' * 200\n"
     "molly = catalogue().by_title('Molly')\n"
     "page = Parameters(molly, 'png', text, handwriting_size=60, width=9000, height=9000, random_seed=1)\n"

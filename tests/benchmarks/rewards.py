@@ -16,7 +16,7 @@ import uuid
 from datetime import UTC, datetime
 
 from toolkit import Gateway
-from toolkit.rewards.partners import RewardSettings
+from toolkit.rewards.service.partners import RewardSettings
 
 CONNECTIONS = 16
 DEVICES_A_CONNECTION = 50
@@ -71,7 +71,7 @@ def moments_a_second(moments: int) -> tuple[float, int]:
 
 def simulate_seconds(events: int) -> float:
     """Return the seconds that a what-if of so many moments takes."""
-    from toolkit.rewards.simulation import made_up_moments, simulate
+    from toolkit.rewards.analysis.simulation import made_up_moments, simulate
 
     moments = made_up_moments(devices=1 + events // 100, days=14, seed=1, count=events)
     started = time.perf_counter()

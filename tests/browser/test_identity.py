@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import RunCells
 
 CELL = """import toolkit
-from toolkit.identity.widget import IdentityWalkthrough
+from toolkit.identity.widgets.identity_walkthrough import IdentityWalkthrough
 gateway = toolkit.Gateway.demo()
 IdentityWalkthrough(toolkit.connect(gateway))"""
 STEPS = ("1 Start", "2 Open TargetUrl", "3 Finish", "4 Eligibility", "5 Payment list", "6 Details")

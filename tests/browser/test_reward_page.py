@@ -12,7 +12,7 @@ from playwright.sync_api import BrowserContext, Frame, Page, expect
 
 import toolkit
 from toolkit import Gateway
-from toolkit.rewards.partners import RewardSettings
+from toolkit.rewards.service.partners import RewardSettings
 
 EVIL = "<img src=x onerror=\"document.title='ran'\">"
 SETTINGS = {

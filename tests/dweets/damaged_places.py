@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.redis_servers import fresh_url
-from toolkit.dweets.stored_records import SPACE
+from toolkit.dweets.service.stored_records import SPACE
 from toolkit.gateway import Gateway
 from toolkit.gateway.gateway import store_of
-from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores import Records
+from toolkit.outside_world import OutsideWorld
+from toolkit.stores import Records
 
 T = TypeVar("T")
 Changes = Mapping[str, bytes | None]

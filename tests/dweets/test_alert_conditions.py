@@ -14,7 +14,7 @@ import pytest
 
 from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW
 from tests.mail_server import eventually
-from toolkit.dweets.alert_conditions import Conditions, ConditionWorker, Verdict, evaluate_all
+from toolkit.dweets.conditions import Conditions, ConditionWorker, Verdict, evaluate_all
 from toolkit.errors import MalformedRequest
 
 #: Each leaves the parenthesis or the braces that another program would put around it, and runs or hides the rest.

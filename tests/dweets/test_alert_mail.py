@@ -14,8 +14,8 @@ import toolkit
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
-from toolkit.dweets.email_queue import QueueSettings
-from toolkit.dweets.service import DweetSettings
+from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.dweets.service.email_queue import QueueSettings
 from toolkit.gateway import Gateway
 
 LOCKS = {"garage-lock": "master-of-the-garage"}

@@ -16,10 +16,10 @@ import pytest
 
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
-from toolkit.dweets.email_queue import QueueSettings
-from toolkit.dweets.service import DweetSettings
+from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.dweets.service.email_queue import QueueSettings
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.gateway.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import OutsideWorld, SteppedClock
 
 # A status waits until all dweets are evaluated, also on a busy machine.
 PATIENT = DweetSettings(settle_seconds=60.0)

@@ -15,7 +15,7 @@ import pytest
 import toolkit
 from tests.mail_server import eventually
 from toolkit.connection import Connection
-from toolkit.dweets import listening
+from toolkit.dweets.client import listening
 from toolkit.dweets.stream import EventReader, FrameReader, encode_event, encode_frame
 from toolkit.errors import (
     Conflict,

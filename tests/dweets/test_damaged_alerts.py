@@ -13,8 +13,8 @@ import pytest
 from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place
 from tests.mail_server import MailServer, eventually
-from toolkit.dweets.mail import Mail
-from toolkit.dweets.stored_records import write_record
+from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.stored_records import write_record
 
 THINGS = ["attic", "garage", "kitchen"]
 LOCKS = {f"{thing}-lock": "key" for thing in THINGS}

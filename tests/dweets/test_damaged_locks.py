@@ -19,12 +19,12 @@ from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Changes, Place
 from tests.mail_server import eventually
 from toolkit.cli import main
-from toolkit.dweets.lock_records import Damage, LockRecord, LockTable
-from toolkit.dweets.service import DweetService, DweetSettings
-from toolkit.dweets.stored_records import SPACE, write_record
-from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores import Records, StoreUnavailable
-from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.dweets.service.dweets import DweetService, DweetSettings
+from toolkit.dweets.service.lock_records import Damage, LockRecord, LockTable
+from toolkit.dweets.service.stored_records import SPACE, write_record
+from toolkit.outside_world import OutsideWorld
+from toolkit.stores import Records, StoreUnavailable
+from toolkit.stores.embedded import EmbeddedStore
 
 DAMAGED = {
     "this": "failed",

@@ -16,9 +16,9 @@ from tests.conftest import raw_call
 from tests.dweets.conftest import Caller, RawStream
 from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import eventually
-from toolkit.dweets import things
+from toolkit.dweets.service import things
 from toolkit.gateway import Gateway
-from toolkit.gateway.stores import Entry
+from toolkit.stores import Entry
 
 POSTS, CONNECTIONS = 20_000, 16
 

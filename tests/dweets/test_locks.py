@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.dweets.conftest import Caller
-from toolkit.dweets.locks import STEPS, Fit
+from toolkit.dweets.service.locks import STEPS, Fit
 from toolkit.errors import ServiceError
 from toolkit.gateway import Gateway
 

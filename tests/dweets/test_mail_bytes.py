@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
-from toolkit.dweets.mail import Mail
-from toolkit.dweets.service import DweetSettings
-from toolkit.dweets.stored_records import SPACE, write_record
+from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.stored_records import SPACE, write_record
 from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.gateway import Gateway
-from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.outside_world import OutsideWorld
+from toolkit.stores.embedded import EmbeddedStore
 
 HEADERS = [
     "From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted", "MIME-Version", "Content-Type",

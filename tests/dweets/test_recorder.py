@@ -31,17 +31,17 @@ from tests.gateway.stores_under_test import SetClock
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
 from tests.redis_servers import fresh_url
-from toolkit.dweets import lease
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import thing_files
-from toolkit.dweets.archiving import Archiving
-from toolkit.dweets.service import DweetSettings
-from toolkit.dweets.things import journal_of
+from toolkit.dweets.service import lease
+from toolkit.dweets.service.archiving import Archiving
+from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, InvalidArgument, KeyRejected, UnexpectedReply, Unreachable
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.gateway.outside_world import OutsideWorld, SteppedClock
-from toolkit.gateway.stores import Draft
-from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.stores import Draft
+from toolkit.stores.embedded import EmbeddedStore
 
 DWEETS = 20_000
 KEY = "Zx9-read-key-of-the-garage"

@@ -12,10 +12,11 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT
-from toolkit.dweets import accessor, series_analysis, time_axis
-from toolkit.dweets.series_analysis import AGGREGATIONS, gaps, hampel, outliers, rate, resampled, statistics
-from toolkit.dweets.series_figure import series_of, series_png
-from toolkit.dweets.time_axis import number_columns, on_time_axis, time_columns
+from toolkit.dweets.client import accessor, series_analysis
+from toolkit.dweets.client.series_analysis import AGGREGATIONS, gaps, hampel, outliers, rate, resampled, statistics
+from toolkit.dweets.widgets import time_axis
+from toolkit.dweets.widgets.series_figure import series_of, series_png
+from toolkit.dweets.widgets.time_axis import number_columns, on_time_axis, time_columns
 from toolkit.errors import InvalidArgument
 
 

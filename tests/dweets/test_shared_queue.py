@@ -16,16 +16,16 @@ import pytest
 from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer
 from tests.ports import free_port
-from toolkit.dweets.email_queue import EmailQueue, QueueSettings
-from toolkit.dweets.mail import Mail, NotDelivered, OutgoingMail
-from toolkit.dweets.service import DweetService, DweetSettings
-from toolkit.dweets.stored_records import SPACE, Changes, write_record
+from toolkit.dweets.service.dweets import DweetService, DweetSettings
+from toolkit.dweets.service.email_queue import EmailQueue, QueueSettings
+from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail
+from toolkit.dweets.service.stored_records import SPACE, Changes, write_record
 from toolkit.dweets.stream import encode_frame
 from toolkit.errors import KeyRejected
 from toolkit.gateway.mail import SmtpDelivery
-from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores import Follower, Store, StoreUnavailable
-from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.outside_world import OutsideWorld
+from toolkit.stores import Follower, Store, StoreUnavailable
+from toolkit.stores.embedded import EmbeddedStore
 
 LOCK, KEY = "garage-lock", "master-of-the-garage"
 MAIL = Mail("garage:1", 1_000, "garage", ["a@b.example"], "Alert of garage: fire", "fire\n")

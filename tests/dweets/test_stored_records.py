@@ -10,8 +10,8 @@ import pytest
 from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place
 from tests.mail_server import MailServer, eventually
-from toolkit.dweets.mail import Mail
-from toolkit.dweets.stored_records import write_record
+from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.stored_records import write_record
 
 LOCKS = {"kitchen-lock": "key"}
 

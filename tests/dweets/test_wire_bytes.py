@@ -15,10 +15,10 @@ import pytest
 
 from tests.conftest import raw_call, raw_exchange
 from tests.dweets.conftest import Caller
-from toolkit.dweets import active_things
-from toolkit.dweets.service import DweetSettings
+from toolkit.dweets.service import active_things
+from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.gateway.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import OutsideWorld, SteppedClock
 
 UUID4 = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 CREATED = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"

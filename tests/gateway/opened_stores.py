@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolkit.gateway.stores import Draft, Entry, Follower, StoreUnavailable
-from toolkit.gateway.stores.redis.store import RedisStore
+from toolkit.stores import Draft, Entry, Follower, StoreUnavailable
+from toolkit.stores.redis.store import RedisStore
 
 # A test as a whole, and each of its waits: when to give up on a machine that is slow and busy.
 SECONDS = 110

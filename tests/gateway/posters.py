@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tests.gateway.opened_stores import line, numbers
-from toolkit.gateway.stores import Entry, StoreUnavailable
-from toolkit.gateway.stores.redis.store import RedisStore
+from toolkit.stores import Entry, StoreUnavailable
+from toolkit.stores.redis.store import RedisStore
 
 
 class Poster:

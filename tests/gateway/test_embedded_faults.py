@@ -25,15 +25,15 @@ from tests.gateway.kept_folder import kept_contents
 from tests.gateway.test_embedded_store import ids, line, with_store
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import eventually
-from toolkit.gateway.stores import Draft, OutcomeUnknown, StoreUnavailable, embedded_database
-from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.stores import Draft, OutcomeUnknown, StoreUnavailable, embedded_database
+from toolkit.stores.embedded import EmbeddedStore
 
 # Writes to a folder until it is killed, and says what was acknowledged. Small buffers: RocksDB flushes and compacts
 # all the time, so that a kill hits it in the middle of that too.
 _WRITER = """
 import asyncio, pathlib, sys
-from toolkit.gateway.stores import Draft, embedded_database
-from toolkit.gateway.stores.embedded import EmbeddedStore
+from toolkit.stores import Draft, embedded_database
+from toolkit.stores.embedded import EmbeddedStore
 embedded_database._WRITE_BUFFER = 64 << 10
 async def post(store, who):
     data = bytes(range(256)) * 2

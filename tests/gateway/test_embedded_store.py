@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from toolkit.gateway.stores import Draft, Entry, FolderInUse, OutcomeUnknown, StoreUnavailable
-from toolkit.gateway.stores.embedded import EmbeddedStore
-from toolkit.gateway.stores.embedded_database import Database
+from toolkit.stores import Draft, Entry, FolderInUse, OutcomeUnknown, StoreUnavailable
+from toolkit.stores.embedded import EmbeddedStore
+from toolkit.stores.embedded_database import Database
 
 
 def with_store(folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[Any]], now: int = 0) -> Any:
@@ -55,7 +55,7 @@ def test_second_opener_learns_who_holds_the_folder(tmp_path: Path) -> None:
 def test_folder_of_a_killed_process_is_free_again(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys, pathlib\n"
-        "from toolkit.gateway.stores.embedded import EmbeddedStore\n"
+        "from toolkit.stores.embedded import EmbeddedStore\n"
         "async def run():\n"
         "    await EmbeddedStore(pathlib.Path(sys.argv[1]), lambda: 0).open()\n"
         "    print('open', flush=True)\n"

@@ -19,7 +19,7 @@ from tests.dweets.conftest import RawStream
 from tests.redis_servers import RedisServer, fresh_url, shared_server, wait_until
 from toolkit.errors import InvalidArgument, ServiceFailure
 from toolkit.gateway import Gateway
-from toolkit.gateway.stores import StoreUnavailable
+from toolkit.stores import StoreUnavailable
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.group_commit import GroupCommit
+from toolkit.stores import StoreUnavailable
+from toolkit.stores.group_commit import GroupCommit
 
 
 class Item:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import raw_call, raw_exchange
 from tests.mail_server import eventually
-from toolkit.contract import Endpoint
+from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError
 from toolkit.gateway import Gateway
 from toolkit.gateway.app import Application

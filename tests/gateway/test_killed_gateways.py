@@ -15,13 +15,13 @@ from tests.dweets.conftest import Caller
 from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
-from toolkit.dweets.email_queue import QueueSettings
-from toolkit.dweets.mail import Mail
-from toolkit.dweets.service import DweetSettings
-from toolkit.dweets.stored_records import SPACE
+from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.dweets.service.email_queue import QueueSettings
+from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.stored_records import SPACE
 from toolkit.gateway import Gateway
 from toolkit.gateway.gateway import store_of
-from toolkit.gateway.outside_world import OutsideWorld
+from toolkit.outside_world import OutsideWorld
 
 POSTERS, POSTS = 16, 1_300
 LOCK, KEY = "garage-lock", "master-of-the-garage"

@@ -21,11 +21,11 @@ from tests.redis_servers import fresh_url
 from tests.rewards.conftest import COMMON, MOMENT, settings
 from tests.rewards.conftest import Caller as RewardCaller
 from tests.rewards.test_ledger import SCARCE
-from toolkit.dweets.service import DweetSettings
+from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import Gateway
 from toolkit.gateway.demo_world import DemoWorld
-from toolkit.gateway.outside_world import OutsideWorld, SteppedClock
-from toolkit.identity.callers import IdentitySettings
+from toolkit.identity.service.callers import IdentitySettings
+from toolkit.outside_world import OutsideWorld, SteppedClock
 
 THREADS = 50
 LOCK, KEY = "garage-lock", "master-of-the-garage"

@@ -19,8 +19,8 @@ import redis
 from tests.conftest import ROOT
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
 from tests.redis_servers import RedisServer, cluster_of, fresh_url, shared_cluster, shared_server, wait_until
-from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
-from toolkit.gateway.stores.redis.store import RedisStore
+from toolkit.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.stores.redis.store import RedisStore
 
 CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [
     lambda store: store.journals.append("a", [line("refused")]),

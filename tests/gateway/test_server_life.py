@@ -28,7 +28,7 @@ from toolkit.gateway.app import Application
 from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.server import CannotServe, CannotStop, ServerThread
-from toolkit.gateway.stores import StoreUnavailable
+from toolkit.stores import StoreUnavailable
 
 
 def own_threads() -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.stores_under_test import STORES, StoreBench, StoreKind
-from toolkit.gateway.stores import Draft, Entry, Records, Store, StoreUnavailable
+from toolkit.stores import Draft, Entry, Records, Store, StoreUnavailable
 
 
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)

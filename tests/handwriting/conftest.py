@@ -12,9 +12,9 @@ from PIL import Image
 
 from toolkit.handwriting.catalogue import Handwriting, catalogue
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.page import Page
+from toolkit.handwriting.ink.page import Page
+from toolkit.handwriting.ink.renderer import render, write_page
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.renderer import render, write_page
 
 LETTER = (
     "Dear Hannah,\n\nThe children have not stopped talking about the canoe and the little green frog they found under "

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.hand import open_hand
 from toolkit.handwriting.hands.pack import PACKS
 from toolkit.handwriting.hands.sources import chain, sources
+from toolkit.handwriting.ink.hand import open_hand
 from toolkit.handwriting.writers import writer_of
 
 CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")

@@ -14,7 +14,6 @@ from fontTools.ttLib import TTFont
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
-from toolkit.handwriting.hand import open_hand
 from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.known_losses import Loss, UnknownLoss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import Picture
@@ -22,7 +21,8 @@ from toolkit.handwriting.hands.quality import Form, drawn, form
 from toolkit.handwriting.hands.sources import sources
 from toolkit.handwriting.hands.strokes import glyph_strokes
 from toolkit.handwriting.hands.tracing import traced
-from toolkit.handwriting.ribbons import Strokes
+from toolkit.handwriting.ink.hand import open_hand
+from toolkit.handwriting.ink.ribbons import Strokes
 
 MOST_LOSSES = 360  # lower it with every row that is deleted
 

@@ -11,12 +11,12 @@ import pytest
 
 from tests.handwriting.conftest import LETTER, handwriting, written
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.hand import open_hand
-from toolkit.handwriting.keyed_noise import KeyedNoise
+from toolkit.handwriting.ink.hand import open_hand
+from toolkit.handwriting.ink.keyed_noise import KeyedNoise
+from toolkit.handwriting.ink.renderer import write_page
+from toolkit.handwriting.ink.ribbons import DOT
+from toolkit.handwriting.ink.shaping import PUNCTUATION_GAP, Shaper
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters
-from toolkit.handwriting.renderer import write_page
-from toolkit.handwriting.ribbons import DOT
-from toolkit.handwriting.shaping import PUNCTUATION_GAP, Shaper
 from toolkit.handwriting.writers import WRITERS
 
 DIGESTS = """

@@ -12,7 +12,7 @@ import pytest
 import toolkit
 from tests.conftest import RawReply, raw_call
 from toolkit.gateway import Gateway
-from toolkit.handwriting.service import HandwritingSettings
+from toolkit.handwriting.service.handwriting import HandwritingSettings
 
 MOLLY = "2D5QW0F80001"
 BASIC = "Authorization: Basic a2V5OnNlY3JldA==\r\n"  # key:secret

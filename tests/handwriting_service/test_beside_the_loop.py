@@ -22,7 +22,7 @@ import toolkit
 from tests.handwriting_service.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
 from toolkit.gateway import Gateway
-from toolkit.handwriting.service import HandwritingSettings
+from toolkit.handwriting.service.handwriting import HandwritingSettings
 
 TEXT = ("The quick brown fox jumps over the lazy dog, and then it sleeps. " * 140)[:9000]
 

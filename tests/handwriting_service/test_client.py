@@ -16,9 +16,9 @@ from PIL import Image
 import toolkit
 from toolkit.errors import InvalidArgument, RateLimited, ServiceFailure, UnexpectedReply
 from toolkit.gateway import DEMO_SEED
-from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.handwriting.style import STYLE_FIELDS, Style
+from toolkit.handwriting.client.style import STYLE_FIELDS, Style
 from toolkit.handwriting.wire import RENDER_PARAMETERS, InvalidParameters
+from toolkit.outside_world import OutsideWorld
 
 
 def test_a_style_knows_every_parameter_of_the_wire() -> None:

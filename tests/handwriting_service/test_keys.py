@@ -11,7 +11,7 @@ from tests.conftest import raw_call
 from tests.handwriting_service.conftest import Service, errors_of
 from toolkit.errors import KeyRejected, RateLimited
 from toolkit.gateway import Gateway
-from toolkit.handwriting.service import HandwritingSettings
+from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.rate_limit import RateLimit
 from toolkit.secret import Secret
 

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.handwriting_service.conftest import MOLLY
 from toolkit.gateway import Gateway
-from toolkit.handwriting.service import HandwritingSettings
+from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.secret import Secret
 
 

@@ -11,8 +11,8 @@ from PIL import Image
 
 from tests.handwriting_service.conftest import MOLLY, Service
 from toolkit.handwriting.catalogue import catalogue
+from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters
-from toolkit.handwriting.renderer import render
 
 TYPES = {"png": "image/png", "pdf": "application/pdf", "svg": "image/svg+xml", "replay": "image/svg+xml"}
 

@@ -13,7 +13,7 @@ from PIL import Image
 import toolkit
 from toolkit import HandwritingExplorer
 from toolkit.errors import MalformedRequest
-from toolkit.handwriting.style import STYLE_FIELDS
+from toolkit.handwriting.client.style import STYLE_FIELDS
 
 
 @pytest.fixture

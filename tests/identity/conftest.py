@@ -16,8 +16,8 @@ import pytest
 
 from toolkit.gateway import DEMO_START, Gateway
 from toolkit.gateway.demo_world import DemoWorld
-from toolkit.gateway.outside_world import OutsideWorld, SteppedClock
-from toolkit.identity.callers import Caller, IdentitySettings
+from toolkit.identity.service.callers import Caller, IdentitySettings
+from toolkit.outside_world import OutsideWorld, SteppedClock
 from toolkit.secret import Secret
 
 _CREDENTIALS = DemoWorld().sections["identity"]["credentials"]

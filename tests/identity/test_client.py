@@ -35,10 +35,10 @@ from toolkit.errors import (
     Unreachable,
 )
 from toolkit.gateway import Gateway
-from toolkit.identity.answers import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS
-from toolkit.identity.client import IdentityClient
+from toolkit.identity.client.answers import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS
+from toolkit.identity.client.identity import IdentityClient
+from toolkit.identity.client.trace import TRACE_COLUMNS
 from toolkit.identity.flow import State
-from toolkit.identity.trace import TRACE_COLUMNS
 from toolkit.secret import Secret
 
 ZIP = "97024"

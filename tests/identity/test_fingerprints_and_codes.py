@@ -14,8 +14,8 @@ import pytest
 
 from tests.identity.conftest import ACCOUNT, BOOKS, MOBILE, PHONE, Answer, Lab, Wire
 from toolkit.errors import InvalidArgument
-from toolkit.identity import one_time
-from toolkit.identity.callers import IdentitySettings
+from toolkit.identity.service import one_time
+from toolkit.identity.service.callers import IdentitySettings
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"

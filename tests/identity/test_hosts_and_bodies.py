@@ -14,14 +14,14 @@ from tests.identity.conftest import ACCOUNT, DONE, MOBILE, PHONE, SHOP, Lab, Wir
 from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
 from toolkit.gateway.exchange import Request
-from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.routes.identity import IdentityRoutes
-from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.embedded import EmbeddedStore
 from toolkit.identity import wire as identity_wire
-from toolkit.identity.body_checks import normal_address
-from toolkit.identity.callers import IdentitySettings
-from toolkit.identity.service import IdentityService
+from toolkit.identity.service.body_checks import normal_address
+from toolkit.identity.service.callers import IdentitySettings
+from toolkit.identity.service.identity import IdentityService
+from toolkit.outside_world import OutsideWorld
+from toolkit.stores import StoreUnavailable
+from toolkit.stores.embedded import EmbeddedStore
 
 ECHO = ACCOUNT + "accountEcho"
 

@@ -255,7 +255,7 @@ def test_n08_a_notebook_that_was_run_and_saved_holds_no_secret(tmp_path: Path) -
         "tk.identity.steps",
         "listed",
         "tk, gateway, gateway.credentials, phone, zip_code",
-        "from toolkit.identity.widget import IdentityWalkthrough\n"
+        "from toolkit.identity.widgets.identity_walkthrough import IdentityWalkthrough\n"
         "walkthrough = IdentityWalkthrough(tk)\n"
         "walkthrough.run_all()\n"
         "for attack in walkthrough.attacks: walkthrough.try_attack(attack)\n"

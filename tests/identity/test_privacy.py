@@ -284,7 +284,7 @@ def test_s39_a_seed_drives_data_and_never_a_secret(make_lab: Callable[..., Lab])
 
 
 def test_s39_no_setting_makes_secrets_repeatable() -> None:
-    from toolkit.identity import callers
+    from toolkit.identity.service import callers
 
     assert not any("insecure" in name or "seed" in name for name in callers.IdentitySettings.__slots__)
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.identity.conftest import DONE, PHONE, Lab, Wire, final_in
 from toolkit.errors import InvalidArgument
-from toolkit.identity.callers import Caller
+from toolkit.identity.service.callers import Caller
 from toolkit.secret import Secret
 
 FORM = "FinalTargetUrl must be https, or http to 127.0.0.1 or [::1], in printable ASCII."

@@ -10,10 +10,10 @@ import pytest
 import toolkit
 from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
-from toolkit.identity.attacks import ATTACKS
+from toolkit.identity.client.attacks import ATTACKS
 from toolkit.identity.flow import MOVES, Call, State
-from toolkit.identity.flow_diagrams import _edges, state_diagram
-from toolkit.identity.widget import STEPS, IdentityWalkthrough
+from toolkit.identity.widgets.flow_diagrams import _edges, state_diagram
+from toolkit.identity.widgets.identity_walkthrough import STEPS, IdentityWalkthrough
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

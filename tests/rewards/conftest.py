@@ -11,8 +11,8 @@ import pytest
 
 from tests.conftest import RawReply, raw_call
 from toolkit.gateway import Gateway
-from toolkit.gateway.outside_world import OutsideWorld, SteppedClock
-from toolkit.rewards.partners import RewardSettings
+from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.rewards.service.partners import RewardSettings
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
 TARGET = "/2.0/web/moment/?r=1412359522&gatewaykey=partner-key"

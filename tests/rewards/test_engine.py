@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from toolkit.errors import InvalidArgument
+from toolkit.rewards.analysis.explanation import explain, sentence
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.device_state import DAY_MS, DeviceState
 from toolkit.rewards.engine import REASONS, RULES, Decision, Engine, Moment, draw
-from toolkit.rewards.explanation import explain, sentence
-from toolkit.rewards.partners import RewardSettings
+from toolkit.rewards.service.partners import RewardSettings
 
 NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z
 OPEN = {"p": 1, "per_device_per_day": 100, "per_moment_per_day": 100, "min_gap_s": 0}

@@ -24,12 +24,12 @@ from tests.gateway_process import Killer
 from tests.rewards.conftest import COMMON, SESSION, Caller, settings
 from toolkit.errors import Conflict
 from toolkit.gateway import Gateway
-from toolkit.gateway.outside_world import Clock, OutsideWorld, SteppedClock
-from toolkit.gateway.stores import StoreUnavailable
-from toolkit.gateway.stores.embedded import EmbeddedStore
-from toolkit.rewards import ledger
-from toolkit.rewards.ledger import SPACE
-from toolkit.rewards.service import Call, RewardService
+from toolkit.outside_world import Clock, OutsideWorld, SteppedClock
+from toolkit.rewards.service import ledger
+from toolkit.rewards.service.ledger import SPACE
+from toolkit.rewards.service.rewards import Call, RewardService
+from toolkit.stores import StoreUnavailable
+from toolkit.stores.embedded import EmbeddedStore
 
 SCARCE = {
     "default": {"p": 1, "per_device_per_day": 1000, "per_moment_per_day": 1000, "min_gap_s": 0},
@@ -99,7 +99,7 @@ def test_a_stock_of_100_gives_100_rewards_to_50_threads() -> None:
 GATEWAY_PROCESS = """
 import json, sys, threading
 from toolkit import Gateway
-from toolkit.rewards.partners import RewardSettings
+from toolkit.rewards.service.partners import RewardSettings
 gateway = Gateway(sys.argv[1], rewards=RewardSettings.parse(json.loads(sys.argv[2])))
 print(gateway.base_url.rpartition(":")[2], flush=True)
 threading.Event().wait()

@@ -10,12 +10,20 @@ import pandas as pd
 import pytest
 
 from toolkit.errors import InvalidArgument
-from toolkit.rewards import analysis, simulation
-from toolkit.rewards.decision_frame import DECISION_COLUMNS, decision_frame
-from toolkit.rewards.experiments import ab
-from toolkit.rewards.explanation import explain
-from toolkit.rewards.funnels import funnel, moments_per_session
-from toolkit.rewards.statistics import bootstrap_difference, holm, newcombe, sample_size, two_proportions, wilson
+from toolkit.rewards.analysis import rates as analysis
+from toolkit.rewards.analysis import simulation
+from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
+from toolkit.rewards.analysis.experiments import ab
+from toolkit.rewards.analysis.explanation import explain
+from toolkit.rewards.analysis.funnels import funnel, moments_per_session
+from toolkit.rewards.analysis.statistics import (
+    bootstrap_difference,
+    holm,
+    newcombe,
+    sample_size,
+    two_proportions,
+    wilson,
+)
 
 
 # The values of scipy.stats.binomtest(...).proportion_ci(method="wilson").

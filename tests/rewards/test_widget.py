@@ -14,9 +14,9 @@ import toolkit
 from tests.rewards.conftest import settings
 from toolkit import Gateway, RewardsExplorer
 from toolkit.errors import InvalidArgument
-from toolkit.rewards import charts
-from toolkit.rewards.explanation import sentence
-from toolkit.rewards.simulation import made_up_moments
+from toolkit.rewards.analysis import charts
+from toolkit.rewards.analysis.explanation import sentence
+from toolkit.rewards.analysis.simulation import made_up_moments
 
 EVENTS = made_up_moments(devices=30, days=4, seed=1)
 

@@ -12,7 +12,7 @@ import time
 from functools import lru_cache
 from typing import Any
 
-from toolkit.contract import Endpoint, Parameter
+from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import (
     Conflict,
     KeyRejected,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from toolkit.errors import MalformedRequest, NotFound, ServiceError, ServiceFailure
 from toolkit.gateway.exchange import Answer, Header, Pending, Request, Response, Routes, Stream
 from toolkit.gateway.router import Router
-from toolkit.gateway.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.stores import OutcomeUnknown, StoreUnavailable
 
 T = TypeVar("T")
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from toolkit.data_folder import data_folder
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.service import HandwritingSettings
-from toolkit.identity.callers import Caller, IdentitySetup
-from toolkit.identity.carrier import Network, SimulatedCarrier, wifi_address
-from toolkit.identity.handset import Handset
-from toolkit.identity.subscribers import Subscriber, load_subscribers
-from toolkit.rewards.partners import RewardSettings
+from toolkit.handwriting.service.handwriting import HandwritingSettings
+from toolkit.identity.client.handset import Handset
+from toolkit.identity.service.callers import Caller, IdentitySetup
+from toolkit.identity.service.carrier import Network, SimulatedCarrier, wifi_address
+from toolkit.identity.service.subscribers import Subscriber, load_subscribers
+from toolkit.rewards.service.partners import RewardSettings
 from toolkit.secret import Secret
 
 

@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
-from toolkit.contract import Endpoint, first_values
+from toolkit.endpoint import Endpoint, first_values
 from toolkit.errors import ServiceError
 
 Header = tuple[bytes, bytes]

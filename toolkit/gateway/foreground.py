@@ -15,12 +15,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from toolkit.dweets.lock_repair import repair
-from toolkit.dweets.locks import IssuedLock, Locks
+from toolkit.dweets.service.lock_repair import repair
+from toolkit.dweets.service.locks import IssuedLock, Locks
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.gateway import Gateway, store_of
-from toolkit.gateway.outside_world import OutsideWorld
-from toolkit.gateway.stores import FolderInUse, Records
+from toolkit.outside_world import OutsideWorld
+from toolkit.stores import FolderInUse, Records
 
 T = TypeVar("T")
 

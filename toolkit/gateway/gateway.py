@@ -13,27 +13,27 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from toolkit.dweets.locks import IssuedLock
-from toolkit.dweets.service import DweetSettings
+from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.dweets.service.locks import IssuedLock
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.app import Application
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
-from toolkit.gateway.outside_world import Clock, OutsideWorld, SteppedClock
 from toolkit.gateway.routes.identity import is_loopback
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
-from toolkit.gateway.stores.embedded import EmbeddedStore
-from toolkit.gateway.stores.redis.address import BadAddress
-from toolkit.gateway.stores.redis.store import RedisStore
-from toolkit.handwriting.service import HandwritingSettings
-from toolkit.identity.callers import IdentitySetup
-from toolkit.identity.handset import Handset
+from toolkit.handwriting.service.handwriting import HandwritingSettings
+from toolkit.identity.client.handset import Handset
+from toolkit.identity.service.callers import IdentitySetup
 from toolkit.notebook_cell import CellRun, cell_that_runs
+from toolkit.outside_world import Clock, OutsideWorld, SteppedClock
 from toolkit.public_names import PublicNames
 from toolkit.rewards.configuration import Configuration as RewardConfiguration
-from toolkit.rewards.partners import RewardSettings
+from toolkit.rewards.service.partners import RewardSettings
 from toolkit.secret import Secret
+from toolkit.stores.embedded import EmbeddedStore
+from toolkit.stores.redis.address import BadAddress
+from toolkit.stores.redis.store import RedisStore
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ class Gateway(PublicNames):
         Where to keep everything, durably. None: in a temporary folder, which is removed when the gateway stops.
     store
         Keep everything in this Redis instead, which any number of gateways share: ``redis://host:port/0`` or another
-        URL of `toolkit.gateway.stores.redis.address`.
+        URL of `toolkit.stores.redis.address`.
     host, port
         Where to listen; port 0 takes a free one.
     locks
@@ -209,8 +209,8 @@ class Gateway(PublicNames):
 
     @property
     def decisions(self) -> pd.DataFrame:
-        """All decisions of the reward engine, by number; columns as in `toolkit.rewards.decision_frame`."""
-        from toolkit.rewards.decision_frame import decision_frame
+        """All decisions of the reward engine, by number; columns as in `toolkit.rewards.analysis.decision_frame`."""
+        from toolkit.rewards.analysis.decision_frame import decision_frame
 
         return decision_frame(self._server.call(self._services.rewards.decisions()))
 
@@ -222,7 +222,7 @@ class Gateway(PublicNames):
     @property
     def reward_sessions(self) -> pd.DataFrame:
         """All reward sessions, oldest first: session_id, at (UTC), app_key_sha256, device, test."""
-        from toolkit.rewards.decision_frame import session_frame
+        from toolkit.rewards.analysis.decision_frame import session_frame
 
         return session_frame(self._server.call(self._services.rewards.sessions()))
 
@@ -290,7 +290,7 @@ async def _close(services: Services, delivery: SmtpDelivery | FolderDelivery | N
 def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
     if archive is None:
         return settings
-    import toolkit.dweets.archiving  # noqa: F401 - importing Arrow takes time, and the start of the server is limited
+    import toolkit.dweets.service.archiving  # noqa: F401 - importing Arrow takes time, and the start of the server is limited
 
     return replace(settings, archive=Path(archive).expanduser())
 

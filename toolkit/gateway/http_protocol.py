@@ -18,7 +18,7 @@ from toolkit.gateway.connections import Connections
 from toolkit.gateway.exchange import Answer, Pending, Request, Response, Stream
 from toolkit.gateway.http_reader import NEVER, Refused, RequestReader
 from toolkit.gateway.http_stream import StreamWriter
-from toolkit.gateway.stores import StoreUnavailable
+from toolkit.stores import StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
 

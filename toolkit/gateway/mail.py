@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from toolkit.dweets.mail import NotDelivered, OutgoingMail
+from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
 
@@ -40,7 +40,7 @@ class SmtpDelivery:
         self._threads = ThreadPoolExecutor(2, "gateway-mail")
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
-        """Deliver one mail; see `toolkit.dweets.mail.Delivery`."""
+        """Deliver one mail; see `toolkit.dweets.service.mail.Delivery`."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, mail)
 
     def close(self) -> None:

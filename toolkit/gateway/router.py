@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolkit.contract import decode_once
+from toolkit.endpoint import decode_once
 from toolkit.gateway.exchange import Request, Route, Routes
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolkit.dweets.mail import Delivery
-from toolkit.dweets.service import DweetService, DweetSettings
+from toolkit.dweets.service.dweets import DweetService, DweetSettings
+from toolkit.dweets.service.mail import Delivery
 from toolkit.gateway.exchange import Routes
-from toolkit.gateway.outside_world import OutsideWorld
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
-from toolkit.gateway.stores import Store
-from toolkit.handwriting.service import HandwritingService, HandwritingSettings
-from toolkit.identity.callers import IdentitySetup
-from toolkit.identity.service import IdentityService
-from toolkit.rewards.partners import RewardSettings
-from toolkit.rewards.service import RewardService
+from toolkit.handwriting.service.handwriting import HandwritingService, HandwritingSettings
+from toolkit.identity.service.callers import IdentitySetup
+from toolkit.identity.service.identity import IdentityService
+from toolkit.outside_world import OutsideWorld
+from toolkit.rewards.service.partners import RewardSettings
+from toolkit.rewards.service.rewards import RewardService
 from toolkit.secret import Secret
+from toolkit.stores import Store
 
 
 class Services:

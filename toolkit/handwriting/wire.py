@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from toolkit.contract import Endpoint, Parameter
+from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
 
 APIKEY = Parameter("apikey", secret=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from toolkit.contract import Endpoint, Parameter
+from toolkit.endpoint import Endpoint, Parameter
 
 API_VERSION = "2014/07/25"
 MAX_BODY_BYTES = 16 * 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import NamedTuple
 
-from toolkit.contract import Endpoint, Parameter
+from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import (
     Conflict,
     KeyRejected,

@@ -21,8 +21,8 @@ from toolkit.dweets.archive.frame_rows import write_frames
 from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.dweets.calls import checked_name
-from toolkit.dweets.history_frame import content_frame
+from toolkit.dweets.client.calls import checked_name
+from toolkit.dweets.client.history_frame import content_frame
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 from toolkit.frames import declared_frame
 

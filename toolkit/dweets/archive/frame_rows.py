@@ -15,9 +15,9 @@ from tqdm.auto import tqdm
 
 from toolkit.dweets.archive.rows import Row, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.dweets.calls import checked_name
-from toolkit.dweets.content_batches import checked_sizes
-from toolkit.dweets.content_columns import contents_of
+from toolkit.dweets.client.calls import checked_name
+from toolkit.dweets.client.content_batches import checked_sizes
+from toolkit.dweets.client.content_columns import contents_of
 from toolkit.errors import InvalidArgument
 
 # While one file is being synced, the next ones are made.

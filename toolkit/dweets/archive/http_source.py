@@ -18,7 +18,7 @@ from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.stream import EventReader, StreamedDweet
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply, Unreachable
-from toolkit.http_session import HttpStream
+from toolkit.http_client import HttpStream
 
 log = logging.getLogger("toolkit.recording")
 

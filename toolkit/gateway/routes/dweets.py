@@ -9,12 +9,12 @@ import orjson
 
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
-from toolkit.dweets.service import DweetService
+from toolkit.dweets.service.dweets import DweetService
+from toolkit.dweets.service.things import HotThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
-from toolkit.dweets.things import HotThing
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
 from toolkit.gateway.exchange import Header, Pending, Request, Response, Route, Stream, Writer
-from toolkit.gateway.stores import Entry
+from toolkit.stores import Entry
 
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
 _EVENTS = b"text/event-stream"

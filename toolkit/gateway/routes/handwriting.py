@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from toolkit.errors import RateLimited, ServiceError
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
 from toolkit.handwriting import wire
-from toolkit.handwriting.authentication import Caller
 from toolkit.handwriting.parameters import Format
-from toolkit.handwriting.query import decoded, listing_of
-from toolkit.handwriting.service import HandwritingService, fingerprint
+from toolkit.handwriting.service.authentication import Caller
+from toolkit.handwriting.service.handwriting import HandwritingService, fingerprint
+from toolkit.handwriting.service.query import decoded, listing_of
 from toolkit.rate_limit import Allowance
 
 _JSON = b"application/json; charset=utf-8"

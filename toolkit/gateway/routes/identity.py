@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from toolkit.errors import ServiceError
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
 from toolkit.identity import envelope, wire
-from toolkit.identity.body_checks import echoable_request_id, normal_address, parse_body
-from toolkit.identity.carrier import Arrival
 from toolkit.identity.envelope import refusal
-from toolkit.identity.service import IdentityService
+from toolkit.identity.service.body_checks import echoable_request_id, normal_address, parse_body
+from toolkit.identity.service.carrier import Arrival
+from toolkit.identity.service.identity import IdentityService
 
 _HOST = re.compile(r"(?P<name>localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 _SIMULATED = wire.SIMULATED_ADDRESS.lower().encode("ascii")

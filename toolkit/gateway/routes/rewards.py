@@ -6,8 +6,9 @@ import re
 
 from toolkit.errors import RateLimited, ServiceError
 from toolkit.gateway.exchange import JSON, Header, Request, Response, Route
-from toolkit.rewards import reward_page, wire
-from toolkit.rewards.service import Call, RewardService
+from toolkit.rewards import wire
+from toolkit.rewards.service import reward_page
+from toolkit.rewards.service.rewards import Call, RewardService
 
 _HTML = b"text/html; charset=utf-8"
 _HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")

@@ -27,7 +27,7 @@ from toolkit.handwriting.hands.pack import PACKS, Measures, Pack, write_pack
 from toolkit.handwriting.hands.ratings import handwritings
 from toolkit.handwriting.hands.sources import Source, sources
 from toolkit.handwriting.hands.tracing import NOTHING, Tracing, traced
-from toolkit.handwriting.ribbons import DOT, Strokes
+from toolkit.handwriting.ink.ribbons import DOT, Strokes
 
 LICENCES = PACKS.parent / "licences"
 _FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]

@@ -8,8 +8,8 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from toolkit.handwriting.catalogue import Handwriting
+from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.renderer import render
 
 LINE = "Thanks for the quick jam, Zoë!"
 _COLUMNS, _WIDTH, _HEIGHT = 4, 560, 66

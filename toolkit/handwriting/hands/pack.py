@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from toolkit.handwriting.ribbons import Flags, Strokes
+from toolkit.handwriting.ink.ribbons import Flags, Strokes
 
 PACKS = Path(__file__).parent / "packs"
 UNITS = 1024  # stored numbers are whole 1/1024 of the cap height

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from matplotlib.path import Path
 from scipy import ndimage
 
-from toolkit.handwriting.canvases.raster import coverage
 from toolkit.handwriting.hands.outline import RESOLUTION, Picture
-from toolkit.handwriting.ribbons import OUTLINE, Strokes, refined, ribbons
+from toolkit.handwriting.ink.canvases.raster import coverage
+from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes, refined, ribbons
 
 LEAST_OVERLAP = 0.75  # intersection over union
 LEAST_PIXELS = 0.001 * RESOLUTION**2  # a smaller counter or part does not show at the size of a letter

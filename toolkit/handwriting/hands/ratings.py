@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from toolkit.handwriting.catalogue import Handwriting
-from toolkit.handwriting.hand import open_hand
 from toolkit.handwriting.hands.sources import Source, sources
-from toolkit.handwriting.shaping import Shaper
+from toolkit.handwriting.ink.hand import open_hand
+from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.writers import Writer, writer_of
 
 KNOWN_IDS = {

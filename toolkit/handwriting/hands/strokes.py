@@ -11,7 +11,7 @@ from scipy import ndimage
 from toolkit.handwriting.hands.outline import RESOLUTION, Picture
 from toolkit.handwriting.hands.quality import LEAST_PIXELS
 from toolkit.handwriting.hands.skeleton import FREE, Branch, Skeleton, skeleton
-from toolkit.handwriting.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes
+from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes
 
 STEP = RESOLUTION / 30  # pixels between the points of a stroke
 _PINHOLE = 0.004 * RESOLUTION**2  # pixels

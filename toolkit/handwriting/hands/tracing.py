@@ -10,7 +10,7 @@ from matplotlib.path import Path
 from toolkit.handwriting.hands.outline import Picture
 from toolkit.handwriting.hands.quality import LEAST_OVERLAP, Form, Ink, drawn, form, outline_as_strokes, overlap
 from toolkit.handwriting.hands.strokes import glyph_strokes
-from toolkit.handwriting.ribbons import DOT, OUTLINE, Strokes
+from toolkit.handwriting.ink.ribbons import DOT, OUTLINE, Strokes
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""The client of thing messaging: what a person calls in a notebook."""

@@ -1,0 +1,270 @@
+"""Measurements over time: gaps, outliers, resampling, statistics. Pure functions from frame to frame.
+
+A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` gives it. Where it has a
+column ``thing``, each thing is analysed by itself, and results have the column ``thing`` in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pandas as pd
+from numpy.lib.stride_tricks import sliding_window_view
+
+from toolkit.dweets.widgets.time_axis import chosen_fields
+from toolkit.errors import InvalidArgument
+
+Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
+AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
+STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
+# A standard normal's MAD is 0.6745 and its mean absolute deviation 0.7979: both make up for it here.
+_MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
+_ROWS_A_PIECE = 65_536
+
+
+# -- gaps and outliers ------------------------------------------------------------------------------------
+
+
+def gaps(frame: pd.DataFrame, *, factor: float = 1.5) -> pd.DataFrame:
+    """Find where nothing came for longer than `factor` times the usual (median) spacing.
+
+    Parameters
+    ----------
+    factor
+        Above 1. With 1.5, one missing measurement of a regular series is a gap.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a gap, ascending: ``start`` and ``end`` (the last time before it, the first after it), ``length``
+        (timedelta), ``missing`` (int64, how many measurements would have fit).
+
+    Raises
+    ------
+    InvalidArgument
+        The frame has no DatetimeIndex, or `factor` is not above 1.
+
+    Examples
+    --------
+    >>> times = pd.to_datetime(["2026-01-01 00:00", "2026-01-01 01:00", "2026-01-01 02:00", "2026-01-01 06:00"])
+    >>> gaps(pd.DataFrame({"celsius": 20.0}, index=times))["missing"].tolist()
+    [3]
+    """
+    if not factor > 1:
+        raise InvalidArgument("the factor of a gap is above 1: 1.5 finds one missing measurement")
+    return _of_each_thing(frame, lambda rows: _gaps_of_one(rows, factor)).reset_index(drop=True)
+
+
+def _gaps_of_one(frame: pd.DataFrame, factor: float) -> pd.DataFrame:
+    assert isinstance(frame.index, pd.DatetimeIndex)
+    times = frame.index[frame.index.notna()].unique().sort_values().as_unit("us")
+    spacing = np.diff(times.asi8)
+    usual = float(np.median(spacing)) if len(spacing) else 1.0
+    wide = np.flatnonzero(spacing > factor * usual)
+    return pd.DataFrame(
+        {
+            "start": times[wide],
+            "end": times[wide + 1],
+            "length": pd.to_timedelta(spacing[wide], unit="us").as_unit("us"),
+            "missing": np.maximum(np.rint(spacing[wide] / usual).astype("int64") - 1, 1),
+        }
+    )
+
+
+def outliers(
+    frame: pd.DataFrame, fields: str | Sequence[str] | None = None, *, window: int = 25, threshold: float = 5.0
+) -> pd.DataFrame:
+    """Find values far from the median of their neighbours (a Hampel filter).
+
+    Each value is compared with the median of the `window` values around it. Its score is the distance in robust
+    standard deviations: 1.4826 times the median absolute deviation of that window, or, where more than half of the
+    window is the same value, 1.2533 times its mean absolute deviation. A slow season is therefore no outlier, and
+    outliers cannot hide each other as they do with mean and standard deviation.
+
+    Parameters
+    ----------
+    fields
+        Numeric columns; None for all of them. Missing values are passed over.
+    window
+        Values that are compared, at least 3; the nearest ones at the ends of the series.
+    threshold
+        Scores above it are outliers. In normal noise (windows of 25), 5 marks 1 value of 2,000, and 4 marks 1 of 450;
+        a skewed measure such as rain has many by nature.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row an outlier, by field and time: index as in `frame`, ``field``, ``value``, ``expected`` (the median),
+        ``score``.
+
+    Raises
+    ------
+    InvalidArgument
+        No DatetimeIndex, a field that is no numeric column, a window below 3, a threshold that is not above 0.
+
+    Examples
+    --------
+    >>> times = pd.date_range("2026-01-01", periods=40, freq="h")
+    >>> celsius = [20.0 + hour % 3 for hour in range(40)]
+    >>> celsius[30] = 85.0
+    >>> outliers(pd.DataFrame({"celsius": celsius}, index=times))["value"].tolist()
+    [85.0]
+    """
+    if window < 3 or not threshold > 0:
+        raise InvalidArgument("outliers need a window of at least 3 values and a threshold above 0")
+    chosen = chosen_fields(frame, fields)
+    return _of_each_thing(frame, lambda rows: _outliers_of_one(rows, chosen, window, threshold))
+
+
+def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, threshold: float) -> pd.DataFrame:
+    ascending = frame.sort_index(kind="stable")
+    parts = []
+    for field in fields:
+        values = ascending[field].dropna()
+        expected, score = hampel(values.to_numpy(dtype="float64"), window)
+        far = score > threshold
+        columns = {"field": field, "value": values[far].astype("float64"), "expected": expected[far]}
+        parts.append(pd.DataFrame({**columns, "score": score[far]}, index=values.index[far]).astype({"field": "str"}))
+    if parts:
+        return pd.concat(parts)
+    return pd.DataFrame(
+        {"field": pd.Series(dtype="str"), "value": 0.0, "expected": 0.0, "score": 0.0}, ascending.index[:0]
+    )
+
+
+def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return for each value the median of its window and its distance in robust standard deviations."""
+    length = len(values)
+    window = min(window, length)
+    if not length:
+        return values, values
+    windows = sliding_window_view(values, window)
+    medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
+    for start in range(0, len(windows), _ROWS_A_PIECE):  # the deviations of all windows at once would not fit
+        piece = slice(start, start + _ROWS_A_PIECE)
+        medians[piece], sigmas[piece] = _spread(windows[piece])
+    nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
+    expected, sigma = medians[nearest], sigmas[nearest]
+    distance = np.abs(values - expected)
+    score = np.divide(distance, sigma, out=np.zeros(length), where=sigma > 0)
+    return expected, score
+
+
+def _spread(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    medians = np.median(windows, axis=1)
+    deviations = np.abs(windows - medians[:, None])
+    mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
+    return medians, np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
+
+
+# -- resampling and statistics ----------------------------------------------------------------------------
+
+
+def resampled(
+    frame: pd.DataFrame, rule: str, how: Aggregation = "mean", fields: str | Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Put the fields on a regular axis: one row for each `rule` from the first to the last time.
+
+    Parameters
+    ----------
+    rule
+        pandas' offset: ``"10min"``, ``"1h"``, ``"1D"``, ``"1W"``, ``"1MS"`` (months), ``"1YS"`` (years).
+    how
+        mean, median, min, max, sum, count or last.
+    fields
+        Numeric columns; None for all of them.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The fields, float64 (int64 for count); an interval without values is NA, also its sum.
+
+    Raises
+    ------
+    InvalidArgument
+        No DatetimeIndex, not a rule, not an aggregation, a field that is no numeric column.
+
+    Examples
+    --------
+    >>> times = pd.date_range("2026-01-01", periods=4, freq="12h")
+    >>> resampled(pd.DataFrame({"celsius": [10, 20, 12, 22]}, index=times), "1D", "max")["celsius"].tolist()
+    [20.0, 22.0]
+    """
+    if how not in AGGREGATIONS:
+        raise InvalidArgument(f"the aggregation is one of {', '.join(AGGREGATIONS)}, not {how!r}")
+    chosen = chosen_fields(frame, fields)
+    return _of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
+
+
+def _resampled_one(frame: pd.DataFrame, rule: str, how: Aggregation, fields: Sequence[str]) -> pd.DataFrame:
+    ascending = frame[list(fields)].sort_index(kind="stable").astype("float64")
+    try:
+        bins = ascending.resample(rule)
+    except (ValueError, TypeError):
+        raise InvalidArgument(f"{rule!r} is not an interval: try 10min, 1h, 1D, 1W, 1MS or 1YS") from None
+    if how == "sum":
+        return bins.sum(min_count=1)
+    result: pd.DataFrame = getattr(bins, how)()
+    return result.astype("int64" if how == "count" else "float64")
+
+
+def rate(frame: pd.DataFrame, rule: str = "1h") -> pd.DataFrame:
+    """Count rows in each interval: the column ``dweets`` (int64), 0 where none came."""
+    ones = pd.DataFrame({"dweets": np.ones(len(frame))}, index=frame.index)
+    if "thing" in frame.columns:
+        ones.insert(0, "thing", frame["thing"].array)
+    return resampled(ones, rule, "count")
+
+
+def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -> pd.DataFrame:
+    """Describe the fields: one row a field with ``field, count, missing, mean, std, min, 25%, 50%, 75%, max``.
+
+    Examples
+    --------
+    >>> times = pd.date_range("2026-01-01", periods=3, freq="h")
+    >>> described = statistics(pd.DataFrame({"celsius": [10.0, 20.0, None]}, index=times))
+    >>> described[["count", "missing", "mean"]].values.tolist()
+    [[2.0, 1.0, 15.0]]
+    """
+    chosen = chosen_fields(frame, fields)
+    return _of_each_thing(frame, lambda rows: _statistics_of_one(rows, chosen)).reset_index(drop=True)
+
+
+def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
+    kinds = {name: "int64" if name in ("count", "missing") else "float64" for name in STATISTICS}
+    if not fields:
+        return pd.DataFrame({"field": pd.Series(dtype="str")} | {n: pd.Series(dtype=k) for n, k in kinds.items()})
+    described = frame[list(fields)].astype("float64").describe().T
+    described["missing"] = len(frame) - described["count"]
+    described.insert(0, "field", described.index.astype("str"))
+    return described[["field", *STATISTICS]].astype(kinds).reset_index(drop=True)
+
+
+# -- each thing by itself ---------------------------------------------------------------------------------
+
+
+def _each_thing(frame: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    """Give each thing's own rows with the column that names it; everything as one where there is no ``thing``."""
+    if "thing" not in frame.columns:
+        yield {}, frame
+        return
+    for thing, rows in frame.groupby("thing", sort=False, observed=True):
+        yield {"thing": thing}, rows
+
+
+def _of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    if not isinstance(frame.index, pd.DatetimeIndex):
+        raise InvalidArgument("this needs a DatetimeIndex: put a time on the axis with on_time_axis(frame, column)")
+    parts = []
+    for thing, rows in _each_thing(frame):
+        part = analyse(rows)
+        for name, value in thing.items():
+            part.insert(0, name, pd.Series(value, index=part.index, dtype="str"))
+        parts.append(part)
+    if parts:
+        return parts[0] if len(parts) == 1 else pd.concat(parts)
+    empty = analyse(frame).iloc[:0]
+    empty.insert(0, "thing", pd.Series([], index=empty.index, dtype="str"))
+    return empty

@@ -1,0 +1,1 @@
+"""The gateway's side of thing messaging: its rules, without HTTP."""

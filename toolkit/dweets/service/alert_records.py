@@ -1,0 +1,177 @@
+"""The records of alerts, and of how many mails a thing has caused today."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from toolkit.dweets import wire
+from toolkit.dweets.conditions import Verdict
+from toolkit.dweets.content import content_of
+from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.stored_records import (
+    SPACE,
+    Changes,
+    DamagedRecord,
+    Stored,
+    alert_key,
+    compare_and_set,
+    read_record,
+    thing_key,
+    write_record,
+)
+from toolkit.stores import Entry, Records
+
+log = logging.getLogger("toolkit.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """What the store keeps of an alert; ``position`` is the number of the last dweet that was evaluated for certain."""
+
+    thing: str
+    lock: str
+    who: list[str]
+    condition: str
+    position: int
+    is_open: bool = False
+    message: str = ""
+    since: str | None = None
+
+    @classmethod
+    def parse(cls, thing: str, data: bytes) -> Alert:
+        """Read the record of this thing's alert, or raise DamagedRecord."""
+        alert = read_record(cls, data)
+        if alert.thing != thing:
+            raise DamagedRecord("it is the alert of another thing")
+        return alert
+
+    def response(self) -> dict[str, Any]:
+        """Return what setting the alert answers."""
+        recipients = [{"type": "email", "address": address} for address in self.who]
+        return {"thing": self.thing, "condition": self.condition, "is_demo": False, "recipients": recipients}
+
+    def status(self, mails_today: int, fault: str | None) -> dict[str, Any]:
+        """Return the alert's status; a fault of its condition takes the place of the message."""
+        values = (fault or self.message, self.since, self.is_open, mails_today, wire.ALERTS_A_DAY)
+        return dict(zip(wire.ALERT_STATUS_FIELDS, values, strict=True))
+
+    def after(self, entry: Entry, verdict: Verdict) -> Alert:
+        """Return the alert after this dweet."""
+        here = replace(self, position=entry.sequence)
+        if verdict.fault is not None or (not verdict.met and not self.is_open):
+            return here
+        if not verdict.met:
+            return replace(here, is_open=False, message="", since=None)
+        since = self.since if self.is_open else wire.created_text(entry.at)
+        return replace(here, is_open=True, message=verdict.message or "", since=since)
+
+    def is_triggered_after(self, before: Alert) -> bool:
+        """Whether it has opened since, or its message has changed: that is mailed."""
+        return self.is_open and (self.is_open, self.message) != (before.is_open, before.message)
+
+    def mail_about(self, entry: Entry) -> Mail:
+        """Return the mail for this dweet, which opened the alert or changed its message."""
+        created = wire.created_text(entry.at)
+        text = (
+            f"{self.message}\n\n"
+            f"Thing:     {self.thing}\nDweet of:  {created}\nContent:   {content_of(entry.data).decode('utf-8')}\n"
+            f"Condition: {self.condition}\n\n"
+            f"You get one mail when the alert opens or its message changes; it has been open since {self.since}.\n"
+        )
+        return Mail.about(self.thing, entry.sequence, entry.at, self.who, self.message, text)
+
+
+@dataclass(frozen=True, slots=True)
+class MailCount:
+    """How many mails a thing caused on a day, while it had a certain lock.
+
+    It outlives the alert: an alert that is removed and set again does not start at 0.
+    """
+
+    day: str = ""
+    mails: int = 0
+
+    def on(self, day: str) -> int:
+        """Return the mails of this day."""
+        return self.mails if self.day == day else 0
+
+
+class CountedMail(NamedTuple):
+    """A mail about an alert, with the version of the count before it, and the count after it."""
+
+    mail: Mail
+    before: bytes | None
+    after: Stored[MailCount]
+
+
+class AlertRepository:
+    """The alerts of a store."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def watch(self, on_change: Callable[[str, Stored[Alert] | None], None]) -> Callable[[], None]:
+        """Call `on_change` with each alert that is there or changes, until this is ended.
+
+        It gets None in place of an alert that was removed, or is damaged; damage is logged.
+        """
+
+        def mirror(key: str, value: bytes | None) -> None:
+            kind, _, thing = key.partition(":")
+            if kind == "alert":
+                on_change(thing, _parsed_or_reported(thing, value))
+
+        return await self._records.watch(SPACE, mirror)
+
+    async def read(self, thing: str) -> Stored[Alert] | None:
+        """Read an alert from the store, or raise DamagedRecord; None where there is none."""
+        data = await self._records.get(SPACE, alert_key(thing))
+        return None if data is None else Stored(Alert.parse(thing, data), data)
+
+    async def read_count(self, alert: Alert) -> tuple[MailCount, bytes | None]:
+        """Read how many mails were sent today, and the version of that record."""
+        data = await self._records.get(SPACE, _count_key(alert))
+        if data is None:
+            return MailCount(), None
+        try:
+            return read_record(MailCount, data), data
+        except DamagedRecord as damage:
+            log.error("the count of the mails about the thing %a is damaged: %s; it starts at 0", alert.thing, damage)
+            return MailCount(), data
+
+    async def set(self, alert: Alert, lock_version: bytes) -> None:
+        """Set an alert, or raise RecordChanged where the thing no longer has this lock."""
+        expected = {thing_key(alert.thing): lock_version}
+        await compare_and_set(self._records, expected, {alert_key(alert.thing): write_record(alert)})
+
+    async def remove(self, thing: str) -> bool:
+        """Remove an alert; False where there is none."""
+        return await self._records.take(SPACE, alert_key(thing)) is not None
+
+    async def replace(self, before: Stored[Alert], after: Stored[Alert], counted: CountedMail | None) -> None:
+        """Write what became of an alert, with its mail in the same step, or raise RecordChanged."""
+        key, count_key = alert_key(after.record.thing), _count_key(after.record)
+        expected: Changes = {key: before.version}
+        changes: Changes = {key: after.version}
+        if counted is not None:
+            expected[count_key] = counted.before
+            changes |= {counted.mail.key: write_record(counted.mail), count_key: counted.after.version}
+        await compare_and_set(self._records, expected, changes)
+
+
+def _parsed_or_reported(thing: str, data: bytes | None) -> Stored[Alert] | None:
+    if data is None:
+        return None
+    try:
+        return Stored(Alert.parse(thing, data), data)
+    except DamagedRecord as damage:
+        log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
+        return None
+
+
+def _count_key(alert: Alert) -> str:
+    return f"mails-today:{json.dumps([alert.thing, alert.lock])}"

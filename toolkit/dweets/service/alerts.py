@@ -1,0 +1,236 @@
+"""Alerts: follow locked things, evaluate conditions, and write down what triggers.
+
+An alert's record holds the number of the last dweet that was evaluated for certain. The alert's change, that number
+and the mail are written in one step, so a gateway that is killed at any moment evaluates the rest again after its
+restart and queues no mail twice. Of many gateways on one store the first to write counts; the others go on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from toolkit.dweets import wire
+from toolkit.dweets.conditions import FAULTS_TO_STOP, Conditions, Verdict
+from toolkit.dweets.content import content_of
+from toolkit.dweets.service.alert_records import Alert, AlertRepository, CountedMail, MailCount
+from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, new_version, retry_while_changed
+from toolkit.dweets.service.things import journal_of
+from toolkit.stores import Entry, Store, StoreUnavailable
+
+# How many dweets are evaluated in one go, and after how many without a change the number is written down.
+_DWEETS_A_TURN = 200
+_DWEETS_A_CHECKPOINT = 1_000
+_SECONDS_TO_RETRY = 1.0
+
+
+class _Watch:
+    """One alert at work: which dweets wait for it, and why its condition failed."""
+
+    def __init__(self, stored: Stored[Alert]) -> None:
+        self.waiting: list[Entry] = []
+        self.fault: str | None = None
+        self.unfollow: Callable[[], None] = lambda: None
+        self.task: asyncio.Task[None] | None = None
+        self.start_at(stored)
+
+    def start_at(self, stored: Stored[Alert]) -> None:
+        """Start from what the store has."""
+        self.stored = stored
+        self.alert = stored.record
+        self.count: MailCount = MailCount()
+        self.count_version: bytes | None = None
+        self.faults_in_a_row = 0
+        self.is_stopped = False
+        self.is_outdated = True  # the alert and its count are to be read again
+        self.has_missed = True  # what came after the alert's position is to be read from the journal
+
+    def note(self, verdict: Verdict) -> None:
+        """Remember why the condition could not be evaluated, and how often in a row."""
+        self.faults_in_a_row = self.faults_in_a_row + 1 if verdict.fault else 0
+        self.is_stopped = verdict.stops or self.faults_in_a_row >= FAULTS_TO_STOP
+        if verdict.stops:
+            self.fault = f"stopped, set it again: {verdict.fault}"
+        elif self.is_stopped:
+            self.fault = f"stopped after {FAULTS_TO_STOP} failures in a row, set it again: {verdict.fault}"
+        else:
+            self.fault = verdict.fault and f"the condition failed: {verdict.fault}"
+
+
+class Alerts:
+    """All alerts of one gateway."""
+
+    def __init__(self, store: Store, now: Callable[[], int], settle_seconds: float = 5.0) -> None:
+        self._journals = store.journals
+        self._now = now
+        self._settle_seconds = settle_seconds
+        self._watches: dict[str, _Watch] = {}
+        self._conditions = Conditions()
+        self._unwatch: Callable[[], None] = lambda: None
+        self.repository = AlertRepository(store.records)
+
+    async def open(self) -> None:
+        """Continue every alert where it stopped, with the dweets that have come since."""
+        self._unwatch = await self.repository.watch(self._mirror)
+
+    async def close(self) -> None:
+        """Stop; what is not evaluated yet is evaluated after the next start."""
+        self._unwatch()
+        tasks = [watch.task for watch in self._watches.values() if watch.task is not None]
+        for thing in list(self._watches):
+            self._end(thing)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._conditions.close()
+
+    async def compile(self, condition: str) -> None:
+        """Raise MalformedRequest where the condition does not compile."""
+        await self._conditions.compile(condition)
+
+    async def settle(self, thing: str | None = None) -> None:
+        """Wait until every dweet committed so far (of one thing, or of all) is evaluated; not for ever on a busy one.
+
+        Those that were posted to another gateway too, of which this one may not have heard yet.
+        """
+        names = [thing] if thing is not None else list(self._watches)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settle_seconds):
+                for name in names:
+                    await self._settle(name)
+
+    async def _settle(self, thing: str) -> None:
+        if thing not in self._watches:  # perhaps it was set at another gateway, just now
+            with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+                self._mirror(thing, await self.repository.read(thing))
+        newest = await self._journals.last(journal_of(thing), 1)
+        while newest and (watch := self._watches.get(thing)) is not None:
+            if watch.task is None:
+                if watch.is_stopped or watch.alert.position >= newest[-1].sequence:
+                    return
+                watch.has_missed = True
+                self._wake(watch)
+            assert watch.task is not None
+            await asyncio.wait([watch.task])
+
+    async def status_of(self, alert: Alert) -> dict[str, Any]:
+        """Return the status of an alert, with the fault of its condition if there is one."""
+        watch = self._watches.get(alert.thing)
+        today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
+        count, _ = await self.repository.read_count(alert)
+        return alert.status(count.on(today), watch.fault if watch is not None else None)
+
+    # -- following ----------------------------------------------------------------------------------------
+
+    def _mirror(self, thing: str, stored: Stored[Alert] | None) -> None:
+        watch = self._watches.get(thing)
+        if watch is not None:
+            if stored is not None and stored.version == watch.stored.version:
+                return  # written here
+            self._end(thing)
+        if stored is not None:
+            self._begin(thing, stored)
+
+    def _begin(self, thing: str, stored: Stored[Alert]) -> None:
+        watch = self._watches[thing] = _Watch(stored)
+
+        def take(entries: Sequence[Entry]) -> None:
+            watch.waiting.extend(entries)
+            self._wake(watch)
+
+        watch.unfollow = self._journals.follow(journal_of(thing), take)
+        self._wake(watch)
+
+    def _end(self, thing: str) -> None:
+        watch = self._watches.pop(thing)
+        watch.unfollow()
+        if watch.task is not None:
+            watch.task.cancel()
+
+    def _wake(self, watch: _Watch) -> None:
+        if watch.task is None:
+            watch.task = asyncio.ensure_future(self._evaluate_waiting(watch))
+
+    # -- evaluating ---------------------------------------------------------------------------------------
+
+    async def _evaluate_waiting(self, watch: _Watch) -> None:
+        try:
+            while (watch.is_outdated or watch.has_missed or watch.waiting) and not watch.is_stopped:
+                try:
+                    if not await retry_while_changed("this alert", lambda: self._evaluate_turn(watch)):
+                        return
+                except StoreUnavailable:
+                    watch.is_outdated = True
+                    await asyncio.sleep(_SECONDS_TO_RETRY)
+            watch.waiting.clear()
+        finally:
+            watch.task = None
+
+    async def _evaluate_turn(self, watch: _Watch) -> bool:
+        """Evaluate some of the dweets that wait; False where there is no alert any more."""
+        if watch.is_outdated and not await self._read(watch):
+            return False
+        if watch.has_missed:
+            missed = await self._journals.after(journal_of(watch.alert.thing), watch.alert.position)
+            watch.waiting[:0] = missed
+            watch.has_missed = False
+        turn, watch.waiting = watch.waiting[:_DWEETS_A_TURN], watch.waiting[_DWEETS_A_TURN:]
+        entries = [entry for entry in turn if entry.sequence > watch.alert.position]
+        try:
+            if entries:
+                watch.waiting[:0] = await self._evaluate(watch, entries)
+        except RecordChanged:
+            watch.is_outdated = True
+            raise
+        return True
+
+    async def _read(self, watch: _Watch) -> bool:
+        """Start again from the alert and the count that the store has; False where it has none."""
+        try:
+            stored = await self.repository.read(watch.alert.thing)
+        except DamagedRecord:  # reported when it is mirrored
+            return False
+        if stored is None:
+            return False
+        count, version = await self.repository.read_count(stored.record)
+        watch.start_at(stored)
+        watch.count, watch.count_version, watch.is_outdated = count, version, False
+        return True
+
+    async def _evaluate(self, watch: _Watch, entries: list[Entry]) -> list[Entry]:
+        """Evaluate the condition on some entries, and return the rest."""
+        contents = [content_of(entry.data) for entry in entries]
+        patience = FAULTS_TO_STOP - watch.faults_in_a_row
+        verdicts = await self._conditions.evaluate(watch.alert.condition, contents, patience)
+        for entry, verdict in zip(entries, verdicts, strict=False):
+            if entry.sequence <= watch.alert.position:
+                continue  # come twice: read and heard
+            watch.note(verdict)
+            before, watch.alert = watch.alert, watch.alert.after(entry, verdict)
+            is_changed = replace(watch.alert, position=before.position) != before
+            if is_changed or entry.sequence - watch.stored.record.position >= _DWEETS_A_CHECKPOINT:
+                await self._write(watch, entry if watch.alert.is_triggered_after(before) else None)
+        return entries[len(verdicts) :]
+
+    async def _write(self, watch: _Watch, trigger: Entry | None) -> None:
+        counted = self._counted_mail(watch, trigger) if trigger is not None else None
+        before, watch.stored = watch.stored, new_version(watch.alert)
+        # `stored` is set before: the mirror must know the change as its own.
+        try:
+            await self.repository.replace(before, watch.stored, counted)
+        except (RecordChanged, StoreUnavailable):
+            watch.stored = before
+            raise
+        if counted is not None:
+            watch.count, watch.count_version = counted.after
+
+    @staticmethod
+    def _counted_mail(watch: _Watch, trigger: Entry) -> CountedMail | None:
+        day = wire.created_text(trigger.at)[:10]
+        mails = watch.count.on(day)
+        if mails >= wire.ALERTS_A_DAY:
+            return None
+        after = new_version(MailCount(day, mails + 1))
+        return CountedMail(watch.alert.mail_about(trigger), watch.count_version, after)

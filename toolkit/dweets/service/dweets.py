@@ -1,0 +1,256 @@
+"""The rules of thing messaging: post, read, listen, lock, alert. No HTTP in here."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from toolkit.dweets import wire
+from toolkit.dweets.service.active_things import ActiveThings
+from toolkit.dweets.service.alert_records import Alert
+from toolkit.dweets.service.alerts import Alerts
+from toolkit.dweets.service.email_queue import EmailQueue, QueueSettings
+from toolkit.dweets.service.live_streams import LiveStreams
+from toolkit.dweets.service.locks import Locks
+from toolkit.dweets.service.mail import Delivery
+from toolkit.dweets.service.names import readable_name
+from toolkit.dweets.service.stored_records import DamagedRecord, retry_while_changed
+from toolkit.dweets.service.things import HotThing, Things, journal_of
+from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
+from toolkit.outside_world import OutsideWorld
+from toolkit.rate_limit import LimitReached, RateLimit
+from toolkit.stores import Draft, Entry, Store
+
+if TYPE_CHECKING:
+    from toolkit.dweets.service.archiving import Archiving
+
+
+@dataclass(frozen=True, slots=True)
+class DweetSettings:
+    """What the operator of the gateway may set.
+
+    Parameters
+    ----------
+    keep
+        Dweets kept for each thing; at least the 500 of its history.
+    rate
+        Posts a thing may make in one second, None for any number.
+    sender
+        The address that alert mails come from.
+    archive
+        The folder in which every dweet of every thing is archived; None for no archive.
+    archive_seconds
+        Between two writes to it.
+    settle_seconds
+        How long the status of an alert waits until its newest dweets are evaluated.
+    queue
+        Times and length of the queue of alert mails.
+    """
+
+    keep: int = 10_000
+    rate: int | None = None
+    sender: str = "alerts@gateway.invalid"
+    archive: Path | None = None
+    archive_seconds: float = 10.0
+    settle_seconds: float = 5.0
+    queue: QueueSettings = field(default_factory=QueueSettings)
+
+    def __post_init__(self) -> None:
+        if self.keep < wire.HISTORY_LENGTH:
+            raise InvalidArgument(f"keep must be at least the {wire.HISTORY_LENGTH} dweets of a history")
+        if self.rate is not None and self.rate < 1:
+            raise InvalidArgument("rate must be at least 1 post a second, or None for any number")
+        if not self.archive_seconds > 0:
+            raise InvalidArgument("archive_seconds must be above 0")
+        if not wire.is_address(self.sender):
+            raise InvalidArgument("sender must be one e-mail address, as alerts@example.com")
+
+
+class DweetService:
+    """Section A over a store.
+
+    Parameters
+    ----------
+    store, world, settings
+        Where all is kept; clock and identifiers; what the runner of the gateway set.
+    delivery
+        Sends alert mails; None keeps them in the outbox.
+    """
+
+    def __init__(
+        self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: Delivery | None = None
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._settings = settings
+        self._things = Things(store.journals)
+        rate = settings.rate
+        self._limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
+        self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
+        self.streams = LiveStreams(store.journals, self._things, self.locks)
+        self._active = ActiveThings(store.journals, self.locks, world.clock.now)
+        self.alerts = Alerts(store, world.clock.now, settings.settle_seconds)
+        self.email_queue = EmailQueue(store.records, delivery, settings.sender, world.clock.now, settings.queue)
+        self._archiving = _archiving(store, world, settings)
+
+    async def open(self) -> None:
+        """Take up what the store holds: locks, alerts, mails that wait."""
+        if self._archiving is not None:
+            await self._archiving.open()
+        await self.locks.open()
+        await self.email_queue.open()
+        await self.alerts.open()
+
+    async def close(self) -> None:
+        """Stop what works in the background; the store holds all that is left to do."""
+        await self.alerts.close()
+        await self.email_queue.close()
+        self.locks.close()
+        if self._archiving is not None:
+            await self._archiving.close()
+
+    # -- posting ------------------------------------------------------------------------------------------
+
+    def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
+        """Add dweets in order, all or none; done when they are on disk.
+
+        Raises
+        ------
+        MalformedRequest, KeyRejected, RateLimited
+            Bad name, locked thing, too many posts.
+        """
+        wire.checked_thing(thing)
+        self.locks.check_master(thing, key)
+        if self._limit:
+            self._count_posts(self._limit, thing, len(contents))
+        self._active.posted(thing)
+        tick, fresh_id, drafts = self._world.clock.tick, self._world.fresh_id, []
+        for content in contents:
+            at = tick()
+            drafts.append(Draft(at, fresh_id(), wire.dweet_record(thing, at, content)))
+        floor = None if self._archiving is None else self._archiving.floor(thing)
+        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
+
+    def fresh_name(self) -> str:
+        """Return a readable name for a thing that has none yet."""
+        return readable_name(self._world.random)
+
+    @staticmethod
+    def _count_posts(limit: RateLimit, thing: str, posts: int) -> None:
+        try:
+            limit.take(thing, posts)
+        except LimitReached:
+            raise RateLimited(wire.RATE_EXCEEDED) from None
+
+    # -- reading ------------------------------------------------------------------------------------------
+
+    def readable(self, thing: str, key: str | None, length: int) -> HotThing | None:
+        """Return the thing if its last `length` dweets are at hand; the caller waits for `load` otherwise."""
+        wire.checked_thing(thing)
+        self.locks.check_reader(thing, key)
+        return self._things.hot(thing, length)
+
+    def load(self, thing: str, length: int) -> asyncio.Future[HotThing]:
+        """Return the thing once its last `length` dweets are read. Check the key with `readable` first."""
+        return self._things.load(thing, length)
+
+    async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> list[bytes]:
+        """Return the kept records of one day or hour (UTC), oldest first.
+
+        Raises
+        ------
+        MalformedRequest
+            The date or hour cannot be read.
+        """
+        wire.checked_thing(thing)
+        self.locks.check_reader(thing, key)
+        start, end = _day_or_hour(date, hour)
+        return [entry.data for entry in await self._store.journals.between(journal_of(thing), start, end)]
+
+    async def stats(self) -> list[dict[str, object]]:
+        """Return at most 100 public things that were active last, each with the keywords of its newest content.
+
+        It may be a second old, but a thing that is new is told at once.
+        """
+        return await self._active.find()
+
+    # -- alerts -------------------------------------------------------------------------------------------
+
+    async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
+        """Set the alert of a locked thing; it replaces an earlier one, whose mails of today still count.
+
+        Raises
+        ------
+        ThingNotLocked, KeyRejected, MalformedRequest
+            Not locked, wrong key, unreadable addresses, or a condition that does not compile.
+        """
+        wire.checked_thing(thing)
+        await self.locks.lock_of(thing, key)
+        recipients = wire.checked_recipients(who)
+        await self.alerts.compile(condition)
+        newest = await self._store.journals.last(journal_of(thing), 1)
+        position = newest[-1].sequence if newest else 0
+
+        async def attempt() -> Alert:
+            lock = await self.locks.lock_of(thing, key)
+            alert = Alert(thing, lock.record.lock, recipients, condition, position)
+            await self.alerts.repository.set(alert, lock.version)
+            return alert
+
+        return await retry_while_changed("this alert", attempt)
+
+    async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
+        """Return the alert of the thing with its status, once every dweet acknowledged before is evaluated.
+
+        Raises
+        ------
+        NotFound, Conflict
+            The thing has no alert, or its record is damaged.
+        """
+        wire.checked_thing(thing)
+        await self.locks.lock_of(thing, key)
+        await self.alerts.settle(thing)
+        try:
+            stored = await self.alerts.repository.read(thing)
+        except DamagedRecord:
+            raise Conflict(wire.ALERT_DAMAGED) from None
+        if stored is None:
+            raise NotFound(wire.NOT_FOUND)
+        return stored.record, await self.alerts.status_of(stored.record)
+
+    async def remove_alert(self, thing: str, key: str | None) -> None:
+        """Remove the alert of the thing.
+
+        Raises
+        ------
+        NotFound
+            The thing has no alert.
+        """
+        wire.checked_thing(thing)
+        await self.locks.lock_of(thing, key)
+        if not await self.alerts.repository.remove(thing):
+            raise NotFound(wire.NOT_FOUND)
+
+
+def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
+    if settings.archive is None:
+        return None
+    from toolkit.dweets.service.archiving import (
+        Archiving,  # importing Arrow takes 0.25 s, and most gateways have no archive
+    )
+
+    return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds)
+
+
+def _day_or_hour(date: str, hour: str | None) -> tuple[int, int]:
+    try:
+        day = datetime.strptime(date, "%Y-%m-%d").replace(tzinfo=UTC)
+    except ValueError:
+        raise MalformedRequest("date must be YYYY-MM-DD") from None
+    if hour is not None and not (len(hour) == 2 and hour.isascii() and hour.isdigit() and int(hour) < 24):
+        raise MalformedRequest("hour must be 00 to 23")
+    start = round((day + timedelta(hours=int(hour or 0))).timestamp() * 1000)
+    return start, start + (86_400_000 if hour is None else 3_600_000)

@@ -1,0 +1,175 @@
+"""The queue of alert mails, which all gateways on one store share.
+
+A worker claims a mail that is due by changing its record: its lease. The lease ends unless the worker renews it while
+it delivers the mail; then another worker claims the mail. A gateway that dies after the mail server has accepted a
+mail, and before its record says so, leaves a mail that is sent once more, with the same Message-ID. A connection that
+breaks while the server takes the text leaves the mail ``uncertain``: it is not tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from toolkit.dweets.service import lease
+from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
+from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, retry_while_changed
+from toolkit.stores import Records, StoreUnavailable
+
+# Mails that one gateway sends at once.
+_WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSettings:
+    """Times of the e-mail queue in seconds, and its length.
+
+    Parameters
+    ----------
+    waits
+        Before each further attempt; the last one is repeated.
+    lease
+        How long a claim holds that is not renewed.
+    stop
+        How long a stop waits for deliveries.
+    finished_kept
+        How many finished mails are kept, the newest.
+    """
+
+    waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
+    lease: float = field(default_factory=lambda: lease.LEASE_SECONDS)
+    stop: float = 5.0
+    finished_kept: int = 1_000
+
+
+class EmailQueue:
+    """The workers of one gateway on the queue; without a `delivery` mails are kept to be read."""
+
+    def __init__(
+        self,
+        records: Records,
+        delivery: Delivery | None,
+        sender: str,
+        now: Callable[[], int],
+        settings: QueueSettings | None = None,
+    ) -> None:
+        self._settings = settings or QueueSettings()
+        self._mails = MailRepository(records, self._settings.finished_kept)
+        self._delivery = delivery
+        self._sender = sender
+        self._now = now
+        self._due: asyncio.Queue[Stored[Mail] | None] = asyncio.Queue()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._claimed: set[str] = set()  # keys of the mails that a worker of this gateway has
+        self._workers: list[asyncio.Task[None]] = []
+        self._is_closing = False
+        self._unwatch: Callable[[], None] = lambda: None
+
+    async def open(self) -> None:
+        """Begin to send what waits."""
+        self._unwatch = await self._mails.watch(self._schedule)
+        self._workers = [asyncio.ensure_future(self._work()) for _ in range(_WORKERS)]
+
+    async def close(self) -> None:
+        """Wait for the deliveries that have begun, but not for ever, and stop."""
+        self._unwatch()
+        self._is_closing = True
+        for timer in self._timers.values():
+            timer.cancel()
+        for _ in self._workers:
+            self._due.put_nowait(None)  # wakes a worker that has nothing to do
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.stop):
+                await asyncio.gather(*self._workers, return_exceptions=True)
+
+    async def mails(self) -> list[Mail]:
+        """Return all mails that are kept, oldest first."""
+        return await self._mails.all()
+
+    def _schedule(self, key: str, at_least: float = 0.0) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        stored = self._mails.waiting.get(key)
+        if stored is not None and key not in self._claimed and not self._is_closing:
+            seconds = max(at_least, self._seconds_until_due(stored.record))
+            self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._put_due, stored)
+
+    def _seconds_until_due(self, mail: Mail) -> float:
+        if mail.lease:  # counted from its last renewal that was heard here: clocks of two machines may differ
+            return self._settings.lease
+        return min(max(0.0, (mail.due - self._now()) / 1000), self._wait_after(mail.attempts))
+
+    def _wait_after(self, attempts: int) -> float:
+        return self._settings.waits[min(attempts, len(self._settings.waits)) - 1]
+
+    def _put_due(self, stored: Stored[Mail]) -> None:
+        del self._timers[stored.record.key]
+        self._due.put_nowait(stored)
+
+    async def _work(self) -> None:
+        while not self._is_closing:
+            stored = await self._due.get()
+            if stored is None or self._mails.waiting.get(key := stored.record.key) is not stored:
+                continue  # changed since: the change has scheduled it
+            self._claimed.add(key)
+            pause = 0.0
+            try:
+                await self._process(stored)
+            except (RecordChanged, StoreUnavailable):  # another gateway has it, or nobody can claim it now
+                pause = self._settings.waits[0]
+            finally:
+                self._claimed.discard(key)
+            self._schedule(key, pause)
+
+    async def _process(self, stored: Stored[Mail]) -> None:
+        mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
+        await self._mails.replace(stored, replace(mail, due=self._lease_end()))
+        delivering = asyncio.ensure_future(self._deliver(mail))
+        try:
+            while not (await asyncio.wait([delivering], timeout=self._settings.lease / 3))[0]:
+                with contextlib.suppress(StoreUnavailable):  # then nobody else can claim it either
+                    await self._change(mail, due=self._lease_end())
+        finally:
+            delivering.cancel()
+        outcome = delivering.result()
+        while True:
+            try:
+                return await self._change(mail, lease="", **outcome)
+            except StoreUnavailable:  # what became of the mail must not be forgotten
+                await asyncio.sleep(self._settings.waits[0])
+
+    def _lease_end(self) -> int:
+        return self._now() + round(self._settings.lease * 1000)
+
+    async def _deliver(self, mail: Mail) -> dict[str, Any]:
+        """Deliver a mail and return what to change in its record."""
+        try:
+            outgoing = mail.outgoing(self._sender)
+            refused = await self._delivery.deliver(outgoing) if self._delivery else []
+        except NotSendable as error:
+            return {"state": "unsendable", "error": str(error)}
+        except NotDelivered as error:
+            return {"due": self._now() + round(self._wait_after(mail.attempts) * 1000), "error": str(error)}
+        except OSError as error:
+            return {"state": "uncertain", "error": f"the connection broke while the server took the mail: {error}"}
+        except Exception as error:  # a mistake of ours must not stop the other mails
+            asyncio.get_running_loop().call_exception_handler({"message": "a mail was not sent", "exception": error})
+            return {"state": "uncertain", "error": f"it could not be sent: {type(error).__name__}"}
+        state = self._delivery.delivered if self._delivery else "kept"
+        return {"state": state, "error": f"refused: {', '.join(refused)}" if refused else ""}
+
+    async def _change(self, claimed: Mail, **changes: Any) -> None:  # noqa: ANN401
+        """Change the record of a claimed mail, unless the claim has ended."""
+
+        async def attempt() -> None:
+            with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+                stored = await self._mails.read(claimed.key)
+                if stored is not None and stored.record.lease == claimed.lease:
+                    await self._mails.replace(stored, replace(stored.record, **changes))
+
+        await retry_while_changed("this mail", attempt)

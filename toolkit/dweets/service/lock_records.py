@@ -1,0 +1,237 @@
+"""The records of locks and locked things, in the store and in memory, and what they say together about a thing.
+
+A locked thing has two records with the same bytes: one under the name of its lock, one under its own name. A fault of
+a disk may damage either of them, or lose it. A thing with a damaged record stays locked, for everybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from toolkit.dweets.service.stored_records import (
+    SPACE,
+    DamagedRecord,
+    Stored,
+    alert_key,
+    compare_and_set,
+    lock_key,
+    read_record,
+    thing_key,
+    write_record,
+)
+from toolkit.stores import Records
+
+log = logging.getLogger("toolkit.gateway")
+
+_SALT = re.compile(r"[0-9a-f]{32}")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_REPAIR = "`toolkit lock repair` frees it"
+
+
+@dataclass(frozen=True, slots=True)
+class LockRecord:
+    """What the store keeps of a lock: salted hashes of its keys, and the thing that uses it."""
+
+    lock: str
+    salt: str
+    master: str
+    read: str
+    thing: str | None = None
+
+    @classmethod
+    def parse(cls, key: str, data: bytes) -> LockRecord:
+        """Read the record at this key of the store, or raise DamagedRecord."""
+        record = read_record(cls, data)
+        if not (_SALT.fullmatch(record.salt) and _HASH.fullmatch(record.master) and _HASH.fullmatch(record.read)):
+            raise DamagedRecord("its hashes cannot be")
+        if key not in (lock_key(record.lock), record.thing is not None and thing_key(record.thing)):
+            raise DamagedRecord("it is the record of another one")
+        return record
+
+    def is_master(self, key: str) -> bool:
+        """Whether this is the master key; takes the same time for every wrong key."""
+        return hmac.compare_digest(self.master, hash_of_key(self.salt, key))
+
+    def is_reader(self, key: str) -> bool:
+        """Whether this is the read key."""
+        return hmac.compare_digest(self.read, hash_of_key(self.salt, key))
+
+
+def hash_of_key(salt: str, key: str) -> str:
+    """Return what is kept of a key."""
+    return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=salt.encode("ascii"), digest_size=32).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Why nobody can use a locked thing, or a lock."""
+
+    reason: str
+
+
+class LockTable:
+    """All records of locks and locked things in memory, and the state of each thing that follows from them."""
+
+    def __init__(self) -> None:
+        self._stored: dict[str, Stored[LockRecord | Damage]] = {}
+        self._claims: dict[str, set[str]] = {}  # thing -> the locks whose records name it
+
+    def __len__(self) -> int:
+        things = {key.removeprefix("thing:") for key in self._stored if key.startswith("thing:")}
+        return len(things | self._claims.keys())
+
+    def change(self, key: str, value: bytes | None) -> set[str]:
+        """Take a record of a lock or a thing (None: it was removed); return the keys whose state may be another now."""
+        things = set()
+        kind, _, name = key.partition(":")
+        if kind == "thing":
+            things.add(name)
+        elif (before := self._thing_of(key)) is not None:
+            things.add(before)
+            self._claims[before].discard(name)
+            if not self._claims[before]:
+                del self._claims[before]
+        self._stored.pop(key, None)
+        if value is not None:
+            self._stored[key] = Stored(_parsed(key, value), value)
+        if kind == "lock" and (after := self._thing_of(key)) is not None:
+            things.add(after)
+            self._claims.setdefault(after, set()).add(name)
+        locks = {lock_key(lock) for thing in things for lock in self._claims.get(thing, ())}
+        return {key, *locks, *map(thing_key, things)}
+
+    def version(self, key: str) -> bytes | None:
+        """Return the bytes of a record."""
+        stored = self._stored.get(key)
+        return stored and stored.version
+
+    def record(self, key: str) -> LockRecord | Damage | None:
+        """Return what one record says, whatever the others say; None where there is none."""
+        stored = self._stored.get(key)
+        return stored and stored.record
+
+    def state(self, thing: str) -> LockRecord | Damage | None:
+        """Return the lock of a thing; None where it is not locked."""
+        own = self._stored.get(thing_key(thing))
+        if own is None:
+            claims = self._claims.get(thing)
+            return Damage(f"its record is missing, and the lock {min(claims)!a} is on it") if claims else None
+        if isinstance(own.record, Damage):
+            return Damage(f"its record is damaged: {own.record.reason}")
+        if self.version(lock_key(own.record.lock)) != own.version:
+            return Damage(f"the record of its lock {own.record.lock!a} is missing, or is not the same")
+        return own.record
+
+    def state_of_lock(self, lock: str) -> LockRecord | Damage | None:
+        """Return a lock; None where there is none."""
+        record = self.record(lock_key(lock))
+        if isinstance(record, LockRecord) and record.thing is not None:
+            used = self.state(record.thing)
+            if isinstance(used, LockRecord) and used.lock != lock:
+                return Damage(f"it names the thing {record.thing!a}, which has another lock")
+        return record
+
+    def damage_at(self, key: str) -> Damage | None:
+        """Return why nobody can use the thing or the lock at this key; None where nothing is wrong."""
+        kind, _, name = key.partition(":")
+        state = self.state(name) if kind == "thing" else self.state_of_lock(name)
+        return state if isinstance(state, Damage) else None
+
+    def pairs(self) -> set[tuple[str, str]]:
+        """Return each lock and thing that a record names together."""
+        records = [stored.record for stored in self._stored.values() if isinstance(stored.record, LockRecord)]
+        return {(record.lock, record.thing) for record in records if record.thing is not None}
+
+    def _thing_of(self, key: str) -> str | None:
+        record = self.record(key)
+        return record.thing if isinstance(record, LockRecord) else None
+
+
+class LockRepository:
+    """The locks of a store, mirrored in memory so that the check of a key does not wait for the store.
+
+    `on_lock` is called with each thing that is locked from now on, by a caller or by damage.
+    """
+
+    def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
+        self._records = records
+        self._on_lock = on_lock
+        self._changed: set[str] = set()
+        self._reported: dict[str, Damage] = {}
+        self._unwatch: Callable[[], None] = lambda: None
+        self.table = LockTable()
+
+    async def open(self) -> None:
+        """Mirror the records, or raise StoreUnavailable: without them nobody knows what is locked."""
+        self._unwatch = await self._records.watch(SPACE, self._mirror)
+        self._report()
+
+    def close(self) -> None:
+        """Mirror nothing any more."""
+        self._unwatch()
+
+    async def read(self, key: str) -> Stored[LockRecord] | None:
+        """Read the record of a lock or a thing from the store, or raise DamagedRecord; None where there is none."""
+        data = await self._records.get(SPACE, key)
+        return None if data is None else Stored(LockRecord.parse(key, data), data)
+
+    async def add(self, record: LockRecord) -> None:
+        """Add a lock, or raise RecordChanged where one of its name exists."""
+        await compare_and_set(
+            self._records, {lock_key(record.lock): None}, {lock_key(record.lock): write_record(record)}
+        )
+
+    async def attach(self, lock: Stored[LockRecord], thing: str) -> None:
+        """Put a free lock on a thing that is not locked, or raise RecordChanged."""
+        of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
+        expected = {of_lock: lock.version, of_thing: None}
+        await compare_and_set(
+            self._records, expected, dict.fromkeys(expected, write_record(replace(lock.record, thing=thing)))
+        )
+
+    async def detach(self, lock: Stored[LockRecord]) -> None:
+        """Take a lock off its thing, which loses its alert with it, or raise RecordChanged."""
+        thing = lock.record.thing
+        assert thing is not None
+        of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
+        free = write_record(replace(lock.record, thing=None))
+        expected = {of_lock: lock.version, of_thing: lock.version}
+        await compare_and_set(self._records, expected, {of_lock: free, of_thing: None, alert_key(thing): None})
+
+    def _mirror(self, key: str, value: bytes | None) -> None:
+        kind, _, name = key.partition(":")
+        if kind not in ("lock", "thing"):
+            return
+        if not self._changed:  # once both records of a thing are here
+            asyncio.get_running_loop().call_soon(self._report)
+        self._changed |= self.table.change(key, value)
+        if kind == "thing" and value is not None:
+            self._on_lock(name)
+
+    def _report(self) -> None:
+        """Log new damage, and call `on_lock` for the things that it locks."""
+        changed, self._changed = self._changed, set()
+        for key in changed:
+            damage = self.table.damage_at(key)
+            if damage is None:
+                self._reported.pop(key, None)
+            elif self._reported.get(key) != damage:
+                self._reported[key] = damage
+                kind, _, name = key.partition(":")
+                what = f"the lock of the thing {name!a}" if kind == "thing" else f"the lock {name!a}"
+                log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage.reason, _REPAIR)
+                if kind == "thing":
+                    self._on_lock(name)
+
+
+def _parsed(key: str, data: bytes) -> LockRecord | Damage:
+    try:
+        return LockRecord.parse(key, data)
+    except DamagedRecord as damage:
+        return Damage(str(damage))

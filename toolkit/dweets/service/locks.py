@@ -1,0 +1,250 @@
+"""Locks: who may read and write a thing, as one table of states.
+
+The operator of the gateway issues a lock, with a master key (everything) and a read key (latest, history,
+listen). It fits one thing at a time. The store keeps salted hashes of the keys only.
+
+A thing whose record, or whose lock's record, cannot be read stays locked for everybody, until the operator repairs it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from typing import NamedTuple, TypeVar
+
+from toolkit.dweets import wire
+from toolkit.dweets.service.lock_records import Damage, LockRecord, LockRepository, hash_of_key
+from toolkit.dweets.service.stored_records import (
+    DamagedRecord,
+    RecordChanged,
+    Stored,
+    lock_key,
+    retry_while_changed,
+    thing_key,
+)
+from toolkit.errors import Conflict, KeyRejected, NotFound, ServiceError, ThingAlreadyLocked, ThingNotLocked
+from toolkit.secret import Secret
+from toolkit.stores import Records
+
+T = TypeVar("T")
+
+
+class IssuedLock(NamedTuple):
+    """A new lock with its keys; the keys are shown to nobody again."""
+
+    lock: str
+    master_key: Secret
+    read_key: Secret
+
+
+class Fit(Enum):
+    """How the lock and key of a call fit."""
+
+    NO_KEY = "no key was given"
+    WRONG = "no such lock, or the key is not its master key"
+    IN_USE = "the key fits, and another thing uses the lock"
+    FREE = "the key fits, and no thing uses the lock"
+    FITS = "the key is the master key of the thing's lock"
+
+
+class Step(NamedTuple):
+    """What a call does: the state after it, and the refusal if there is one."""
+
+    after: str
+    refusal: Callable[[], ServiceError] | None = None
+
+
+def _refused(state: str, kind: type[ServiceError], text: str) -> Step:
+    return Step(state, lambda: kind(text))
+
+
+#: (state of the thing, call, how the key fits) -> step. What is not listed cannot happen.
+STEPS: dict[tuple[str, str, Fit], Step] = {
+    ("unlocked", "lock", Fit.NO_KEY): _refused("unlocked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
+    ("unlocked", "lock", Fit.WRONG): _refused("unlocked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
+    ("unlocked", "lock", Fit.IN_USE): _refused("unlocked", Conflict, wire.LOCK_IN_USE),
+    ("unlocked", "lock", Fit.FREE): Step("locked"),
+    ("locked", "lock", Fit.NO_KEY): _refused("locked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
+    ("locked", "lock", Fit.WRONG): _refused("locked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
+    ("locked", "lock", Fit.IN_USE): _refused("locked", ThingAlreadyLocked, wire.THING_LOCKED),
+    ("locked", "lock", Fit.FREE): _refused("locked", ThingAlreadyLocked, wire.THING_LOCKED),
+    ("unlocked", "unlock", Fit.NO_KEY): _refused("unlocked", ThingNotLocked, wire.THING_NOT_LOCKED),
+    ("unlocked", "unlock", Fit.WRONG): _refused("unlocked", ThingNotLocked, wire.THING_NOT_LOCKED),
+    ("locked", "unlock", Fit.NO_KEY): _refused("locked", KeyRejected, wire.KEY_NEEDED),
+    ("locked", "unlock", Fit.WRONG): _refused("locked", KeyRejected, wire.KEY_WRONG),
+    ("locked", "unlock", Fit.FITS): Step("unlocked"),
+    ("unlocked", "remove lock", Fit.NO_KEY): _refused("unlocked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
+    ("unlocked", "remove lock", Fit.WRONG): _refused("unlocked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
+    ("unlocked", "remove lock", Fit.FREE): _refused("unlocked", NotFound, wire.LOCK_NOT_IN_USE),
+    ("locked", "remove lock", Fit.NO_KEY): _refused("locked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
+    ("locked", "remove lock", Fit.WRONG): _refused("locked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
+    ("locked", "remove lock", Fit.FITS): Step("unlocked"),
+}
+
+
+class Locks:
+    """The rules of locks: which key may do what, and how things are locked and unlocked."""
+
+    def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
+        self._repository = LockRepository(records, on_lock)
+        self._table = self._repository.table
+
+    async def open(self) -> None:
+        """Follow what is locked, or raise StoreUnavailable."""
+        await self._repository.open()
+
+    def close(self) -> None:
+        """Follow it no longer."""
+        self._repository.close()
+
+    @property
+    def locked_things(self) -> int:
+        """How many things are locked."""
+        return len(self._table)
+
+    def is_locked(self, thing: str) -> bool:
+        """Whether the thing is locked."""
+        return self._table.state(thing) is not None
+
+    def check_master(self, thing: str, key: str | None) -> None:
+        """Raise KeyRejected unless the thing is unlocked or this is its master key."""
+        state = self._table.state(thing)
+        if state is not None and not _usable(state).is_master(_given(key)):
+            raise KeyRejected(wire.KEY_WRONG)
+
+    def check_reader(self, thing: str, key: str | None) -> None:
+        """Raise KeyRejected unless the thing is unlocked or this is its read or master key."""
+        state = self._table.state(thing)
+        if state is not None:
+            record, given = _usable(state), _given(key)
+            if not (record.is_reader(given) or record.is_master(given)):
+                raise KeyRejected(wire.KEY_WRONG)
+
+    async def issue(self) -> IssuedLock:
+        """Make a new lock with fresh keys."""
+        lock, master, read = f"lock-{secrets.token_hex(6)}", secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        await self._repository.add(_new_record(lock, master, read))
+        return IssuedLock(lock, Secret(master), Secret(read))
+
+    async def adopt(self, lock: str, master_key: str) -> None:
+        """Add a lock whose master key is given, or raise Conflict where it exists with another one."""
+        try:
+            await self._repository.add(_new_record(lock, master_key, secrets.token_urlsafe(24)))
+        except RecordChanged:
+            try:
+                found = await self._repository.read(lock_key(lock))
+            except DamagedRecord:
+                return  # reported; one damaged lock must not stop the gateway
+            if found is None or not found.record.is_master(master_key):
+                raise Conflict(f"the lock {lock!r} exists with another master key") from None
+
+    async def lock(self, thing: str, lock: str, key: str | None) -> None:
+        """Lock the thing with a free lock and its master key."""
+        wire.checked_lock(lock)
+
+        async def attempt() -> None:
+            self._refuse_damaged(thing, lock)
+            known = await self._repository.read(lock_key(lock))
+            used = await self._repository.read(thing_key(thing))
+            _refuse("locked" if used else "unlocked", "lock", _fit_of_lock(known, key))
+            assert known is not None
+            await self._repository.attach(known, thing)
+
+        await _undamaged(retry_while_changed("this lock", attempt))
+
+    async def unlock(self, thing: str, key: str | None) -> None:
+        """Unlock the thing with its lock's master key; its alert goes with the lock."""
+
+        async def attempt() -> None:
+            self._refuse_damaged(thing)
+            used = await self._repository.read(thing_key(thing))
+            _refuse("locked" if used else "unlocked", "unlock", _fit_of_thing(used, key))
+            assert used is not None
+            await self._repository.detach(used)
+
+        await _undamaged(retry_while_changed("this lock", attempt))
+
+    async def remove(self, lock: str, key: str | None) -> None:
+        """Take the lock off the thing that it is on, and free it."""
+        wire.checked_lock(lock)
+
+        async def attempt() -> None:
+            self._refuse_damaged(None, lock)
+            known = await self._repository.read(lock_key(lock))
+            thing = known.record.thing if known is not None else None
+            fit = _fit_of_lock(known, key)
+            _refuse(
+                "locked" if thing is not None else "unlocked", "remove lock", Fit.FITS if fit is Fit.IN_USE else fit
+            )
+            assert known is not None
+            self._refuse_damaged(thing)
+            await self._repository.detach(known)
+
+        await _undamaged(retry_while_changed("this lock", attempt))
+
+    async def lock_of(self, thing: str, key: str | None) -> Stored[LockRecord]:
+        """Read the lock of a thing from the store, where another gateway may have changed it just now.
+
+        Raises
+        ------
+        ThingNotLocked, KeyRejected
+            It is not locked, or this is not its master key.
+        """
+        self._refuse_damaged(thing)
+        used = await _undamaged(self._repository.read(thing_key(thing)))
+        if used is None:
+            raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
+        if not used.record.is_master(_given(key)):
+            raise KeyRejected(wire.KEY_WRONG)
+        return used
+
+    def _refuse_damaged(self, thing: str | None, lock: str | None = None) -> None:
+        if thing is not None and isinstance(self._table.state(thing), Damage):
+            raise KeyRejected(wire.LOCK_DAMAGED)
+        if lock is not None and isinstance(self._table.state_of_lock(lock), Damage):
+            raise KeyRejected(wire.LOCK_DAMAGED)
+
+
+async def _undamaged(work: Awaitable[T]) -> T:
+    try:
+        return await work
+    except DamagedRecord:
+        raise KeyRejected(wire.LOCK_DAMAGED) from None
+
+
+def _refuse(state: str, call: str, fit: Fit) -> None:
+    refusal = STEPS[state, call, fit].refusal
+    if refusal is not None:
+        raise refusal()
+
+
+def _new_record(lock: str, master_key: str, read_key: str) -> LockRecord:
+    salt = secrets.token_hex(16)
+    return LockRecord(lock, salt, hash_of_key(salt, master_key), hash_of_key(salt, read_key))
+
+
+def _usable(record: LockRecord | Damage) -> LockRecord:
+    if isinstance(record, Damage):
+        raise KeyRejected(wire.LOCK_DAMAGED)
+    return record
+
+
+def _given(key: str | None) -> str:
+    if not key:
+        raise KeyRejected(wire.KEY_NEEDED)
+    return key
+
+
+def _fit_of_lock(lock: Stored[LockRecord] | None, key: str | None) -> Fit:
+    if not key:
+        return Fit.NO_KEY
+    if lock is None or not lock.record.is_master(key):
+        return Fit.WRONG
+    return Fit.FREE if lock.record.thing is None else Fit.IN_USE
+
+
+def _fit_of_thing(used: Stored[LockRecord] | None, key: str | None) -> Fit:
+    if not key:
+        return Fit.NO_KEY
+    return Fit.FITS if used is not None and used.record.is_master(key) else Fit.WRONG

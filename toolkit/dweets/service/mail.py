@@ -1,0 +1,237 @@
+"""Alert mails, as the store keeps them and as they are sent.
+
+A device chooses the text of a mail, so no text is ever parsed on its way into a header: each header is encoded by
+`email.header.Header`, and the envelope has the addresses themselves instead of what a parser reads in a header.
+`email.message.EmailMessage` would decode the text first, and take headers out of an encoded word in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from email.charset import QP, Charset
+from email.header import Header
+from email.message import Message
+from email.policy import compat32
+from email.utils import format_datetime
+from typing import NamedTuple, Protocol
+
+from toolkit.dweets import wire
+from toolkit.dweets.service.stored_records import (
+    SPACE,
+    Changes,
+    DamagedRecord,
+    Stored,
+    compare_and_set,
+    read_record,
+    write_record,
+)
+from toolkit.stores import Records
+
+log = logging.getLogger("toolkit.gateway")
+
+_SUBJECT_CHARACTERS = 200
+# White space, line ends of any kind and control characters: a header is one line.
+_BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_PLAIN = re.compile(r"(?!.*=\?)[ -~]*")
+_YEAR_10000 = 253_402_300_800_000
+
+# ASCII lines that end in CR LF: what every mail server takes without an extension.
+_POLICY = compat32.clone(linesep="\r\n", cte_type="7bit", mangle_from_=False)
+_TEXT = Charset("utf-8")
+_TEXT.body_encoding = QP
+
+
+class NotSendable(Exception):
+    """The mail can never be sent; the message says why."""
+
+
+class NotDelivered(Exception):
+    """The mail server refused the mail or could not be reached: it has not accepted it for certain."""
+
+
+class OutgoingMail(NamedTuple):
+    """A mail as it goes to a server: its envelope, and its bytes."""
+
+    name: str
+    sender: str
+    recipients: list[str]
+    content: bytes
+
+
+class Delivery(Protocol):
+    """Brings a mail to a mail server, or keeps it where people look."""
+
+    #: The state of a mail that was delivered: ``sent`` or ``kept``.
+    delivered: str
+
+    async def deliver(self, mail: OutgoingMail) -> list[str]:
+        """Deliver one mail, and return the recipients that the server refused.
+
+        It raises NotDelivered where the server has not accepted the mail, and OSError where the connection broke while
+        the server took the text.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    """One alert mail.
+
+    Parameters
+    ----------
+    state
+        ``waiting``, ``sent``, ``kept`` (there is no mail server: it is read here), ``uncertain`` (the connection broke
+        while the server took it) or ``unsendable`` (a recipient is no address).
+    attempts
+        How often a worker claimed it.
+    lease
+        Names the claim of the worker that sends it; empty where none does.
+    due
+        When it is tried next, or when its lease ends, in milliseconds since the epoch.
+    """
+
+    id: str
+    at: int
+    thing: str
+    to: list[str]
+    subject: str
+    text: str
+    state: str = "waiting"
+    attempts: int = 0
+    error: str = ""
+    lease: str = ""
+    due: int = 0
+
+    @classmethod
+    def about(cls, thing: str, sequence: int, at: int, to: list[str], message: str, text: str) -> Mail:
+        """Return the mail about one dweet of a thing, whose alert says `message`."""
+        subject = _one_line(f"Alert of {thing}: {message}")[:_SUBJECT_CHARACTERS].rstrip()
+        return cls(f"{thing}:{sequence}", at, thing, to, subject, _well_formed(text))
+
+    @classmethod
+    def parse(cls, key: str, data: bytes) -> Mail:
+        """Read a record of the store, or raise DamagedRecord."""
+        mail = read_record(cls, data)
+        if mail.key != key:
+            raise DamagedRecord("it is the record of another mail")
+        if mail.state not in _STATES or not 0 <= mail.at < _YEAR_10000:
+            raise DamagedRecord("its state or time cannot be")
+        to = [_well_formed(address) for address in mail.to]
+        thing, subject, text = map(_well_formed, (mail.thing, mail.subject, mail.text))
+        return replace(mail, thing=thing, to=to, subject=subject, text=text)
+
+    @property
+    def key(self) -> str:
+        """Where the store keeps it."""
+        return f"mail:{self.id}"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it is not tried again."""
+        return self.state != "waiting"
+
+    def outgoing(self, sender: str) -> OutgoingMail:
+        """Return it as it goes to a server, the same at every attempt; NotSendable where a recipient is no address."""
+        for address in self.to:
+            if not wire.is_address(address):
+                raise NotSendable(f"not sent: {address!a} is not an e-mail address")
+        if not self.to:
+            raise NotSendable("not sent: it has no recipient")
+        digest = hashlib.blake2b(self.id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+        name = f"{self.at}.{digest}"
+        return OutgoingMail(name, sender, self.to, _content_of(self, sender, f"<{name}@{sender.rpartition('@')[2]}>"))
+
+
+class MailRepository:
+    """The alert mails of a store, of the finished ones the newest; those that wait are mirrored in memory."""
+
+    def __init__(self, records: Records, finished_kept: int) -> None:
+        self._records = records
+        self._finished_kept = finished_kept
+        self._finished: dict[str, tuple[int, str]] = {}
+        self.waiting: dict[str, Stored[Mail]] = {}  # by key
+
+    async def watch(self, on_change: Callable[[str], None]) -> Callable[[], None]:
+        """Mirror the mails and call `on_change` with the key of each that is there or changes, until this is ended."""
+
+        def mirror(key: str, value: bytes | None) -> None:
+            if key.startswith("mail:"):
+                self._mirror(key, value)
+                on_change(key)
+
+        return await self._records.watch(SPACE, mirror)
+
+    async def all(self) -> list[Mail]:
+        """Return all mails, oldest first."""
+        mails = []
+        for key, value in (await self._records.scan(SPACE)).items():
+            if key.startswith("mail:"):
+                with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
+                    mails.append(Mail.parse(key, value))
+        return sorted(mails, key=_age)
+
+    async def read(self, key: str) -> Stored[Mail] | None:
+        """Read a mail from the store, or raise DamagedRecord; None where there is none."""
+        data = await self._records.get(SPACE, key)
+        return None if data is None else Stored(Mail.parse(key, data), data)
+
+    async def replace(self, before: Stored[Mail], after: Mail) -> None:
+        """Replace a mail, or raise RecordChanged; the oldest of too many finished ones are removed with it."""
+        changes: Changes = {after.key: write_record(after)}
+        surplus = len(self._finished) + after.is_finished - self._finished_kept
+        if surplus > 0:
+            changes.update(dict.fromkeys(sorted(self._finished, key=self._finished.__getitem__)[:surplus]))
+        await compare_and_set(self._records, {after.key: before.version}, changes)
+
+    def _mirror(self, key: str, value: bytes | None) -> None:
+        self.waiting.pop(key, None)
+        self._finished.pop(key, None)
+        if value is None:
+            return
+        try:
+            mail = Mail.parse(key, value)
+        except DamagedRecord as damage:
+            log.error("the record of the alert mail %a is damaged (%s): it is not sent", key, damage)
+            return
+        if mail.is_finished:
+            self._finished[key] = _age(mail)
+        else:
+            self.waiting[key] = Stored(mail, value)
+
+
+_STATES = ("waiting", "sent", "kept", "uncertain", "unsendable")
+
+
+def _age(mail: Mail) -> tuple[int, str]:
+    return mail.at, mail.id
+
+
+def _one_line(text: str) -> str:
+    return _BREAKS.sub(" ", _well_formed(text)).strip(" ")
+
+
+def _well_formed(text: str) -> str:
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def _content_of(mail: Mail, sender: str, message_id: str) -> bytes:
+    message: Message[Header, Header] = Message(_POLICY)
+    headers = {
+        "From": sender,
+        "To": ", ".join(mail.to),
+        "Subject": _one_line(mail.subject),
+        "Date": format_datetime(datetime.fromtimestamp(mail.at / 1000, UTC)),
+        "Message-ID": message_id,
+        "Auto-Submitted": "auto-generated",
+    }
+    for name, text in headers.items():
+        message[name] = Header(text, "us-ascii" if _PLAIN.fullmatch(text) else "utf-8", header_name=name)
+    message.set_payload(_well_formed(mail.text), _TEXT)
+    return message.as_bytes()

@@ -1,0 +1,139 @@
+"""What an explorer shows of a history: a view (all choices) and what it finds, without any widget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from toolkit.dweets.client import series_analysis
+from toolkit.dweets.client.numerals import distinct_numerals
+from toolkit.dweets.client.series_analysis import Aggregation
+from toolkit.dweets.widgets.series_figure import Marks, series_of, series_png
+from toolkit.dweets.widgets.svg_chart import Line, Mark, svg_chart
+from toolkit.dweets.widgets.time_axis import chosen_fields, on_time_axis
+from toolkit.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class View:
+    """All choices of an explorer.
+
+    Parameters
+    ----------
+    time
+        The column on the time axis.
+    fields
+        Numeric columns.
+    start, end
+        Times as pandas reads them, both included as far as they are told: ``"2013"`` to ``"2013-06"`` ends with
+        June. Empty for no limit.
+    rule, how
+        Resampling (empty for none) and its aggregation.
+    gap_factor, threshold
+        As in `series_analysis.gaps` and `series_analysis.outliers`; None does not look for them.
+    """
+
+    time: str
+    fields: tuple[str, ...]
+    start: str = ""
+    end: str = ""
+    rule: str = ""
+    how: Aggregation = "mean"
+    gap_factor: float | None = 1.5
+    threshold: float | None = 5.0
+
+
+class Findings(NamedTuple):
+    """What a view finds: the frame that is drawn with its statistics and outliers, what was measured and its gaps."""
+
+    frame: pd.DataFrame
+    statistics: pd.DataFrame
+    gaps: pd.DataFrame
+    outliers: pd.DataFrame
+    measured: pd.DataFrame
+
+
+def explore(history: pd.DataFrame, view: View) -> Findings:
+    """Apply a view to a history.
+
+    Raises
+    ------
+    InvalidArgument
+        A choice does not fit: no such time axis or field, times that cannot be read.
+
+    Examples
+    --------
+    >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
+    >>> found = explore(pd.DataFrame({"celsius": range(48)}, index=times), View("created", ("celsius",), rule="1D"))
+    >>> found.frame["celsius"].tolist()
+    [11.5, 35.5]
+    """
+    timed = on_time_axis(history, view.time)
+    fields = chosen_fields(timed, view.fields)
+    chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
+    measured = _between(chosen, view.start, view.end).dropna(how="all", subset=fields)
+    frame = series_analysis.resampled(measured, view.rule, view.how) if view.rule else measured
+    gaps = series_analysis.gaps(measured, factor=view.gap_factor or 1.5)
+    outliers = series_analysis.outliers(frame, fields, threshold=view.threshold or 5.0)
+    return Findings(
+        frame,
+        series_analysis.statistics(frame, fields),
+        gaps if view.gap_factor else gaps.iloc[:0],
+        outliers if view.threshold else outliers.iloc[:0],
+        measured,
+    )
+
+
+def _between(frame: pd.DataFrame, start: str, end: str) -> pd.DataFrame:
+    try:
+        return frame.loc[start.strip() or None : end.strip() or None]
+    except (ValueError, TypeError, KeyError, OverflowError):
+        raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
+
+
+def chart(findings: Findings, view: View, *, height: int = 280) -> str:
+    """Draw findings as SVG."""
+    gaps = findings.gaps
+    lines = lines_of(findings.frame, view.fields, None if view.rule else gaps, regular=bool(view.rule))
+    starts, ends = (seconds_of(pd.DatetimeIndex(gaps[name])).tolist() for name in ("start", "end"))
+    return svg_chart(
+        lines,
+        title=f"{', '.join(line.name for line in lines) or 'nothing'} over {view.time}",
+        shaded=list(zip(starts, ends, strict=True)),
+        marks=list(_marks(findings.outliers)),
+        height=height,
+    )
+
+
+def lines_of(
+    frame: pd.DataFrame, fields: Sequence[str], gaps: pd.DataFrame | None = None, *, regular: bool = False
+) -> list[Line]:
+    """Return a line for each thing and field, as `series_of` names and interrupts them."""
+    return [
+        Line(name, seconds_of(pd.DatetimeIndex(values.index)), np.asarray(values, dtype=np.float64))
+        for name, values in series_of(frame, fields, gaps, regular=regular)
+    ]
+
+
+def chart_png(findings: Findings, view: View) -> bytes:
+    """Draw the same as PNG."""
+    return series_png(findings.frame, view.fields, Marks(findings.gaps, findings.outliers), regular=bool(view.rule))
+
+
+def _marks(outliers: pd.DataFrame) -> Iterator[Mark]:
+    times = pd.DatetimeIndex(outliers.index)
+    columns = zip(
+        seconds_of(times).tolist(), times, outliers["field"], outliers["value"], outliers["expected"], strict=True
+    )
+    for seconds, time, field, value, expected in columns:
+        found, usual = distinct_numerals([value, expected])
+        yield Mark(seconds, value, f"{field} {found} at {time:%Y-%m-%d %H:%M}, where {usual} is usual")
+
+
+def seconds_of(times: pd.DatetimeIndex) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return times as seconds since the epoch; times without a zone as if they were UTC."""
+    return times.as_unit("us").asi8 / 1e6

@@ -1,0 +1,243 @@
+"""HistoryExplorer: click through a history. `LiveDweets` is in ``live_widget``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+import traitlets
+
+from toolkit.dweets.client.calls import Key
+from toolkit.dweets.client.history_source import Connected, HistorySource
+from toolkit.dweets.client.numerals import distinct_numerals
+from toolkit.dweets.client.series_analysis import Aggregation
+from toolkit.dweets.widgets.controls import STEPS, ExplorerControls
+from toolkit.dweets.widgets.exploration import Findings, View, chart, chart_png, explore
+from toolkit.dweets.widgets.time_axis import chosen_fields, number_columns, on_time_axis, time_columns
+from toolkit.errors import InvalidArgument
+from toolkit.widget_family import counted, in_turn, scrolled
+
+if TYPE_CHECKING:
+    from toolkit.dweets.archive.archive import Archive
+
+_NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
+
+
+class HistoryExplorer(ExplorerControls):
+    """Choose things, fields, a time axis and a range; see the plot, statistics, gaps and outliers.
+
+    Parameters
+    ----------
+    tk
+        A connection, or an archive (``tk.dweets.archive``); None where a `frame` is given.
+    things
+        Names to choose from, all of them chosen at first; None for those that were active last, one of them chosen.
+    frame
+        A history that is there already, or any frame with times; a column ``thing`` tells things apart.
+    fields, time, rule, how
+        What is chosen at first: numeric columns, time axis, resampling (``"1D"``) and its aggregation.
+    day
+        A day (UTC) of what is kept, instead of the last 500 dweets (of an archive: instead of all).
+    key
+        For locked things.
+
+    Attributes
+    ----------
+    frame, statistics, gaps, outliers : pandas.DataFrame
+        What is shown; observe them to follow.
+    things, fields, time, day, start, end, range, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, file, \
+reload_button, export_button
+        The controls: set ``.value`` or ``.click()`` as a person would.
+
+    Examples
+    --------
+    >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
+    >>> explorer = HistoryExplorer(frame=pd.DataFrame({"celsius": range(48)}, index=times))
+    >>> explorer.rule.value = "1D"
+    >>> explorer.frame["celsius"].tolist()
+    [11.5, 35.5]
+    """
+
+    frame = traitlets.Instance(pd.DataFrame)
+    statistics = traitlets.Instance(pd.DataFrame)
+    gaps = traitlets.Instance(pd.DataFrame)
+    outliers = traitlets.Instance(pd.DataFrame)
+
+    def __init__(
+        self,
+        tk: Connected | Archive | None = None,
+        *,
+        things: Sequence[str] | None = None,
+        frame: pd.DataFrame | None = None,
+        fields: Sequence[str] | None = None,
+        time: str | None = None,
+        rule: str = "",
+        how: Aggregation = "mean",
+        day: str = "",
+        key: Key = None,
+    ) -> None:
+        self._source = HistorySource(tk, frame, key)
+        self._named = None if things is None else list(things)
+        super().__init__(rule, how, day, self._source.is_live)
+        self._history = pd.DataFrame()
+        self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
+        with self.working("Loading"):
+            self._offer_things()
+            self._load(fields, time)
+            self._check(fields, time)
+        self._follow()
+
+    # -- controls -----------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        for control in (self.things, self.day):
+            control.observe(self._reload, "value")
+        for control in (
+            self.fields, self.time, self.start, self.end, self.rule, self.how,
+            self.mark_gaps, self.gap_factor, self.mark_outliers, self.threshold,
+        ):  # fmt: skip
+            control.observe(self._explore, "value")
+        self.range.observe(self._take_range, "value")
+        self.reload_button.on_click(self._refresh)
+        self.export_button.on_click(self._export)
+
+    # -- data ---------------------------------------------------------------------------------------------
+
+    def _offer_things(self) -> None:
+        """Offer what there is; keep what is chosen. At first: of the things that happen to be there one, else all."""
+        any_of_many = self._named is None and self._source.is_live
+        names = self._source.names() if self._named is None else self._named
+        kept = [name for name in self.things.value if name in names]
+        with self._setting():
+            self.things.options = tuple(names)
+            self.things.value = tuple(kept or (names[:1] if any_of_many else names))
+
+    def _load(self, fields: Sequence[str] | None, time: str | None) -> None:
+        """Read the chosen things, offer their times and fields, choose these where they are there."""
+        self._history = self._source.read(self.things.value, self.day.value.strip())
+        if self._history.empty:  # and the choices stay, for when there is something again
+            self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
+            return
+        times, numbers = time_columns(self._history), number_columns(self._history)
+        if not times:
+            raise InvalidArgument("there is no time in this: it needs a DatetimeIndex, datetimes or ISO 8601 text")
+        kept = tuple(name for name in fields or () if name in numbers)
+        with self._setting():
+            self.time.options, self.fields.options = times, tuple(numbers)
+            self.time.value = time if time in times else times[0]
+            self.fields.value = kept or tuple(numbers[:1])
+        self._look()
+
+    def _check(self, fields: Sequence[str] | None, time: str | None) -> None:
+        """Raise InvalidArgument where what was asked for at first is not there; later choices come from the lists."""
+        chosen_fields(self._history, fields)
+        if time is not None and time != self.time.value:
+            raise InvalidArgument(f"{time!r} is no time axis; times are in {', '.join(self.time.options)}")
+
+    def _look(self) -> None:
+        if not self._history.empty:
+            findings = explore(self._history, self.view)
+            self._show(findings, self.view)
+            self._follow_range(findings.measured)
+
+    def _follow_range(self, measured: pd.DataFrame) -> None:
+        """Put the slider where the range is that was typed."""
+        whole = on_time_axis(self._history, self.time.value).index
+        if len(measured) and whole[-1] > whole[0]:
+            ends = ((time - whole[0]) / (whole[-1] - whole[0]) for time in (measured.index[0], measured.index[-1]))
+            with self._setting():
+                self.range.value = tuple(round(end * STEPS) for end in ends)
+
+    @in_turn
+    def _take_range(self, change: Any) -> None:  # noqa: ANN401
+        """Type the range that the slider was put on."""
+        if self._quiet or self._history.empty:
+            return
+        with self.working("Looking"):
+            self._type_range(*change["new"])
+            self._look()
+
+    def _type_range(self, first: int, last: int) -> None:
+        whole = on_time_axis(self._history, self.time.value).index
+        form = "%Y-%m-%d" if whole[-1] - whole[0] > pd.Timedelta("30D") else "%Y-%m-%d %H:%M:%S"
+        start, end = (f"{whole[0] + (whole[-1] - whole[0]) * place / STEPS:{form}}" for place in (first, last))
+        with self._setting():
+            self.start.value = "" if first == 0 else start
+            self.end.value = "" if last == STEPS else end
+
+    def _show(self, findings: Findings, view: View) -> None:
+        self._shown = (findings, view)
+        with self.hold_trait_notifications():
+            self.frame, self.statistics, self.gaps, self.outliers, _ = findings
+        self.plot.value = chart(findings, view)
+        self.table.value = scrolled(_statistics_html(findings.statistics), caption="Statistics")
+        self.say(_told(findings))
+
+    def export(self, path: str | Path) -> Path:
+        """Write `frame` as CSV or Parquet, as the name ends, and return where; a file of that name is replaced.
+
+        Raises
+        ------
+        InvalidArgument
+            The name ends neither in ``.csv`` nor in ``.parquet``.
+        """
+        target = Path(path).expanduser()
+        if target.suffix == ".csv":
+            self.frame.to_csv(target)
+        elif target.suffix == ".parquet":
+            self.frame.to_parquet(target)
+        else:
+            raise InvalidArgument("name a file that ends in .csv or .parquet")
+        return target
+
+    def picture(self) -> bytes:
+        """Return the plot as PNG."""
+        return chart_png(*self._shown)
+
+    def summary(self) -> str:
+        """Return how much of what is shown."""
+        fields = ", ".join(self._shown[1].fields) or "no field"
+        return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"
+
+    # -- what clicks do -----------------------------------------------------------------------------------
+
+    @in_turn
+    def _reload(self, _change: object = None) -> None:
+        if not self._quiet:
+            with self.working("Loading"):
+                self._load(self.fields.value, self.time.value)
+
+    def _refresh(self, _button: object) -> None:
+        with self.working("Loading"):
+            self._offer_things()
+            self._load(self.fields.value, self.time.value)
+
+    @in_turn
+    def _explore(self, _change: object = None) -> None:
+        if not self._quiet:
+            with self.working("Looking"):
+                self._look()
+
+    def _export(self, _button: object) -> None:
+        with self.working("Writing"):
+            target = self.export(self.file.value.strip())
+            self.say(f"Wrote {counted(len(self.frame), 'row')} to {target.name}, {target.stat().st_size:,} bytes.")
+
+
+def _statistics_html(statistics: pd.DataFrame) -> str:
+    """Return the table; the numbers of a row have as many digits as tell them apart."""
+    names = [name for name, kind in statistics.dtypes.items() if kind == "float64"]
+    texts = [distinct_numerals(row) for row in statistics[names].to_numpy().tolist()]
+    shown = statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"))
+    return shown.to_html(index=False, border=0, formatters={"count": "{:,}".format, "missing": "{:,}".format})
+
+
+def _told(findings: Findings) -> str:
+    frame = findings.frame
+    if frame.empty:
+        return "Nothing here: no dweets in this range have numbers in these fields."
+    first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
+    found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
+    return f"{counted(len(frame), 'row')} from {first} to {last} · {found}"

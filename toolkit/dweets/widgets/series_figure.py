@@ -1,0 +1,143 @@
+"""Series over time as a matplotlib picture: for ``df.dweets.plot`` and where widgets cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from toolkit.dweets.client.numerals import distinct_numerals, tick_labels
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.ticker import Formatter
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+#: After Okabe and Ito: told apart by colour-blind eyes; each has a contrast above 3 on white and on black alike.
+PALETTE = ("#0080C8", "#C77700", "#009E73", "#C2629A", "#7A6FD0", "#D55E00", "#8C8C00", "#808080")
+_INCHES = (9.0, 3.2)
+
+
+class Series(NamedTuple):
+    """One line of a plot: its name and its values, ascending in time; a NaN interrupts it."""
+
+    name: str
+    values: pd.Series[float]
+
+
+class Marks(NamedTuple):
+    """What is pointed out in a plot: frames as `series_analysis.gaps` and `outliers` return them."""
+
+    gaps: pd.DataFrame | None = None
+    outliers: pd.DataFrame | None = None
+
+
+NO_MARKS = Marks()
+
+
+def series_of(
+    frame: pd.DataFrame, fields: Sequence[str], gaps: pd.DataFrame | None = None, *, regular: bool = False
+) -> Iterator[Series]:
+    """Give a line for each thing and field; it is named after what tells them apart.
+
+    Parameters
+    ----------
+    gaps
+        Interrupt the lines.
+    regular
+        The frame was resampled: missing values interrupt the lines too. Otherwise they are passed over, as not
+        every dweet has every field.
+    """
+    if "thing" not in frame.columns:
+        for field in fields:
+            yield Series(field, _line(frame[field], gaps, regular))
+        return
+    for thing, rows in frame.groupby("thing", sort=False, observed=True):
+        own = None if gaps is None else gaps[gaps["thing"] == thing]
+        for field in fields:
+            name = f"{thing} {field}" if len(fields) > 1 else str(thing)
+            yield Series(name, _line(rows[field], own, regular))
+
+
+def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, regular: bool) -> pd.Series[float]:
+    values = (column if regular else column.dropna()).astype("float64")
+    if gaps is not None and len(gaps):
+        inside = pd.DatetimeIndex(gaps["start"] + (gaps["end"] - gaps["start"]) / 2)
+        values = pd.concat([values, pd.Series(float("nan"), index=inside, dtype="float64")])
+    return values.sort_index(kind="stable")
+
+
+def series_axes(frame: pd.DataFrame, fields: Sequence[str], marks: Marks = NO_MARKS, *, regular: bool = False) -> Axes:
+    """Draw on a new figure of pyplot, so that a notebook shows it."""
+    from matplotlib import pyplot
+
+    _, axes = pyplot.subplots(figsize=_INCHES, layout="constrained")
+    _draw(axes, frame, fields, marks, regular)
+    return axes
+
+
+def series_png(frame: pd.DataFrame, fields: Sequence[str], marks: Marks = NO_MARKS, *, regular: bool = False) -> bytes:
+    """Return the same picture as PNG, leaving no figure behind."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=_INCHES, layout="constrained")
+    _draw(figure.add_subplot(), frame, fields, marks, regular)
+    png = BytesIO()
+    figure.savefig(png, format="png", dpi=96)
+    return png.getvalue()
+
+
+def lonely(there: Flags) -> Flags:
+    """Return which of the values that are there have none beside them: no line shows these.
+
+    Examples
+    --------
+    >>> lonely(np.array([True, True, False, True])).tolist()
+    [False, False, False, True]
+    """
+    beside = np.append(there[1:], False) | np.append(False, there[:-1])
+    alone: Flags = there & ~beside
+    return alone
+
+
+def _value_labels() -> Formatter:
+    """Return labels that differ, in place of an offset that readers must add."""
+    from matplotlib.ticker import FuncFormatter
+
+    class ValueLabels(FuncFormatter):
+        def format_ticks(self, values: Sequence[float]) -> list[str]:
+            return tick_labels(values)
+
+    return ValueLabels(lambda value, _place: distinct_numerals([value])[0])
+
+
+def _draw(axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, regular: bool) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    lines = list(series_of(frame, fields, None if regular else marks.gaps, regular=regular))
+    for place, (name, values) in enumerate(lines):
+        colour = PALETTE[place % len(PALETTE)]
+        axes.plot(values.index, values, label=name, color=colour, linewidth=1)
+        if (alone := lonely(values.notna().to_numpy())).any():
+            axes.plot(values.index[alone], values[alone], "o", color=colour, markersize=3)
+    ringed = marks.outliers is not None and len(marks.outliers) > 0
+    if marks.gaps is not None:
+        for start, end in zip(marks.gaps["start"], marks.gaps["end"], strict=True):
+            axes.axvspan(start, end, color="0.5", alpha=0.25, linewidth=0)
+    if marks.outliers is not None and ringed:
+        values = marks.outliers["value"]
+        axes.plot(values.index, values, "o", mfc="none", color="#D55E00", markersize=6, label="outlier")
+    axes.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=8))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.yaxis.set_major_formatter(_value_labels())
+    axes.set_xlabel(str(frame.index.name or ""))
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    if len(lines) == 1:
+        axes.set_ylabel(lines[0].name)
+    if len(lines) > 1 or ringed:
+        axes.legend(frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)

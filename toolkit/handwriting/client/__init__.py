@@ -1,0 +1,1 @@
+"""The client of handwriting: what a person calls in a notebook."""

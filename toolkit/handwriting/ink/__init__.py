@@ -1,0 +1,1 @@
+"""From shaped words to strokes, outlines and files."""

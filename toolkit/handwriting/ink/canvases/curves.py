@@ -1,0 +1,60 @@
+"""Ink outlines as Bezier curves, for the formats that are drawn at any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from toolkit.handwriting.ink.keyed_noise import Floats
+from toolkit.handwriting.ink.ribbons import Polygons, Strokes, ribbons
+
+UNIT = 100  # coordinates are whole hundredths of a point
+_AT_ONCE = 1000  # strokes
+_EVERY = 3  # curves need a third of the points that straight lines need
+
+
+def outline_curves(strokes: Strokes, relative: bool = False) -> Iterator[tuple[int, list[int]]]:
+    """Yield one closed curve for each polygon of the ink, some hundred strokes at a time to keep memory small.
+
+    Yields
+    ------
+    (int, list of int)
+        Number of the stroke; start x, y, then six numbers for each Bezier piece, in hundredths of a point, y down.
+        The six numbers of a `relative` curve count from the beginning of their piece.
+    """
+    for first in range(0, len(strokes.length), _AT_ONCE):
+        chosen = np.zeros(len(strokes.length), bool)
+        chosen[first : first + _AT_ONCE] = True
+        for stroke, curve in _curves(strokes.select(chosen), relative):
+            yield first + stroke, curve
+
+
+def _curves(strokes: Strokes, relative: bool) -> Iterator[tuple[int, list[int]]]:
+    polygons = ribbons(strokes, _EVERY)
+    corner = np.rint(np.stack([polygons.x, polygons.y], axis=1) * UNIT).astype(np.int64)
+    pieces = np.rint(_controls(polygons) * UNIT).astype(np.int64)
+    if relative:
+        pieces -= np.tile(corner, 3)
+    first = np.cumsum(polygons.length) - polygons.length
+    starts = corner[first].tolist()
+    numbers = pieces.ravel().tolist()
+    spans = zip(polygons.stroke.tolist(), starts, first.tolist(), polygons.length.tolist(), strict=True)
+    for stroke, start, at, count in spans:
+        yield stroke, start + numbers[6 * at : 6 * (at + count)]
+
+
+def _controls(polygons: Polygons) -> Floats:
+    """Bezier pieces through the corners of closed polygons, smooth there: (c1, c2, end) of shape (corners, 6)."""
+    i = np.arange(len(polygons.x))
+    start = np.cumsum(polygons.length) - polygons.length
+    after, before = i + 1, i - 1
+    after[start + polygons.length - 1] = start
+    before[start] = start + polygons.length - 1
+    at = np.stack([polygons.x, polygons.y], axis=1)
+    chord = np.sqrt(((at[after] - at) ** 2).sum(axis=1, keepdims=True))
+    direction = at[after] - at[before]
+    norm = np.sqrt((direction * direction).sum(axis=1, keepdims=True))
+    direction = direction / np.where(norm > 0, norm, 1.0)
+    # handles a third of the chord on either side: corners at very different distances do not overshoot
+    return np.hstack([at + direction * chord / 3, at[after] - direction[after] * chord / 3, at[after]])

@@ -1,0 +1,47 @@
+"""Exact anti-aliased coverage of polygons, drawn by Agg."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.path import Path
+from matplotlib.transforms import Affine2D
+
+from toolkit.handwriting.ink.ribbons import Polygons
+
+Coverage = npt.NDArray[np.uint8]
+
+
+def coverage(parts: Sequence[Polygons], width: int, height: int, first_row: int = 0) -> Coverage:
+    """Return the share of every pixel that is inside (non-zero rule), 0..255, shape (height, width)."""
+    agg = RendererAgg(width, height, 72)
+    pen = agg.new_gc()
+    pen.set_linewidth(0)
+    pen.set_snap(False)
+    # Agg's y points up, ours down.
+    agg.draw_path(pen, _path(parts), Affine2D().scale(1, -1).translate(0, height + first_row), (0, 0, 0, 1))
+    return np.asarray(agg.buffer_rgba())[:, :, 3]
+
+
+def _path(parts: Sequence[Polygons]) -> Path:
+    corners, codes = zip(*map(_closed, parts), strict=True) if parts else ([np.zeros((0, 2))], [np.zeros(0, np.uint8)])
+    path = Path(np.concatenate(corners), np.concatenate(codes))
+    path.should_simplify = False
+    return path
+
+
+def _closed(polygons: Polygons) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
+    count = len(polygons.length)
+    total = len(polygons.x) + count
+    close = np.cumsum(polygons.length + 1) - 1
+    corner = np.ones(total, bool)
+    corner[close] = False
+    vertices = np.zeros((total, 2))
+    vertices[corner, 0], vertices[corner, 1] = polygons.x, polygons.y
+    codes = np.full(total, Path.LINETO, np.uint8)
+    codes[close - polygons.length] = Path.MOVETO
+    codes[close] = Path.CLOSEPOLY
+    return vertices, codes

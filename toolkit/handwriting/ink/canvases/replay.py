@@ -1,0 +1,86 @@
+"""Replay: an SVG in which the text is written, stroke by stroke, at the pace of a hand.
+
+Every stroke is its finished ink, uncovered by a thick line that runs along its middle. Nothing but CSS: the picture
+plays in a notebook and as an image file, and stands finished for readers who asked for less motion.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
+from toolkit.handwriting.ink.canvases.svg import hexadecimal, path, svg_document
+from toolkit.handwriting.ink.keyed_noise import Floats, Integers
+from toolkit.handwriting.ink.page import Page
+from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
+from toolkit.handwriting.parameters import CMYK, RGB
+
+SPEED = 11.0  # sizes of writing in a second
+LIFT = 0.05  # seconds between strokes
+LONGEST_REPLAY = 60.0
+
+_STYLE = (
+    "<style>.w{fill:none;stroke-linecap:round;stroke-linejoin:round;stroke-dasharray:1 2;stroke-dashoffset:1;"
+    "animation:w linear both}@keyframes w{to{stroke-dashoffset:0}}"
+    "@media(prefers-reduced-motion:reduce){.w{animation:none;stroke-dashoffset:0}}</style>"
+)
+
+
+def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
+    """Return `page` as an SVG that writes itself; `size` is the cap height."""
+    seen = page.seen()
+    strokes = page.strokes.select(seen)
+    unit = _units(strokes, page.stroke_letter[seen])
+    shapes: dict[int, str] = {}
+    for stroke, curve in outline_curves(strokes, relative=True):
+        shapes[unit[stroke]] = shapes.get(unit[stroke], "") + path(curve)
+    begin, duration = _pace(strokes, size)
+    # several replays may stand in one notebook page, where ids are shared
+    own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
+    middle, width = _middles(strokes), _widths(strokes, size)
+    body = [
+        f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
+        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{width[n]}" '
+        f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s"/></g>'
+        for n in shapes
+    ]
+    return svg_document(page, f'{_STYLE}<g stroke="{hexadecimal(ink)}">{"".join(body)}</g>')
+
+
+def _units(strokes: Strokes, letter: Integers) -> list[int]:
+    """Stroke that stands for each stroke: the contours of one drawn shape, with its holes, appear together."""
+    first: dict[int, int] = {}
+    drawn = ((strokes.flags & OUTLINE) > 0).tolist()
+    return [first.setdefault(of, n) if drawn[n] else n for n, of in enumerate(letter.tolist())]
+
+
+def _widths(strokes: Strokes, size: float) -> list[int]:
+    """Widths of the lines that uncover the strokes, in hundredths of a point."""
+    if not len(strokes.x):
+        return []
+    ink = 2.4 * np.maximum.reduceat(strokes.radius, strokes.start)
+    width = np.where((strokes.flags & OUTLINE) > 0, 1.5 * size, np.maximum(ink, 0.2 * size))
+    return [int(w) for w in (width * UNIT).tolist()]
+
+
+def _pace(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
+    """When each stroke begins and how long it takes, in seconds."""
+    step = np.zeros(len(strokes.x))
+    step[:-1] = np.sqrt(np.diff(strokes.x) ** 2 + np.diff(strokes.y) ** 2)
+    step[strokes.start + strokes.length - 1] = 0.0
+    length = np.add.reduceat(step, strokes.start) if len(step) else np.zeros(0)
+    duration = np.maximum(length / (SPEED * size), 0.04)
+    total = float((duration + LIFT).sum())
+    faster = min(1.0, LONGEST_REPLAY / total) if total else 1.0
+    return faster * (np.cumsum(duration + LIFT) - duration - LIFT), faster * duration
+
+
+def _middles(strokes: Strokes) -> list[str]:
+    """Centre line of every stroke as SVG path data."""
+    points = np.rint(np.stack([strokes.x, strokes.y], axis=1) * UNIT).astype(np.int64).tolist()
+    return [
+        "M" + " ".join(f"{x} {y}" for x, y in points[at : at + count])
+        for at, count in zip(strokes.start.tolist(), strokes.length.tolist(), strict=True)
+    ]

@@ -1,0 +1,138 @@
+"""Lines of words: where every word begins, before the hand moves. Breaking looks at nominal widths only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from toolkit.handwriting.ink.keyed_noise import Floats, Integers, KeyedNoise
+from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
+
+TAB = 4  # a tab stop every four spaces
+_TOKENS = re.compile(r"[ \t]+|[^ \t]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Words in reading order; lengths in cap heights.
+
+    Attributes
+    ----------
+    words : list of ShapedWord
+        The words.
+    line : integers of shape (words,)
+        Line of each word.
+    x : floats of shape (words,)
+        Where each word begins, from the left end of its line.
+    lines : int
+        Number of lines, empty ones too.
+    text : list of str
+        The lines as text.
+    """
+
+    words: list[ShapedWord]
+    line: Integers
+    x: Floats
+    lines: int
+    text: list[str]
+
+    @property
+    def starts_line(self) -> Integers:
+        """Indices of the words that begin a line."""
+        return np.nonzero(np.diff(self.line, prepend=-1))[0]
+
+    def until(self, line: int) -> Layout:
+        """Return only the words of the lines before `line`; the count of lines stays."""
+        keep = int(np.searchsorted(self.line, line))
+        return Layout(self.words[:keep], self.line[:keep], self.x[:keep], self.lines, self.text)
+
+
+@dataclass(slots=True)
+class _Word:
+    blank: str  # the white space before it
+    shaped: ShapedWord
+
+
+def normalised(text: str) -> str:
+    """Return `text` with every kind of line end as LF."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise) -> Layout:
+    """Break `text` into lines and place its words.
+
+    Parameters
+    ----------
+    width : float or None
+        Room for a line in cap heights; None breaks at line ends only.
+    variance : float
+        Largest relative change of a gap between words.
+    noise : KeyedNoise
+        Stream ``word``, by the number of the word on the page.
+    """
+    lines = [line for paragraph in text.split("\n") for line in _broken(shaper, paragraph, width)]
+    count = sum(len(line) for line in lines)
+    change = (variance * noise.uniform("word", count)).tolist()
+    words: list[ShapedWord] = []
+    line_of, x_of = [], []
+    for number, line in enumerate(lines):
+        x, before = 0.0, None
+        for word in line:
+            x = _after_blank(shaper, x, word, before, change[len(words)])
+            words.append(word.shaped)
+            line_of.append(number)
+            x_of.append(x)
+            x, before = x + word.shaped.advance, word.shaped.text
+    text_lines = ["".join(word.blank + word.shaped.text for word in line) for line in lines]
+    return Layout(words, np.array(line_of, np.int64), np.array(x_of, np.float64), len(lines), text_lines)
+
+
+def _after_blank(shaper: Shaper, x: float, word: _Word, before: str | None, change: float = 0.0) -> float:
+    """Where `word` begins when the one before it ended at `x`."""
+    if "\t" in word.blank:
+        stop = TAB * shaper.space
+        for character in word.blank:
+            x = (int(x / stop + 1e-9) + 1) * stop if character == "\t" else x + shaper.space
+        return x
+    gap = len(word.blank) * shaper.space
+    if before is None:
+        return x + gap  # an indentation is exact
+    return x + max(gap * (1 + change), shaper.least_gap(before, word.shaped.text) if gap else 0.0)
+
+
+def _broken(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[list[_Word]]:
+    """Yield the lines of one paragraph: whole words, a word wider than the page cut at characters."""
+    line: list[_Word] = []
+    x, blank = 0.0, ""
+    for token in _TOKENS.findall(paragraph):
+        if token[0] in " \t":
+            blank = token
+            continue
+        word = _Word(blank, shaper.word(token))
+        begin = _after_blank(shaper, x, word, line[-1].shaped.text if line else None)
+        if width is not None and begin + word.shaped.advance > width:
+            if line:
+                yield line
+                line, begin, word.blank = [], 0.0, ""
+            *whole, rest = _pieces(word.shaped, width - begin, width)
+            for piece in whole:
+                yield [_Word(word.blank, shaper.word(piece))]
+                begin, word.blank = 0.0, ""
+            word.shaped = shaper.word(rest) if whole else word.shaped
+        line.append(word)
+        x, blank = begin + word.shaped.advance, ""
+    yield line
+
+
+def _pieces(word: ShapedWord, room: float, width: float) -> list[str]:
+    """Cut a word so that each piece fits, at least one character each; `room` is left on the first line."""
+    pieces, cut, last_cut, begin, last = [], 0, 0, 0.0, 0.0
+    for place, reached in (*word.breaks, (len(word.text), word.advance)):
+        if reached - begin > room and last_cut > cut:
+            pieces.append(word.text[cut:last_cut])
+            cut, begin, room = last_cut, last, width
+        last_cut, last = place, reached
+    return [*pieces, word.text[cut:]]

@@ -1,0 +1,86 @@
+"""The pen: how wide the ink is at every point of a stroke.
+
+One nib for everything on the page. The ink is wider in tight curves, where the hand is slow, and under pressure, which
+drifts along the path of the pen; it begins with a little more and thins out where the pen is lifted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from toolkit.handwriting.ink.keyed_noise import Floats, KeyedNoise, unit
+from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes, tangents
+
+SLOWNESS = 0.05  # how much wider in the tightest curve than on a straight
+PRESSURE, LONG_PRESSURE, SHORT_PRESSURE = 0.10, 0.9, 0.25  # amplitude, and its two lengths in cap heights
+ATTACK, ATTACK_LENGTH = 0.08, 0.10
+RELEASE, RELEASE_LENGTH = 0.35, 0.20
+THINNEST, WIDEST = 0.4, 1.9  # limits in nibs
+DOT_WIDTH = 1.25
+
+
+def inked_radius(strokes: Strokes, nib: float, contrast: float, noise: KeyedNoise) -> Floats:
+    """Return half the width of the ink at every point, in cap heights.
+
+    Parameters
+    ----------
+    strokes : Strokes
+        Strokes in cap heights; their radius is the weight of the ink, 1 on average.
+    nib : float
+        Half the width of the pen, in cap heights.
+    contrast : float
+        How much of the weight shows.
+    """
+    if not len(strokes.x):
+        return np.zeros(0)
+    step = _steps(strokes)
+    path = np.cumsum(step) - step
+    start, stroke = strokes.start, strokes.stroke_of_point
+    arc = path - path[start][stroke]
+    whole = arc[start + strokes.length - 1][stroke]
+    width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), THINNEST), WIDEST)
+    width *= 1 + SLOWNESS * (_slowness(strokes, arc) - 0.5) + _pressure(path, noise)
+    width *= _attack(strokes, arc, stroke) * _release(strokes, arc, whole, stroke, noise)
+    dot = ((strokes.flags & DOT) > 0)[stroke]
+    weight = np.minimum(np.maximum(strokes.radius, 0.9), 1.5)
+    return nib * np.where(dot, DOT_WIDTH * (0.6 + 0.4 * weight), width)
+
+
+def _steps(strokes: Strokes) -> Floats:
+    """Distance from every point to the next of its stroke, 0 at the last."""
+    step = np.zeros(len(strokes.x))
+    dx, dy = np.diff(strokes.x), np.diff(strokes.y)
+    step[:-1] = np.sqrt(dx * dx + dy * dy)
+    step[strokes.start + strokes.length - 1] = 0.0
+    return step
+
+
+def _slowness(strokes: Strokes, arc: Floats) -> Floats:
+    """0 on straights, towards 1 in tight curves: a rational stand-in for the two-thirds power law of hand movement."""
+    tx, ty = tangents(strokes)
+    first, last = strokes.ends()
+    i = np.arange(len(tx))
+    after, before = np.where(last, i, i + 1), np.where(first, i, i - 1)
+    turn = np.abs(tx[after] * ty[before] - ty[after] * tx[before])
+    curvature = np.minimum(turn / np.maximum(arc[after] - arc[before], 1e-6), 60.0)
+    curvature = 0.25 * curvature[before] + 0.5 * curvature + 0.25 * curvature[after]
+    return curvature / (curvature + 3.0)
+
+
+def _pressure(path: Floats, noise: KeyedNoise) -> Floats:
+    slow = noise.drift("pressure", path / LONG_PRESSURE)
+    quick = noise.drift("quick pressure", path / SHORT_PRESSURE)
+    return PRESSURE * (0.5 * slow + 0.2 * quick)
+
+
+def _attack(strokes: Strokes, arc: Floats, stroke: np.ndarray) -> Floats:
+    free = ((strokes.flags & STARTS_IN_INK) == 0)[stroke]
+    return 1 + np.where(free, ATTACK * np.maximum(1 - arc / ATTACK_LENGTH, 0.0), 0.0)
+
+
+def _release(strokes: Strokes, arc: Floats, whole: Floats, stroke: np.ndarray, noise: KeyedNoise) -> Floats:
+    free = ((strokes.flags & ENDS_IN_INK) == 0)[stroke]
+    reach = np.minimum(RELEASE_LENGTH, 0.35 * whole)
+    left = np.minimum((whole - arc) / np.where(reach > 0, reach, 1.0), 1.0)
+    depth = RELEASE * (0.5 + unit(noise.hashes("release", len(strokes.length))))[stroke]
+    return 1 - np.where(free, depth * (1 - left) * (1 - left), 0.0)

@@ -1,0 +1,166 @@
+"""Text in, file out: the one call that the rendering processes make."""
+
+from __future__ import annotations
+
+import time
+import unicodedata
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from toolkit.handwriting import wire
+from toolkit.handwriting.catalogue import Handwriting
+from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.ink.canvases.pdf import draw_pdf
+from toolkit.handwriting.ink.canvases.png import draw_png
+from toolkit.handwriting.ink.canvases.replay import draw_replay
+from toolkit.handwriting.ink.canvases.svg import draw_svg
+from toolkit.handwriting.ink.keyed_noise import KeyedNoise
+from toolkit.handwriting.ink.layout import Layout, lay_out, normalised
+from toolkit.handwriting.ink.motion import write
+from toolkit.handwriting.ink.page import Page, baselines, compose, wrap_width
+from toolkit.handwriting.ink.pen import inked_radius
+from toolkit.handwriting.ink.ribbons import Strokes
+from toolkit.handwriting.ink.shaping import Shaper
+from toolkit.handwriting.parameters import RGB, Parameters
+from toolkit.handwriting.wire import InvalidParameters, Problem
+from toolkit.handwriting.writers import writer_of
+
+VERSION = "3"  # changes whenever the same parameters and seed give another picture
+STAGES = ("layout", "motion", "pen", "canvas", "encode")
+MOST_POINTS = 1_250_000  # of all strokes; a text of more is written with fewer points in each letter
+_BEYOND = 3.0  # lines this many cap heights below the page cannot reach it
+
+
+class _Watch:
+    """Notes the seconds of every stage."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(STAGES, 0.0)
+        self._since = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.seconds[stage] += now - self._since
+        self._since = now
+
+
+def render(parameters: Parameters) -> Handwritten:
+    r"""Write a text and return it as a file.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        What to write, in which hand, and how; with a positive seed.
+
+    Returns
+    -------
+    Handwritten
+        The file, and figures about it.
+
+    Raises
+    ------
+    InvalidParameters
+        Neither the handwriting nor its fallbacks have some of the characters, or an automatic width or height
+        exceeds what the format allows.
+
+    Examples
+    --------
+    >>> from toolkit.handwriting.catalogue import catalogue
+    >>> molly = catalogue().by_title("Molly")
+    >>> done = render(Parameters(molly, "png", "Hello", height=None, random_seed=7))
+    >>> done.data[:4], done.lines
+    (b'\x89PNG', 1)
+    """
+    watch = _Watch()
+    page = write_page(parameters, watch.lap)
+    data, share = _draw(page, parameters, watch.lap)
+    watch.lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
+    milliseconds = {stage: 1000 * seconds for stage, seconds in watch.seconds.items()}
+    return Handwritten(
+        data,
+        parameters.kind,
+        parameters.handwriting.title,
+        parameters.random_seed,
+        page.width,
+        page.height,
+        page.layout.lines,
+        share,
+        page.overflow,
+        milliseconds,
+    )
+
+
+def writable_text(parameters: Parameters) -> str:
+    """Return the text in NFC with LF as line end.
+
+    Raises
+    ------
+    InvalidParameters
+        Neither the handwriting nor its fallbacks have some of its characters.
+    """
+    text = normalised(unicodedata.normalize("NFC", parameters.text))
+    if missing := _shaper(parameters.handwriting).missing(text):
+        raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
+    return text
+
+
+def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
+    """Return the ink of one rendering before it is drawn; see `render`. `lap` is called after each stage."""
+    text = writable_text(parameters)
+    shaper = _shaper(parameters.handwriting)
+    noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
+    if (points := shaper.points(text)) > MOST_POINTS:
+        shaper = _shaper(parameters.handwriting, -(-points // MOST_POINTS))
+    layout = lay_out(shaper, text, wrap_width(parameters, shaper), parameters.word_spacing_variance, noise)
+    baseline = baselines(parameters, layout.lines, noise)
+    visible = _visible(layout, baseline, parameters)
+    lap("layout")
+    trace = write(visible, shaper, noise)
+    lap("motion")
+    trace.strokes.radius[:] = inked_radius(trace.strokes, shaper.nib, shaper.writer.contrast, noise)
+    lap("pen")
+    page = compose(parameters, visible, trace, shaper, noise, baseline)
+    lap("motion")
+    return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words))
+
+
+def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
+    return _cached_shaper(handwriting.script, handwriting.writer, every)
+
+
+@cache
+def _cached_shaper(script: str, writer: int, every: int) -> Shaper:
+    return Shaper(script, writer_of(script, writer), every)
+
+
+def _visible(layout: Layout, baseline: np.ndarray, parameters: Parameters) -> Layout:
+    """Leave out the lines that are far below a page of fixed height."""
+    if parameters.height is None:
+        return layout
+    reach = parameters.height + _BEYOND * parameters.handwriting_size
+    return layout.until(max(1, int(np.searchsorted(baseline, reach))))
+
+
+def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
+    """Return the file and the share of the page under ink."""
+    ink, size = parameters.handwriting_color, parameters.handwriting_size
+    if parameters.kind == "png":
+        return draw_png(page, RGB(*ink.rgb()), lap)
+    if parameters.kind == "pdf":
+        return draw_pdf(page, ink, size, lap), _estimated_share(page)
+    if parameters.kind == "svg":
+        return draw_svg(page, ink), _estimated_share(page)
+    return draw_replay(page, ink, size), _estimated_share(page)
+
+
+def _estimated_share(page: Page) -> float:
+    """Length times width of all strokes: crossings count twice, which is little."""
+    s: Strokes = page.strokes
+    if not len(s.x):
+        return 0.0
+    step = np.sqrt(np.diff(s.x) ** 2 + np.diff(s.y) ** 2)
+    step[s.start[1:] - 1] = 0.0
+    return min(1.0, float((step * (s.radius[1:] + s.radius[:-1])).sum()) / (page.width * page.height))

@@ -1,0 +1,227 @@
+"""From pen strokes to outlines: every stroke becomes closed polygons, round at both ends.
+
+All strokes of a page are handled at once, as a structure of arrays (`Strokes`). The polygons all turn the same way, so
+that a non-zero fill draws their union: strokes may cross themselves and each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from toolkit.handwriting.ink.keyed_noise import Floats, Integers
+
+Flags = npt.NDArray[np.uint8]
+
+STARTS_IN_INK = 1  # the stroke begins inside another one: no attack
+ENDS_IN_INK = 2  # it ends inside another one: no release
+DOT = 4  # an i-dot or full stop
+OUTLINE = 8  # not a stroke but the contour of a shape that strokes cannot draw
+
+_CAP = 5
+_TURN = np.pi * np.arange(1, _CAP) / _CAP
+_CAP_COS, _CAP_SIN = np.cos(_TURN), np.sin(_TURN)
+_DISC = 2 * np.pi * np.arange(12) / 12
+_DISC_COS, _DISC_SIN = np.cos(_DISC), np.sin(_DISC)
+
+
+@dataclass(frozen=True, slots=True)
+class Strokes:
+    """Pen strokes as arrays: n points in m strokes, in writing order.
+
+    Attributes
+    ----------
+    x, y, radius : floats of shape (n,)
+        Centre line, y upwards or downwards as the owner says, and half the width of the ink.
+    length : integers of shape (m,)
+        Number of points of each stroke; they follow one another.
+    flags : unsigned bytes of shape (m,)
+        `STARTS_IN_INK`, `ENDS_IN_INK`, `DOT`, `OUTLINE`.
+    """
+
+    x: Floats
+    y: Floats
+    radius: Floats
+    length: Integers
+    flags: Flags
+
+    @classmethod
+    def none(cls) -> Strokes:
+        """Return no strokes."""
+        return cls(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint8))
+
+    @property
+    def start(self) -> Integers:
+        """Index of the first point of each stroke."""
+        return np.cumsum(self.length) - self.length
+
+    @property
+    def stroke_of_point(self) -> Integers:
+        """Number of the stroke of every point."""
+        return np.repeat(np.arange(len(self.length)), self.length)
+
+    def ends(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return two masks over the points: first of its stroke, last of its stroke."""
+        first, last = np.zeros(len(self.x), bool), np.zeros(len(self.x), bool)
+        start = self.start
+        first[start] = True
+        last[start + self.length - 1] = True
+        return first, last
+
+    def select(self, keep: npt.NDArray[np.bool_]) -> Strokes:
+        """Return only the strokes marked in `keep`, shape (m,)."""
+        points = np.repeat(keep, self.length)
+        return Strokes(self.x[points], self.y[points], self.radius[points], self.length[keep], self.flags[keep])
+
+
+@dataclass(frozen=True, slots=True)
+class Polygons:
+    """Closed polygons as arrays: their corners, how many corners each has, and the stroke that each belongs to."""
+
+    x: Floats
+    y: Floats
+    length: Integers
+    stroke: Integers
+
+
+def refined(strokes: Strokes, pieces: int) -> Strokes:
+    """Return the strokes with every interval cut in `pieces` along a Catmull-Rom curve."""
+    if pieces <= 1 or not len(strokes.x):
+        return strokes
+    first, last = strokes.ends()
+    i = np.arange(len(strokes.x))
+    before, after = np.where(first, i, i - 1), np.where(last, i, i + 1)
+    beyond = after[after]
+    count = np.where(last, 1, pieces)
+    source = np.repeat(i, count)
+    t = (np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)) / pieces
+    t2, t3 = t * t, t * t * t
+    b0, b1 = 0.5 * (2 * t2 - t - t3), 0.5 * (3 * t3 - 5 * t2 + 2)
+    b2, b3 = 0.5 * (4 * t2 - 3 * t3 + t), 0.5 * (t3 - t2)
+
+    def curve(v: Floats) -> Floats:
+        v0 = np.where(first, 2 * v - v[after], v[before])
+        v3 = np.where(beyond == after, 2 * v[after] - v, v[beyond])
+        curved: Floats = b0 * v0[source] + b1 * v[source] + b2 * v[after[source]] + b3 * v3[source]
+        return curved
+
+    return replace(
+        strokes, x=curve(strokes.x), y=curve(strokes.y), radius=np.abs(curve(strokes.radius)),
+        length=(strokes.length - 1) * pieces + 1,
+    )  # fmt: skip
+
+
+def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
+    """Return the unit direction of writing at every point, as two arrays of shape (n,)."""
+    first, last = strokes.ends()
+    i = np.arange(len(strokes.x))
+    after, before = np.where(last, i, i + 1), np.where(first, i, i - 1)
+    tx, ty = strokes.x[after] - strokes.x[before], strokes.y[after] - strokes.y[before]
+    norm = np.sqrt(tx * tx + ty * ty)
+    still = norm == 0
+    norm = np.where(still, 1.0, norm)
+    return np.where(still, 1.0, tx / norm), np.where(still, 0.0, ty / norm)
+
+
+def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
+    """Return the outline of the ink: one ribbon a stroke, a disc wherever the pen turns sharply.
+
+    Parameters
+    ----------
+    strokes : Strokes
+        The ink; contours flagged `OUTLINE` are passed through as they are.
+    every : int
+        Use only every so many points along the ribbons, evenly, and the ends: enough where curves follow.
+    """
+    drawn = (strokes.flags & OUTLINE) > 0
+    written = strokes.select(~drawn) if drawn.any() else strokes
+    number = np.nonzero(~drawn)[0]
+    tx, ty = tangents(written)
+    parts = [_bands(*_thinned(written, tx, ty, every), number), _discs(written, tx, ty, number)]
+    if drawn.any():
+        contours = strokes.select(drawn)
+        parts.append(Polygons(contours.x, contours.y, contours.length, np.nonzero(drawn)[0]))
+    return Polygons(*(np.concatenate([getattr(part, name) for part in parts]) for name in Polygons.__slots__))
+
+
+def evenly(length: Integers, every: int) -> tuple[Integers, Integers]:
+    """Choose every so many points of each stroke, evenly, and its ends.
+
+    Parameters
+    ----------
+    length : integers of shape (m,)
+        Points of each stroke.
+    every : int
+        How many points become one.
+
+    Returns
+    -------
+    tuple of integers
+        Indices of the chosen points, and how many there are of each stroke.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in evenly(np.array([9, 1]), 4)]
+    [[0, 4, 8, 9], [3, 1]]
+    """
+    gaps = length - 1
+    kept = np.maximum(-(-gaps // every), np.minimum(gaps, 2))
+    stroke = np.repeat(np.arange(len(kept)), kept + 1)
+    step = np.arange(len(stroke)) - (np.cumsum(kept + 1) - kept - 1)[stroke]
+    start = np.cumsum(length) - length
+    return start[stroke] + (2 * step * gaps[stroke] + kept[stroke]) // np.maximum(2 * kept[stroke], 1), kept + 1
+
+
+def _thinned(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, Floats, Floats]:
+    """Keep every so many points of each stroke, evenly, its ends, and the points of tight curves."""
+    if every == 1:
+        return s, tx, ty
+    keep = _straightness(s, tx, ty) < 0.8
+    keep[evenly(s.length, every)[0]] = True
+    length = np.bincount(s.stroke_of_point[keep], minlength=len(s.length))
+    return replace(s, x=s.x[keep], y=s.y[keep], radius=s.radius[keep], length=length), tx[keep], ty[keep]
+
+
+def _straightness(s: Strokes, tx: Floats, ty: Floats) -> Floats:
+    """Cosine between the directions just before and just after every point; 1 at the ends."""
+    first, last = s.ends()
+    i = np.arange(len(s.x))
+    after, before = np.where(last, i, i + 1), np.where(first, i, i - 1)
+    return np.where(first | last, 1.0, tx[after] * tx[before] + ty[after] * ty[before])
+
+
+def _bands(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
+    """Right side, cap round the end, left side backwards, cap round the start."""
+    start, length, stroke = s.start, s.length, s.stroke_of_point
+    end = start + length - 1
+    corners = 2 * length + 2 * (_CAP - 1)
+    base = np.cumsum(corners) - corners
+    x, y = np.empty(int(corners.sum())), np.empty(int(corners.sum()))
+    along = np.arange(len(s.x)) - start[stroke]
+    right = base[stroke] + along
+    left = base[stroke] + 2 * length[stroke] + _CAP - 2 - along
+    across_x, across_y = -ty * s.radius, tx * s.radius
+    x[right], y[right] = s.x - across_x, s.y - across_y
+    x[left], y[left] = s.x + across_x, s.y + across_y
+    for k, (c, sn) in enumerate(zip(_CAP_COS, _CAP_SIN, strict=True)):
+        at = base + length + k
+        x[at] = s.x[end] - across_x[end] * c + tx[end] * s.radius[end] * sn
+        y[at] = s.y[end] - across_y[end] * c + ty[end] * s.radius[end] * sn
+        at = base + 2 * length + _CAP - 1 + k
+        x[at] = s.x[start] + across_x[start] * c - tx[start] * s.radius[start] * sn
+        y[at] = s.y[start] + across_y[start] * c - ty[start] * s.radius[start] * sn
+    return Polygons(x, y, corners, number)
+
+
+def _discs(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
+    """Restore the round nib where the pen turns back within its own width: a ribbon is cut off flat there."""
+    at = np.nonzero(_straightness(s, tx, ty) < 0.35)[0]
+    r = s.radius[at, None]
+    return Polygons(
+        (s.x[at, None] + r * _DISC_COS).ravel(),
+        (s.y[at, None] + r * _DISC_SIN).ravel(),
+        np.full(len(at), len(_DISC)),
+        number[s.stroke_of_point[at]],
+    )

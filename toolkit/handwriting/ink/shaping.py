@@ -1,0 +1,287 @@
+"""Words as the pen will write them: the hands of a fallback chain, kerning, clearance of punctuation, touching ends."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
+
+import numpy as np
+from cachetools import LRUCache, cached
+
+from toolkit.handwriting.hands.sources import chain
+from toolkit.handwriting.ink.hand import Glyph, Hand, Placed, open_hand
+from toolkit.handwriting.ink.keyed_noise import Floats, Integers
+from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Flags, evenly
+from toolkit.handwriting.writers import Writer
+
+PUNCTUATION_GAP = 0.06  # least ink-free distance round punctuation, in cap heights
+MOTION_ALLOWANCE = 0.06  # what the moving hand may take of it, times the writer's shake
+WORD_GAP = 0.46  # and between two words
+THICKEST_NIB = 0.045  # a bold script is written with an ordinary pen
+_LARGEST_SHIFT = 0.6
+_TOUCH = 0.075  # a stroke end this near to another letter's stroke is joined to it
+_LONGEST_KEPT = 40  # characters; longer words are rare and large
+_KEPT_POINTS = 500_000  # of all hands together, about 20 MB
+_WORD_OVERHEAD = 60  # what a word takes besides its points, in points
+_COMPARED = 256  # points of a letter, where its distance to the next one is measured
+
+_ALIKE = {
+    "\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u2009": " ", "\u2010": "-", "\u2011": "-", "\u2012": "-",
+    "\u2013": "-", "\u2014": "-", "\u2015": "-", "\u2212": "-", "\u2018": "'", "\u2019": "'", "\u201b": "'",
+    "\u2032": "'", "\u201c": '"', "\u201d": '"', "\u2033": '"', "\u2044": "/", "\u00ad": "", "\u2022": "\u00b7",
+}  # fmt: skip
+_INVISIBLE = frozenset(
+    ["\u200b", "\u200c", "\u200d", "\u2060", "\ufe0e", "\ufe0f", "\ufeff", *map(chr, range(0x1F3FB, 0x1F400))]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ShapedWord:
+    """One word in letter coordinates: every letter about its own origin, in cap heights, y upwards.
+
+    Attributes
+    ----------
+    text : str
+        The characters of the word.
+    advance : float
+        Width of the word.
+    origin_x, origin_y, letter_advance : floats of shape (letters,)
+        Where each letter stands in the word, and how wide it is.
+    x, y, weight : floats of shape (points,)
+        Points of the strokes; weight is the width of the ink relative to the hand's mean.
+    letter : integers of shape (points,)
+        Letter of every point.
+    length, flags, stroke_letter : arrays of shape (strokes,)
+        Points, flags and letter of every stroke.
+    breaks : tuple of (int, float)
+        Characters after which the word may be broken when it must, and the width up to there.
+    """
+
+    text: str
+    advance: float
+    origin_x: Floats
+    origin_y: Floats
+    letter_advance: Floats
+    x: Floats
+    y: Floats
+    weight: Floats
+    letter: Integers
+    length: Integers
+    flags: Flags
+    stroke_letter: Integers
+    breaks: tuple[tuple[int, float], ...]
+
+
+_kept_words: LRUCache[object, ShapedWord] = LRUCache(_KEPT_POINTS, lambda word: len(word.x) + _WORD_OVERHEAD)
+
+
+class Shaper:
+    """Shapes words for one script in one writer's hand.
+
+    Parameters
+    ----------
+    script : str
+        Name of the hand pack.
+    writer : Writer
+        Whose slant, width and nib to use.
+    every : int
+        Use only every so many points of the strokes; for texts that would have millions of them.
+    """
+
+    def __init__(self, script: str, writer: Writer, every: int = 1) -> None:
+        self.hands: list[Hand] = [open_hand(name) for name in chain(script)]
+        self.writer = writer
+        self._every = every
+        self.measures = self.hands[0].measures
+        self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
+        self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
+        self._hand_of = lru_cache(4096)(self._find_hand)
+        self._points_of = lru_cache(4096)(self._count_points)
+        self.least_gap = lru_cache(16384)(self._least_gap)
+
+    def word(self, text: str) -> ShapedWord:
+        """Return the shaped word `text`; words of usual length are kept for the next time."""
+        if len(text) > _LONGEST_KEPT:
+            return self._word(text)
+        return self._kept_word(text)
+
+    @cached(_kept_words, lock=Lock())
+    def _kept_word(self, text: str) -> ShapedWord:
+        return self._word(text)
+
+    def points(self, text: str) -> int:
+        """Return about how many points the strokes of `text` have when all of them are used."""
+        return sum(count * self._points_of(character) for character, count in Counter(text).items())
+
+    def _count_points(self, character: str) -> int:
+        number, written = self._hand_of(character) or (0, "")
+        hand = self.hands[number]
+        return sum(len(hand.glyph(at.glyph).x) for at in hand.shape(written)) if written else 0
+
+    def missing(self, text: str) -> tuple[str, ...]:
+        """Return the characters that no hand of the chain writes, each once, in order."""
+        found = (c for c in dict.fromkeys(text) if c not in " \t\n" and self._hand_of(c) is None)
+        return tuple(found)
+
+    def _find_hand(self, character: str) -> tuple[int, str] | None:
+        """Hand that writes `character`, and the character it writes for it."""
+        if character in _INVISIBLE:
+            return 0, ""
+        for wanted in (character, _ALIKE.get(character, character)):
+            if not wanted:
+                return 0, ""
+            for number, hand in enumerate(self.hands):
+                if hand.writes(wanted):
+                    return number, wanted
+        return None
+
+    def _runs(self, text: str) -> list[tuple[int, str, list[int]]]:
+        """Cut a word into runs of one hand: (hand, characters to shape, their places in the word)."""
+        runs: list[tuple[int, str, list[int]]] = []
+        for place, character in enumerate(text):
+            number, written = self._hand_of(character) or (0, "")
+            if not written:
+                continue
+            stays = runs and unicodedata.combining(character) and self.hands[runs[-1][0]].writes(written)
+            if runs and (stays or runs[-1][0] == number):
+                runs[-1] = (runs[-1][0], runs[-1][1] + written, [*runs[-1][2], place])
+            else:
+                runs.append((number, written, [place]))
+        return runs
+
+    def _word(self, text: str) -> ShapedWord:
+        placed: list[tuple[Hand, Placed, int]] = []
+        for number, run, places in self._runs(text):
+            hand = self.hands[number]
+            placed += [(hand, at, places[at.cluster]) for at in hand.shape(run)]
+        letters = [_letter(hand, at, self.writer, self._every) for hand, at, _ in placed]
+        stretch = self.writer.width
+        advances = np.array([at.advance * stretch for _, at, _ in placed])
+        shift = np.array([(at.dx + at.dy * self.writer.slant) * stretch for _, at, _ in placed])
+        characters = [text[place] for _, _, place in placed]
+        extra = self._clearances(letters, characters, advances, shift)
+        origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
+        return _assembled(
+            text, letters, origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
+            float((advances + extra).sum()), _breaks(text, [p for _, _, p in placed], origin, advances),
+        )  # fmt: skip
+
+    def _clearances(self, letters: list[Glyph], characters: list[str], advances: Floats, shift: Floats) -> Floats:
+        """How far each letter must move right so that punctuation touches nothing."""
+        extra = np.zeros(len(letters))
+        origin = np.cumsum(advances) - advances + shift
+        distance = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * self.writer.shake
+        for i in range(1, len(letters)):
+            if not (_stands_alone(characters[i - 1]) or _stands_alone(characters[i])):
+                continue
+            # two letters back, because some scripts write the joining stroke as a letter of its own
+            for before in range(max(i - 2, 0), i):
+                offset = origin[i] - origin[before] + extra[before + 1 : i].sum()
+                needed = _needed_shift(letters[before], letters[i], offset, distance)
+                extra[i] = max(extra[i], min(needed, _LARGEST_SHIFT))
+        return extra
+
+    def _least_gap(self, before: str, after: str) -> float:
+        """Smallest gap after word `before` that keeps the ink of word `after` clear of it."""
+        left, right = self.word(before), self.word(after)
+        if not len(left.length) or not len(right.length):
+            return 0.0
+        tail = left.letter >= left.letter[-1] - 1
+        head = right.letter <= right.letter[0] + 1
+        a = _Points(left.x[tail] + left.origin_x[left.letter[tail]], left.y[tail])
+        b = _Points(right.x[head] + right.origin_x[right.letter[head]], right.y[head])
+        return min(_needed_shift(a, b, left.advance, WORD_GAP + 2 * self.nib), 1.2)
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    x: Floats
+    y: Floats
+
+
+def _stands_alone(character: str) -> bool:
+    return unicodedata.category(character)[0] not in "LMN"
+
+
+def _needed_shift(left: Glyph | _Points, right: Glyph | _Points, offset: float, distance: float) -> float:
+    """How far right of `offset` the right points must go to be `distance` from the left ones; may be negative."""
+    a, b = (max(2, -(-len(points.x) // _COMPARED)) for points in (left, right))
+    dy = left.y[::a, None] - right.y[None, ::b]
+    reach = distance * distance - dy * dy
+    close = reach > 0
+    if not close.any():
+        return -offset
+    across = left.x[::a, None] - right.x[None, ::b] - offset + np.sqrt(np.where(close, reach, 0.0))
+    return float(across[close].max())
+
+
+def _letter(hand: Hand, at: Placed, writer: Writer, every: int) -> Glyph:
+    """Strokes of a glyph with the writer's width and slant; weight instead of radius."""
+    glyph = _coarser(hand.glyph(at.glyph), every)
+    x = (glyph.x + glyph.y * writer.slant) * writer.width
+    return Glyph(x, glyph.y, glyph.radius / hand.measures.nib, glyph.length, glyph.flags)
+
+
+def _coarser(glyph: Glyph, every: int) -> Glyph:
+    """Keep every so many points; a contour of hardly more is a detail that is left out."""
+    if every == 1 or not len(glyph.length):
+        return glyph
+    shown = ((glyph.flags & OUTLINE) == 0) | (glyph.length >= min(2 * every, glyph.length.max()))
+    kept, length = evenly(glyph.length, every)
+    kept = kept[np.repeat(shown, length)]
+    return Glyph(glyph.x[kept], glyph.y[kept], glyph.radius[kept], length[shown], glyph.flags[shown])
+
+
+def _breaks(text: str, places: list[int], origin: Floats, advances: Floats) -> tuple[tuple[int, float], ...]:
+    """Places inside the word where a new cluster begins, with the width before it."""
+    found: list[tuple[int, float]] = []
+    for n in range(1, len(places)):
+        if places[n] > places[n - 1] and not unicodedata.combining(text[places[n]]):
+            found.append((places[n], float(origin[n])))
+    return tuple(found)
+
+
+def _assembled(
+    text: str, letters: list[Glyph], x: Floats, y: Floats, advances: Floats, advance: float,
+    breaks: tuple[tuple[int, float], ...],
+) -> ShapedWord:  # fmt: skip
+    numbers = np.arange(len(letters))
+    word = ShapedWord(
+        text=text,
+        advance=advance,
+        origin_x=x,
+        origin_y=y,
+        letter_advance=advances,
+        x=np.concatenate([np.zeros(0), *(glyph.x for glyph in letters)]),
+        y=np.concatenate([np.zeros(0), *(glyph.y for glyph in letters)]),
+        weight=np.concatenate([np.zeros(0), *(glyph.radius for glyph in letters)]),
+        letter=np.repeat(numbers, [len(glyph.x) for glyph in letters]),
+        length=np.concatenate([np.zeros(0, np.int64), *(glyph.length for glyph in letters)]),
+        flags=np.concatenate([np.zeros(0, np.uint8), *(glyph.flags for glyph in letters)]),
+        stroke_letter=np.repeat(numbers, [len(glyph.length) for glyph in letters]),
+        breaks=breaks,
+    )
+    _mark_touching_ends(word)
+    return word
+
+
+def _mark_touching_ends(word: ShapedWord) -> None:
+    """Flag the stroke ends that lie in the ink of a neighbouring letter: the pen does not lift there."""
+    letters = len(word.origin_x)
+    x, y = word.x + word.origin_x[word.letter], word.y + word.origin_y[word.letter]
+    point = np.searchsorted(word.letter, np.arange(letters + 1)).tolist()
+    stroke = np.searchsorted(word.stroke_letter, np.arange(letters + 1)).tolist()
+    start = np.cumsum(word.length) - word.length
+    last = start + word.length - 1
+    for n in range(letters):
+        own = slice(stroke[n], stroke[n + 1])
+        around = np.r_[point[max(n - 1, 0)] : point[n], point[n + 1] : point[min(n + 2, letters)]]
+        if own.start == own.stop or not len(around):
+            continue
+        for at, flag in ((start[own], STARTS_IN_INK), (last[own], ENDS_IN_INK)):
+            distance = (x[at, None] - x[around]) ** 2 + (y[at, None] - y[around]) ** 2
+            touching = (distance.min(axis=1) < _TOUCH * _TOUCH) & ((word.flags[own] & OUTLINE) == 0)
+            word.flags[own] |= np.where(touching, np.uint8(flag), np.uint8(0))

@@ -1,0 +1,1 @@
+"""The gateway's side of handwriting: its rules, without HTTP."""

@@ -1,0 +1,151 @@
+"""What the gateway does for section B: lists handwritings and has texts rendered. No HTTP in here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from toolkit.errors import NotFound, RateLimited
+from toolkit.handwriting import wire
+from toolkit.handwriting.catalogue import Catalogue, catalogue
+from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.parameters import Format, Parameters
+from toolkit.handwriting.service.authentication import Authentication, Caller
+from toolkit.handwriting.service.query import Dialect, Listing, parameters_of
+from toolkit.handwriting.service.render_pool import RenderPool
+from toolkit.handwriting.wire import InvalidParameters
+from toolkit.rate_limit import Allowance, LimitReached, RateLimit
+from toolkit.secret import Secret
+
+if TYPE_CHECKING:
+    from toolkit.outside_world import OutsideWorld
+
+#: Changes whenever the same parameters and seed give another picture.
+RENDERER_VERSION = "3"
+
+
+@dataclass(frozen=True)
+class HandwritingSettings:
+    """Who may call section B, and how much.
+
+    Attributes
+    ----------
+    apikeys
+        Secret of HTTP Basic by apikey. None takes any key that is not empty.
+    burst, calls_a_second
+        Token bucket of each key.
+    renderers
+        Renders at once, each in a process of its own, started by the first text.
+    seconds
+        The clock of the token buckets.
+    """
+
+    apikeys: Mapping[Secret, Secret] | None = None
+    burst: int = 3_000
+    calls_a_second: float = 100.0
+    renderers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    seconds: Callable[[], float] = time.monotonic
+
+
+class HandwritingService:
+    """Section B of the specification.
+
+    Parameters
+    ----------
+    world
+        Gives fresh seeds.
+    settings
+        Keys and limits.
+    """
+
+    def __init__(self, world: OutsideWorld, settings: HandwritingSettings) -> None:
+        self._world = world
+        self._authentication = Authentication(settings.apikeys)
+        self._limit = RateLimit(settings.burst, settings.calls_a_second, settings.seconds)
+        self._pool = RenderPool(settings.renderers)
+
+    @property
+    def hands(self) -> Catalogue:
+        """All handwritings."""
+        return catalogue()
+
+    def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
+        """Return who calls, or raise KeyRejected."""
+        return self._authentication.caller(query, authorization)
+
+    def admit(self, caller: Caller) -> Allowance:
+        """Count a call and return what is left, or raise RateLimited."""
+        try:
+            return self._limit.take(caller.key)
+        except LimitReached as reached:
+            raise RateLimited(wire.RATE_EXCEEDED, retry_after=reached.retry_after) from None
+
+    def allowance(self, caller: Caller) -> Allowance:
+        """Return what a caller has left."""
+        return self._limit.left(caller.key)
+
+    def listing(self, asked: Listing) -> list[dict[str, str | int]]:
+        """Return the records of one page; ties are in the order of their ids, so that paging is stable."""
+        records = [handwriting.record() for handwriting in self.hands]
+        records.sort(key=lambda record: str(record["id"]))
+        records.sort(key=lambda record: _sortable(record[asked.order_by]), reverse=asked.order_dir == "desc")
+        return records[asked.offset : asked.offset + asked.limit]
+
+    def record(self, handwriting_id: str) -> dict[str, str | int]:
+        """Return the record of one handwriting.
+
+        Raises
+        ------
+        NotFound
+            There is none with this id.
+        """
+        handwriting = self.hands.by_id(handwriting_id)
+        if handwriting is None:
+            raise NotFound(wire.HANDWRITING_NOT_FOUND)
+        return handwriting.record()
+
+    async def checked(self, query: Mapping[str, str], kind: Format, dialect: Dialect) -> Parameters:
+        """Return the parameters of a rendering; the seed is positive or None.
+
+        Raises
+        ------
+        InvalidParameters
+            With all problems, also the characters that cannot be written.
+        """
+        parameters, problems = parameters_of(query, kind, dialect, self.hands)
+        if parameters is None or problems:
+            if parameters is not None and not any(problem.field == "text" for problem in problems):
+                problems += await self._pool.missing_characters(parameters)
+            raise InvalidParameters(problems)
+        return parameters
+
+    async def render(self, parameters: Parameters) -> Handwritten:
+        """Render in another process, with a fresh seed if the parameters have none.
+
+        Raises
+        ------
+        InvalidParameters
+            The text cannot be drawn like this.
+        """
+        seed = parameters.random_seed or self._world.random.getrandbits(63) or 1
+        return await self._pool.render(replace(parameters, random_seed=seed))
+
+    async def close(self) -> None:
+        """End the rendering processes."""
+        self._pool.close()
+
+
+def fingerprint(parameters: Parameters) -> str | None:
+    """Return a name for what these parameters always give, or None if each rendering gets a fresh seed."""
+    if parameters.random_seed is None:
+        return None
+    canonical = f"{RENDERER_VERSION} {parameters.kind} {parameters.handwriting.id} {parameters!r}"
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _sortable(value: str | int) -> str | int:
+    return value.casefold() if isinstance(value, str) else value

@@ -1,0 +1,36 @@
+"""The child process that renders.
+
+A separate process, because drawing a long text holds Python's lock for up to a quarter of a second at a time, and
+every stream of the gateway would stall for as long.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+
+from toolkit.handwriting.ink.renderer import render, writable_text
+from toolkit.handwriting.parameters import Parameters
+from toolkit.handwriting.service.render_pool import Outcome
+from toolkit.handwriting.wire import InvalidParameters
+from toolkit.worker_process import serve
+
+_NICENESS = 2  # streams and small requests go first, and yet no render starves on a busy machine
+
+
+def main() -> None:
+    """Render until the gateway is gone."""
+    serve(lambda job: [_outcome(*job)], _NICENESS)
+
+
+def _outcome(parameters: Parameters, checks_only: bool) -> Outcome:
+    try:
+        if checks_only:
+            writable_text(parameters)
+            return ()
+        return render(parameters)
+    except InvalidParameters as error:
+        return error.problems
+    except Exception as error:  # a bug of ours: the gateway logs where it is, never the text
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}"

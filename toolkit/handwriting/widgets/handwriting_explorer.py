@@ -1,0 +1,263 @@
+"""HandwritingExplorer: write, choose a hand, turn every parameter, compare, take the file or the code with you."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from html import escape
+from typing import NamedTuple, Protocol
+
+import ipywidgets
+import traitlets
+from PIL import Image
+
+from toolkit.handwriting.client.handwriting import HandwritingClient
+from toolkit.handwriting.client.picture_sheet import picture_sheet
+from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.handwritten import Handwritten, png_bytes
+from toolkit.handwriting.parameters import Format
+from toolkit.handwriting.widgets.hand_picker import HandPicker, paper
+from toolkit.handwriting.widgets.style_controls import StyleControls
+from toolkit.handwriting.wire import CONTENT_TYPES
+from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, in_turn, row
+
+_TEXT = "The quick brown fox\njumps over the lazy dog."
+
+
+class Connected(Protocol):
+    """What has a client of section B, as a connection has."""
+
+    @property
+    def handwriting(self) -> HandwritingClient:
+        """The client."""
+        ...
+
+
+class _Settings(NamedTuple):
+    """What the controls ask for, apart from the kind of file."""
+
+    text: str
+    handwriting: str
+    style: Style
+
+    def code(self, kind: str) -> str:
+        given = "".join(f", {name}={value!r}" for name, value in self.style.given().items())
+        return f"tk.handwriting.{kind}({self.text!r}, {self.handwriting!r}{given})"
+
+
+class HandwritingExplorer(ServiceWidget):
+    """Write a text and see it in any hand, with any parameters, while you turn them.
+
+    Parameters
+    ----------
+    tk
+        A connection.
+    text
+        What is written at first.
+    handwriting
+        Id or title of the first hand.
+
+    Attributes
+    ----------
+    result : Handwritten or None
+        The picture that is shown; observe it to follow.
+    kept : Handwritten or None
+        What it is compared with.
+    text, picker, look, kind, keep_button, drop_button
+        The controls: set ``.value``, ``.click()`` as a person would; ``picker.handwriting`` is the hand,
+        ``look.size``, ``look.line_spacing``, ``look.seed``, ... are the parameters.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> tk = toolkit.connect()
+    >>> explorer = HandwritingExplorer(tk, text="Hello")
+    >>> explorer.look.line_spacing.value = 3.0
+    >>> explorer.code
+    "tk.handwriting.png('Hello', 'Molly', height='auto', line_spacing=3.0, random_seed=1)"
+    >>> tk.close()
+    """
+
+    result = traitlets.Instance(Handwritten, allow_none=True)
+    kept = traitlets.Instance(Handwritten, allow_none=True)
+
+    def __init__(self, tk: Connected, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
+        super().__init__()
+        self._client = tk.handwriting
+        self._drawn: _Settings | None = None
+        self._kept_code = ""
+        layout = ipywidgets.Layout(width="auto", height="6em")
+        self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
+        self.look = StyleControls(self._draw)
+        self.picker = HandPicker(self._client, handwriting, self._attempt)
+        kinds = ipywidgets.ToggleButtons(options=[("PNG", "png"), ("PDF", "pdf")], tooltips=["A picture", "A document"])
+        kinds.style.button_width, kinds.layout.width = "4em", "auto"
+        self.kind = kinds
+        self.keep_button = button("Compare", "columns", "Keep this one at the left, and go on at the right")
+        self.drop_button = button("Stop comparing", "times", "Take the kept one away")
+        self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
+        self._lay_out()
+        with self.working("Loading the hands"):
+            self.picker.load()
+        if self.error is None:
+            self._draw_text()
+        self._follow()
+
+    @property
+    def code(self) -> str:
+        """The line of Python that gives `file`."""
+        return self._settings.code(self.kind.value)
+
+    @property
+    def file(self) -> Handwritten:
+        """What the controls ask for, as a file of the chosen kind; the error where it cannot be rendered."""
+        if self.result is not None and self.kind.value == "png" and self._drawn == self._settings:
+            return self.result
+        return self._render(self._settings, self.kind.value)
+
+    def picture(self) -> bytes:
+        """Return what is shown now as PNG."""
+        writings = [writing for writing in (self.kept, self.result) if writing is not None]
+        if len(writings) == 2:
+            return png_bytes(picture_sheet(writings, 2, ["kept", "now"]).image)
+        return png_bytes(writings[0].on_paper() if writings else Image.new("RGB", (8, 8), "white"))
+
+    def summary(self) -> str:
+        """Return one line about what is shown."""
+        shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
+        return f"HandwritingExplorer: {shown}"
+
+    # -- layout -------------------------------------------------------------------------------------------
+
+    def _lay_out(self) -> None:
+        right = ipywidgets.VBox(
+            [
+                self.text,
+                self.paper,
+                row(self.kind, self.link, self.keep_button, self.drop_button),
+                self.code_line,
+            ],
+            layout=ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible"),
+        )
+        self.show(self.picker, results=(row(column(self.look), right),))
+        self._show_comparison()
+
+    def _follow(self) -> None:
+        self.text.observe(lambda _: self._draw_text(), "value")
+        self.picker.observe(lambda _: self._draw(), "handwriting")
+        self.kind.observe(lambda _: self._attempt(self._describe), "value")
+        self.keep_button.on_click(lambda _: self._keep())
+        self.drop_button.on_click(lambda _: self._drop())
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def _attempt(self, work: Callable[[], None]) -> None:
+        """Do it; whatever is wrong is said in the status line, and the last picture stays."""
+        with self.working("Writing"):
+            work()
+            if self.result is None:
+                self.say("")
+            elif self._drawn != self._settings:
+                self.say("The picture shows earlier settings: the present ones could not be rendered")
+            else:
+                self.say(_figures(self.result))
+
+    @in_turn
+    def _draw_text(self) -> None:
+        self._draw()
+        if self.error is None:
+            self._attempt(lambda: self.picker.show_text(self.text.value))
+
+    def _draw(self) -> None:
+        self._attempt(self._write)
+
+    @property
+    def _settings(self) -> _Settings:
+        return _Settings(self.text.value, self.picker.handwriting, self.look.style)
+
+    def _render(self, settings: _Settings, kind: Format) -> Handwritten:
+        return self._client.rendered(settings.text, settings.handwriting, kind, settings.style)
+
+    def _write(self) -> None:
+        settings = self._settings
+        with self._replacing_link():
+            done = self._render(settings, "png")
+            self._drawn, self.result = settings, done
+            self._show_comparison()
+            self._describe()
+
+    def _show_comparison(self) -> None:
+        """Show the picture alone, or side by side with the kept one."""
+        self.drop_button.layout.display = "none" if self.kept is None else ""
+        if self.result is None or self._drawn is None:
+            return
+        label = f"{self._drawn.text[:200]} (in the hand of {self.result.handwriting})"
+        now = paper(self.result, label)
+        if self.kept is None:
+            self.paper.value = now
+            return
+        made_by = self._drawn.code(self.kind.value)
+        cells = ((paper(self.kept, "What it is compared with"), self._kept_code), (now, made_by))
+        self.paper.value = '<div style="display:flex;flex-wrap:wrap;gap:8px;align-items:flex-start">' + "".join(
+            f'<figure style="margin:0;flex:1 1 14em;min-width:0">{image}'
+            f'<figcaption style="font-size:85%;overflow-wrap:anywhere">{escape(code)}</figcaption></figure>'
+            for image, code in cells
+        ) + "</div>"  # fmt: skip
+
+    def _describe(self) -> None:
+        """Show the code of the picture, and a link to the file that the controls ask for."""
+        if self._drawn is None:
+            return
+        with self._replacing_link():
+            self.code_line.value = _copyable(self._drawn.code(self.kind.value))
+            self.link.value = _download(self.file)
+
+    @contextmanager
+    def _replacing_link(self) -> Iterator[None]:
+        """Offer no file of older settings: hide the link while a file is made, and remove it if that fails."""
+        self.link.layout.visibility = "hidden"  # keeps its room, so that the buttons beside it do not jump
+        try:
+            yield
+        except Exception:
+            self.link.value = ""
+            raise
+        self.link.layout.visibility = "visible"
+
+    @in_turn
+    def _keep(self) -> None:
+        if self._drawn is not None:
+            self.kept, self._kept_code = self.result, self._drawn.code(self.kind.value)
+            self._show_comparison()
+
+    @in_turn
+    def _drop(self) -> None:
+        self.kept = None
+        self._show_comparison()
+
+
+def _figures(done: Handwritten) -> str:
+    cut = " · some ink is cut off" if done.overflow else ""
+    return (
+        f"{done.handwriting}: {done.width:g} x {done.height:g} px · {counted(done.lines or 0, 'line')} · "
+        f"ink {done.ink_share or 0:.2%} · {done.milliseconds:.0f} ms{cut}"
+    )
+
+
+def _copyable(code: str) -> str:
+    quoted = escape(code, quote=True)
+    copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
+    return (
+        f'<button class="jupyter-button widget-button" style="width:auto" data-code="{quoted}" onclick="{copy}">'
+        f'Copy code</button> <code style="overflow-wrap:anywhere">{quoted}</code>'
+    )
+
+
+def _download(file: Handwritten) -> str:
+    data = base64.b64encode(file.data).decode("ascii")
+    name = f"{file.handwriting.lower()}.{file.kind}"
+    size = f"{len(file.data) / 1000:.1f} KB"
+    return (
+        f'<a download="{escape(name, quote=True)}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
+        f'style="text-decoration:underline">Download {escape(name)}</a> ({size})'
+    )

@@ -1,0 +1,273 @@
+"""The only file that talks HTTP as a client, and the only one that imports requests.
+
+Secrets are revealed here, in the one call that builds the request. Errors are raised outside of that frame and
+from None, because the texts of HTTP libraries print query strings, and notebooks save tracebacks.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+import requests
+from urllib3.exceptions import HTTPError
+
+from toolkit.endpoint import Endpoint
+from toolkit.errors import InvalidArgument, UnexpectedReply, Unreachable
+from toolkit.secret import Secret
+
+Value = str | Secret
+#: A body: bytes as they are, or a JSON object whose values may be secrets at any depth.
+Body = bytes | Mapping[str, object]
+#: Seconds to connect, and seconds between two pieces of an answer.
+TIMEOUT = (3.05, 30.0)
+
+
+_IS_OWN_CALL = ContextVar("toolkit's own call", default=False)
+
+
+def _is_not_own_call(_record: logging.LogRecord) -> bool:
+    """Filter of urllib3's log: at DEBUG it holds the whole URL of every call, with its keys."""
+    return not _IS_OWN_CALL.get()
+
+
+class HttpReply(NamedTuple):
+    """A whole answer: status, headers with lower-case names, body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class HttpStream:
+    """An answer without end, read piece by piece; `stop` ends it from any thread."""
+
+    def __init__(self, response: requests.Response) -> None:
+        self._response = response
+        self._stopped = False
+        self.content_type = response.headers.get("content-type", "")
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Give each piece as it arrives; ends when the server or `stop` ends the stream.
+
+        Raises
+        ------
+        Unreachable
+            The connection broke, or was silent for too long.
+        """
+        try:
+            yield from self._response.raw.stream(65536, decode_content=True)
+            broken = False
+        except (requests.RequestException, HTTPError, OSError, ValueError, AttributeError):
+            # A stop from another thread closes the socket under the reader, in any of these ways.
+            broken = not self._stopped
+        finally:
+            self._response.close()
+        if broken:
+            raise Unreachable("the stream broke") from None
+
+    def stop(self) -> None:
+        """End the stream; a reader in another thread wakes up within milliseconds."""
+        self._stopped = True
+        try:
+            self._response.raw.shutdown()
+        except (ValueError, RuntimeError, OSError):  # already over
+            self._response.close()
+
+    def close(self) -> None:
+        """Let go of the connection of a stream that nobody reads any more."""
+        self._response.close()
+
+
+class HttpSession:
+    """Calls to one server over kept connections.
+
+    Parameters
+    ----------
+    base_url
+        ``http://host:port`` or ``https://...``, with a path in front of all others where the server has one.
+    timeout
+        Seconds to connect, and seconds between two pieces of an answer.
+    keeps
+        What must live as long as this does.
+
+    Raises
+    ------
+    InvalidArgument
+        The base URL is not one.
+    """
+
+    def __init__(self, base_url: str, timeout: tuple[float, float] = TIMEOUT, keeps: object = None) -> None:
+        parts = urlsplit(base_url)
+        if not _is_base_url(parts):
+            # Without its text: whoever writes a password into a URL must not read it in a traceback.
+            raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
+        self.base_url = base_url.rstrip("/")
+        self._timeout = timeout
+        self._keeps = keeps
+        self._session = requests.Session()
+        logging.getLogger("urllib3.connectionpool").addFilter(_is_not_own_call)  # adding it again changes nothing
+        # Proxies and .netrc of the environment are for the outside, never for this machine.
+        self._session.trust_env = not _is_loopback(parts.hostname or "")
+        self._session.headers["User-Agent"] = "gateway-toolkit"
+
+    def call(
+        self,
+        endpoint: Endpoint,
+        values: Mapping[str, str] | None = None,
+        *,
+        query: Mapping[str, Value | None] | None = None,
+        body: Body | None = None,
+        headers: Mapping[str, Value] | None = None,
+    ) -> HttpReply:
+        """Make one call and return the whole answer, whatever its status. Redirects are not followed.
+
+        Raises
+        ------
+        Unreachable
+            No answer: refused, reset or timed out.
+        UnexpectedReply
+            The answer is not HTTP.
+        """
+        values = values or {}
+        return self._whole(self._send(endpoint, values, query or {}, body, headers or {}), endpoint, values)
+
+    def stream(
+        self,
+        endpoint: Endpoint,
+        values: Mapping[str, str] | None = None,
+        *,
+        query: Mapping[str, Value | None] | None = None,
+        headers: Mapping[str, Value] | None = None,
+    ) -> HttpStream | HttpReply:
+        """Make one call whose answer has no end; a JSON answer of known length is returned whole instead."""
+        values = values or {}
+        response = self._send(endpoint, values, query or {}, None, headers or {})
+        if response.status_code == 200 and "content-length" not in response.headers:
+            return HttpStream(response)
+        return self._whole(response, endpoint, values)
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._session.close()
+
+    @staticmethod
+    def _whole(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
+        """Return a whole answer, read in one piece: requests would read it in many of 10 KB."""
+        try:
+            body: bytes | None = response.raw.read(decode_content=True)
+        except (HTTPError, OSError):
+            body = None
+        if body is None:
+            raise Unreachable(f"the answer to {endpoint.method} {endpoint.path_for(**values)} broke off") from None
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return HttpReply(response.status_code, headers, body)
+
+    def _send(
+        self,
+        endpoint: Endpoint,
+        values: Mapping[str, str],
+        query: Mapping[str, Value | None],
+        body: Body | None,
+        headers: Mapping[str, Value],
+    ) -> requests.Response:
+        path = _path(endpoint, values)
+        outcome = self._exchange(endpoint.method, path, query, body, headers)
+        if isinstance(outcome, requests.Response):
+            return outcome
+        if outcome == "interrupted":
+            raise KeyboardInterrupt from None
+        request = f"{endpoint.method} {path}"
+        if outcome == "unwritable":
+            raise InvalidArgument(f"a value of {request} cannot be written in a request: it is not UTF-8") from None
+        if outcome == "broken":
+            raise UnexpectedReply(f"the answer to {request} is not HTTP") from None
+        raise Unreachable(f"no answer to {request} from {self.base_url}: {outcome}") from None
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Value | None],
+        body: Body | None,
+        headers: Mapping[str, Value],
+    ) -> requests.Response | str:
+        """Send with all secrets revealed; return what went wrong as a word, so that no frame here is in a traceback."""
+        given = {name: value for name, value in query.items() if value is not None}
+        pairs = {name: v.reveal() if isinstance(v, Secret) else v for name, v in given.items()}
+        try:
+            url = self.base_url + path + ("?" + urlencode(pairs, quote_via=quote) if pairs else "")
+        except UnicodeEncodeError:
+            return "unwritable"
+        plain = {name: v.reveal() if isinstance(v, Secret) else v for name, v in headers.items()}
+        if isinstance(body, Mapping):
+            plain.setdefault("Content-Type", "application/json")
+            body = json.dumps(body, default=_revealed).encode("ascii")
+        mine = _IS_OWN_CALL.set(True)
+        try:
+            return self._session.request(
+                method,
+                url,
+                data=body,
+                headers=plain,
+                timeout=self._timeout,
+                stream=True,  # a body is read by whoever needs it
+                allow_redirects=False,
+            )
+        except requests.ConnectTimeout:
+            return "it did not accept the connection in time"
+        except requests.Timeout:
+            return "it did not answer in time"
+        except requests.exceptions.InvalidHeader:
+            return "broken"
+        except (requests.RequestException, HTTPError, OSError):
+            return "it refused or closed the connection"
+        except KeyboardInterrupt:
+            return "interrupted"
+        finally:
+            _IS_OWN_CALL.reset(mine)
+
+
+def _path(endpoint: Endpoint, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        if value in ("", ".", ".."):  # no HTTP library sends these as they are: they would mean another path
+            raise InvalidArgument(f"{name} cannot be {value!r}")
+    try:
+        return endpoint.path_for(**values)
+    except UnicodeEncodeError:
+        raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
+
+
+def _is_base_url(parts: SplitResult) -> bool:
+    try:
+        valid_port = parts.port != 0  # raises where it is no port
+    except ValueError:
+        return False
+    extra = parts.query or parts.fragment or parts.username or parts.password
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and valid_port and not extra
+
+
+def _revealed(value: object) -> str:
+    if not isinstance(value, Secret):
+        raise TypeError(f"a JSON body cannot hold a {type(value).__name__}")
+    return value.reveal()
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def url_from_environment() -> str | None:
+    """Return ``$TOOLKIT_URL``, where a lab or a colleague runs the gateway."""
+    return os.environ.get("TOOLKIT_URL") or None

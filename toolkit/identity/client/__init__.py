@@ -1,0 +1,1 @@
+"""The client of mobile identity: what a person calls in a notebook."""

@@ -1,0 +1,169 @@
+"""Read the answers of section D: checked against the contract, then DataFrames, with every secret wrapped at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+
+from toolkit.errors import UnexpectedReply
+from toolkit.frames import declared_frame
+from toolkit.identity.client.held_secrets import AuthenticatedUser
+from toolkit.identity.flow import State
+from toolkit.identity.wire import (
+    ADDRESS_FIELDS,
+    CHALLENGE_FIELDS,
+    DETAIL_FIELDS,
+    ECHO_FIELDS,
+    ELIGIBILITY_FIELDS,
+    GUID,
+    OPEN_TARGET,
+    PAYMENT_FIELDS,
+)
+from toolkit.secret import Secret
+
+Response = Mapping[str, Any]
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~-]{16,256}")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
+_LAST_FOUR = re.compile(r"[0-9]{4}")
+_MASKED = re.compile(r"[0-9]{0,6}\*{4,}[0-9]{4}")
+_MASKED_PHONE = re.compile(r"\*{4,}[0-9]{0,4}")
+
+
+def column_name(name: str) -> str:
+    """Return the column of a wire name: ``PaymentId`` is ``payment_id``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def _columns(fields: Mapping[str, str], prefix: str = "") -> dict[str, str]:
+    return {prefix + column_name(name): dtype for name, dtype in fields.items()}
+
+
+ECHO_COLUMNS = _columns(ECHO_FIELDS)
+ELIGIBILITY_COLUMNS = _columns(ELIGIBILITY_FIELDS) | _columns(CHALLENGE_FIELDS)
+PAYMENT_COLUMNS = _columns(PAYMENT_FIELDS)
+DETAIL_COLUMNS = _columns(DETAIL_FIELDS) | _columns(ADDRESS_FIELDS, "billing_")
+
+
+def expect(condition: bool, what: str) -> None:
+    """Raise UnexpectedReply where an answer is not what the contract allows; `what` holds nothing of the answer."""
+    if not condition:
+        raise UnexpectedReply(f"the answer breaks the contract: {what}")
+
+
+def matching(response: Response, name: str, pattern: re.Pattern[str]) -> str:
+    """Return a text field of the answer that must match as a whole."""
+    value = response.get(name)
+    expect(type(value) is str and pattern.fullmatch(value) is not None, f"{name} has another form")
+    return str(value)
+
+
+def secret_in(response: Response, name: str) -> Secret:
+    """Return a token of the answer, wrapped."""
+    return Secret(matching(response, name, _TOKEN))
+
+
+def started(response: Response, base_url: str) -> tuple[str, Secret, int]:
+    """Read a new transaction: its id, the first fingerprint, and the seconds that lives."""
+    fingerprint = secret_in(response, "VerificationFingerprint")
+    # What a phone is sent to must be this very gateway and nothing more than the fingerprint's own address.
+    own = Secret(f"{base_url}{OPEN_TARGET.path_for()}?vfp={response['VerificationFingerprint']}")
+    given = response.get("TargetUrl")
+    expect(isinstance(given, str) and Secret(given) == own, "TargetUrl is not on the gateway's own origin")
+    seconds = response.get("ExpiresIn")
+    expect(type(seconds) is int and 0 < seconds <= 600, "ExpiresIn is not 1 to 600 seconds")
+    return matching(response, "AuthenticateTransactionId", GUID), fingerprint, int(seconds or 0)
+
+
+def authenticated(response: Response, now: int) -> AuthenticatedUser:
+    """Read an authenticated user."""
+    expires = _milliseconds(matching(response, "AuthenticationExpiration", _TIME))
+    expect(expires > now, "AuthenticationExpiration does not lie in the future")
+    phone = (
+        matching(response, "MobileNumber", _MASKED_PHONE),
+        matching(response, "MobileCountryCode", re.compile(r"[A-Z]{2}")),
+        matching(response, "MobileOperatorName", re.compile(r"[^\x00-\x1f\x7f]{1,100}")),
+    )
+    alias = matching(response, "ServiceAlias", GUID)
+    return AuthenticatedUser(alias, secret_in(response, "AuthenticationCode"), expires, phone)
+
+
+def echo_frame(response: Response) -> pd.DataFrame:
+    """Read an echo."""
+    return _frame([response], ECHO_COLUMNS)
+
+
+def eligibility_frame(response: Response) -> pd.DataFrame:
+    """Read an eligibility answer: one row, with the challenge in it where there is one."""
+    expect(type(response.get("Eligible")) is bool, "Eligible is not a boolean")
+    challenge = response.get("Challenge")
+    expect(challenge is None or isinstance(challenge, dict), "Challenge is not an object")
+    if challenge:
+        matching(challenge, "ChallengeId", GUID)
+        matching(challenge, "ExpiresAt", _TIME)
+    return _frame([{**response, **(challenge or {})}], ELIGIBILITY_COLUMNS)
+
+
+def state_told(eligibility: pd.DataFrame) -> State:
+    """Return where an eligibility answer says that the flow stands."""
+    row = eligibility.iloc[0]
+    if not row["eligible"]:
+        return State.NOT_ELIGIBLE
+    if pd.isna(row["challenge_id"]):
+        return State.UNLOCKED
+    return State.LOCKED if row["attempts_left"] == 0 else State.ELIGIBLE
+
+
+def payment_frame(response: Response) -> pd.DataFrame:
+    """Read a payment list: one row a payment, in the order of the answer."""
+    payments = _payments(response)
+    for payment in payments:
+        if payment.get("LastFour") is not None:
+            matching(payment, "LastFour", _LAST_FOUR)
+        expect(type(payment.get("IsDefault")) is bool, "IsDefault is not a boolean")
+    expect(response.get("Count") == len(payments), "Count is not the number of payments")
+    return _frame(payments, PAYMENT_COLUMNS)
+
+
+def detail_frame(response: Response) -> pd.DataFrame:
+    """Read payment details: one row a payment, in the order asked, the address in columns ``billing_...``."""
+    payments = _payments(response)
+    rows = []
+    for payment in payments:
+        if payment.get("MaskedAccountNumber") is not None:
+            matching(payment, "MaskedAccountNumber", _MASKED)
+        address = payment.get("BillingAddress") or {}
+        expect(isinstance(address, dict), "BillingAddress is not an object")
+        rows.append({**payment, **{f"Billing{name}": value for name, value in address.items()}})
+    return _frame(rows, DETAIL_COLUMNS)
+
+
+def _payments(response: Response) -> list[dict[str, Any]]:
+    payments = response.get("Payments")
+    whole = isinstance(payments, list) and all(isinstance(payment, dict) for payment in payments)
+    expect(whole, "Payments is not a list of objects")
+    for payment in payments or []:
+        matching(payment, "PaymentId", GUID)
+    return payments or []
+
+
+def _frame(rows: Iterable[Response], columns: Mapping[str, str]) -> pd.DataFrame:
+    named = [{column_name(name): value for name, value in row.items()} for row in rows]
+    try:
+        return declared_frame(named, columns)
+    except (ValueError, TypeError, OverflowError):
+        pass
+    # Outside of the except, so that the library's text, which quotes values, is nobody's context.
+    raise UnexpectedReply("the answer breaks the contract: a field has another type")
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return 0
+    return round(moment.timestamp() * 1000)

@@ -1,0 +1,208 @@
+"""Ten attacks on a flow: each is really sent, and each is refused by a rule that has a name.
+
+They use phones of their own, so that the flow a person is in the middle of stays as it is; only "let the clock
+run" makes it older.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from toolkit.errors import ServiceError
+from toolkit.identity.client.handset import Handset
+from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof
+from toolkit.identity.client.identity import IdentityClient
+from toolkit.secret import Secret
+
+
+class DemoGateway(Protocol):
+    """What the attacks need of the demo world."""
+
+    @property
+    def credentials(self) -> dict[str, Secret]:
+        """The keys of both demo clients."""
+
+    @property
+    def clock(self) -> Any:  # noqa: ANN401 - the demo world's can be advanced, others cannot
+        """The gateway's clock."""
+
+    def handset(self, preset: str) -> Handset:
+        """Return a simulated phone."""
+
+
+class Scene(NamedTuple):
+    """Where an attack takes place: the client that is attacked, another one, and the demo world."""
+
+    client: IdentityClient
+    other: IdentityClient
+    gateway: DemoGateway
+
+    def proof(self, preset: str = "no_challenge") -> PhoneProof:
+        """Return a fresh proof of a phone."""
+        phone = self.gateway.handset(preset)
+        return self.client.authenticate_device(self.client.start_authentication(phone), phone)
+
+    def user(self, preset: str = "no_challenge") -> AuthenticatedUser:
+        """Return a freshly authenticated user."""
+        return self.client.finish_authentication(self.proof(preset))
+
+
+class Attack(NamedTuple):
+    """What is tried, the rule that refuses it, and why there is that rule."""
+
+    title: str
+    rule: str
+    status: int
+    because: str
+    run: Callable[[Scene], ServiceError | int]
+
+
+class Outcome(NamedTuple):
+    """What came of an attack: its status, the words, and whether the named rule held."""
+
+    title: str
+    status: int | str | None
+    answer: str
+    rule: str
+    because: str
+    refused: bool
+
+
+def _replay_final(scene: Scene) -> ServiceError:
+    proof = scene.proof()
+    user = scene.client.finish_authentication(proof)
+    _refused(lambda: scene.client.finish_authentication(proof))
+    # The second use revoked the first one's code as well.
+    return _refused(lambda: scene.client.eligibility(user))
+
+
+def _replay_first(scene: Scene) -> ServiceError:
+    phone = scene.gateway.handset("no_challenge")
+    transaction = scene.client.start_authentication(phone)
+    scene.client.authenticate_device(transaction, phone)
+    return _refused(lambda: scene.client.authenticate_device(transaction, phone))
+
+
+def _first_at_finish(scene: Scene) -> ServiceError:
+    transaction = scene.client.start_authentication(scene.gateway.handset("no_challenge"))
+    early = PhoneProof(transaction, transaction.secret("fingerprint"))
+    return _refused(lambda: scene.client.finish_authentication(early))
+
+
+def _planted(scene: Scene) -> ServiceError:
+    own = scene.client.start_authentication(scene.gateway.handset("no_challenge"))
+    planted = PhoneProof(own, scene.proof("prepaid").secret("fingerprint"))
+    return _refused(lambda: scene.client.finish_authentication(planted))
+
+
+def _swap_alias(scene: Scene) -> ServiceError:
+    mine, theirs = scene.user(), scene.user("prepaid")
+    return _refused(lambda: scene.client.eligibility(_forged(theirs.service_alias, mine)))
+
+
+def _swap_client(scene: Scene) -> ServiceError:
+    user = scene.user()
+    return _refused(lambda: scene.other.eligibility(user))
+
+
+def _wait(scene: Scene) -> ServiceError:
+    user = scene.user()
+    scene.gateway.clock.advance(seconds=301)
+    # The client itself would not even send it: it is told a later end, so that the gateway has to say no.
+    return _refused(lambda: scene.client.eligibility(_forged(user.service_alias, user)))
+
+
+def _open_redirect(scene: Scene) -> ServiceError:
+    phone = scene.gateway.handset("no_challenge")
+    return _refused(lambda: scene.client.start_authentication(phone, final_target_url="https://evil.example/collect"))
+
+
+def _guess(scene: Scene) -> ServiceError:
+    phone = scene.gateway.handset("no_cards")
+    user = scene.user(phone.name)
+    scene.client.eligibility(user)
+
+    def answer(given: Secret | None) -> ServiceError:
+        return _refused(lambda: scene.client.payment_list(user, answer=given))
+
+    for wrong in ("00000", "11111", "22222"):
+        answer(Secret(wrong, guessable=True))
+    return answer(phone.answer)
+
+
+def _preview(scene: Scene) -> int:
+    """Look at TargetUrl as a link preview does, then open it as the phone: return the preview's HTTP status."""
+    phone = scene.gateway.handset("no_challenge")
+    transaction = scene.client.start_authentication(phone)
+    status = scene.client.preview(transaction)
+    scene.client.finish_authentication(scene.client.authenticate_device(transaction, phone))
+    return status
+
+
+def _forged(alias: str, user: AuthenticatedUser) -> AuthenticatedUser:
+    phone = (user.mobile_number, user.mobile_country_code, user.mobile_operator_name)
+    a_day_later = round(user.expires_at.timestamp() * 1000) + 86_400_000
+    return AuthenticatedUser(alias, user.secret("code"), a_day_later, phone)
+
+
+def _refused(work: Callable[[], object]) -> ServiceError:
+    try:
+        work()
+    except ServiceError as error:
+        return error
+    raise AssertionError("this attack was not refused")
+
+
+ATTACKS: dict[str, Attack] = {
+    "replay the final fingerprint": Attack(
+        "Use the final fingerprint twice", "S07", 2012, "used twice is stolen once: RFC 6749, 4.1.2", _replay_final
+    ),
+    "replay TargetUrl": Attack(
+        "Open TargetUrl twice", "S03", 2003, "a one-time secret works once: NIST 800-63B", _replay_first
+    ),
+    "first fingerprint at Finish": Attack(
+        "Finish without any phone", "S05", 1039, "only the network's answer is a proof", _first_at_finish
+    ),
+    "plant a fingerprint": Attack(
+        "Finish with somebody else's final fingerprint", "S16", 1000, "PKCE binds it to who began: RFC 7636", _planted
+    ),
+    "swap the alias": Attack(
+        "Use a code with another user's alias",
+        "S17",
+        2010,
+        "a code is bound to client and alias: RFC 6749, 10.5",
+        _swap_alias,
+    ),
+    "swap the client": Attack(
+        "Use a code as another client", "S17", 2010, "and one answer for all mismatches tells nothing", _swap_client
+    ),
+    "let the clock run": Attack("Use a code after its end", "S06", 2011, "at most ten minutes: RFC 6749, 4.1.2", _wait),
+    "open redirect": Attack(
+        "Send the phone to an address of our own",
+        "S11",
+        1000,
+        "exact match of redirect URIs: RFC 9700, 2.1",
+        _open_redirect,
+    ),
+    "guess the ZIP code": Attack(
+        "Guess three times, then answer rightly", "S22", 2023, "few attempts, then a lock: NIST 800-63B", _guess
+    ),
+    "link preview": Attack(
+        "Let a chat program look at TargetUrl first",
+        "S14",
+        405,
+        "only GET uses a fingerprint: the phone still can",
+        _preview,
+    ),
+}
+
+
+def carry_out(name: str, client: IdentityClient, gateway: DemoGateway) -> Outcome:
+    """Try one of `ATTACKS` on a client of the demo world and tell what came of it."""
+    attack = ATTACKS[name]
+    keys = gateway.credentials
+    scene = Scene(client.called_by(keys["ApiClientId"]), client.called_by(keys["OtherApiClientId"]), gateway)
+    result = attack.run(scene)
+    status, answer = (result, "Use GET.") if isinstance(result, int) else (result.code, str(result).split(" (")[0])
+    return Outcome(attack.title, status, answer, attack.rule, attack.because, status == attack.status)

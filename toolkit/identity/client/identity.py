@@ -1,0 +1,341 @@
+"""What one types in a notebook for section D: ``tk.identity``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import pandas as pd
+
+from toolkit.endpoint import Endpoint
+from toolkit.errors import InvalidArgument
+from toolkit.http_client import HttpSession
+from toolkit.identity import wire
+from toolkit.identity.client import answers
+from toolkit.identity.client.calls import RecordedCalls
+from toolkit.identity.client.final_target import FinalTargetListener
+from toolkit.identity.client.handset import Handset
+from toolkit.identity.client.held_secrets import (
+    AuthenticatedUser,
+    PhoneProof,
+    StartedTransaction,
+    fresh_verifier,
+    hidden,
+)
+from toolkit.identity.client.session import IdentitySession
+from toolkit.identity.client.trace import Step, trace_frame
+from toolkit.identity.flow import Call
+from toolkit.public_names import PublicNames
+from toolkit.secret import Secret
+
+#: Where a phone is sent at the end when nobody listens: this machine, any port.
+_NOBODY_LISTENS = "http://127.0.0.1/done"
+
+
+class IdentityClient(PublicNames):
+    """Mobile identity and checkout data. Use it as ``tk.identity``.
+
+    The order of calls: `start_authentication`, `authenticate_device`, `finish_authentication`, `eligibility`,
+    `payment_list`, `payment_details`. Fingerprints and codes stay inside the objects that these calls return.
+    """
+
+    def __init__(self, http: HttpSession, api_client_id: Secret, now: Callable[[], int] | None = None) -> None:
+        self._http = http
+        self._calls = RecordedCalls(http, api_client_id, now)
+
+    def __repr__(self) -> str:
+        return f"<Mobile identity at {self._http.base_url}>"
+
+    def echo(self, message: str) -> pd.DataFrame:
+        """Ask whether the service is there: ``POST /account/2014/07/25/accountEcho``.
+
+        Parameters
+        ----------
+        message
+            At most 1,024 characters; comes back unchanged.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row: ``echo_message``, ``api_version``.
+
+        Raises
+        ------
+        KeyRejected
+            The ApiClientId is not known.
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> from toolkit.gateway import Gateway
+        >>> with Gateway.demo() as gateway:
+        ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
+        '2014/07/25'
+        """
+        return self._calls.post(wire.ECHO, {"EchoMessage": message}, answers.echo_frame)
+
+    def start_authentication(
+        self,
+        handset: Handset | None = None,
+        *,
+        device_ip: str | None = None,
+        carrier_short_code: str | None = None,
+        final_target_url: str | FinalTargetListener = _NOBODY_LISTENS,
+    ) -> StartedTransaction:
+        """Begin to authenticate a phone: ``POST /mobileauth/2014/07/01/authenticateByRedirect``.
+
+        Parameters
+        ----------
+        handset
+            A simulated phone: its address and carrier are taken from it.
+        device_ip, carrier_short_code
+            The phone's address, or the short code of its carrier, or both if they belong together.
+        final_target_url
+            Where the phone is sent at the end: one that is registered for this client, or a listener.
+
+        Returns
+        -------
+        StartedTransaction
+            Hand it to `authenticate_device`. Only this program can finish it: a PKCE challenge goes with it.
+
+        Raises
+        ------
+        InvalidArgument
+            Neither an address nor a carrier was given.
+        MalformedRequest
+            1000 a URL that is not registered, 1003 a carrier that is not supported.
+        NotAuthenticated
+            1038: address and carrier do not belong together.
+        """
+        if handset is not None:
+            device_ip, carrier_short_code = handset.device_ip, handset.carrier_short_code
+        if device_ip is None and carrier_short_code is None:
+            raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
+        url = final_target_url.url if isinstance(final_target_url, FinalTargetListener) else final_target_url
+        verifier, challenge = fresh_verifier()
+        fields = {
+            "DeviceIp": device_ip,
+            "CarrierShortCode": carrier_short_code,
+            "FinalTargetUrl": url,
+            "CodeChallenge": challenge,
+        }
+
+        def read(response: answers.Response) -> StartedTransaction:
+            transaction_id, fingerprint, seconds = answers.started(response, self._http.base_url)
+            return StartedTransaction(transaction_id, fingerprint, verifier, url, seconds)
+
+        return self._calls.post(wire.START, fields, read, call=Call.START)
+
+    def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
+        """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
+
+        Works once for each transaction, and is never repeated by itself. It succeeds also when the network did not
+        identify the phone: that is told by `finish_authentication`.
+
+        Parameters
+        ----------
+        transaction
+            From `start_authentication`.
+        handset
+            The simulated phone that opens it; None opens it from this machine, over its own network.
+
+        Returns
+        -------
+        PhoneProof
+            Hand it to `finish_authentication`.
+
+        Raises
+        ------
+        Conflict
+            It was opened before, or its 120 seconds are over.
+        """
+        headers = handset.network_headers if handset is not None else {}
+        final = self._calls.open(transaction.secret("fingerprint"), headers, transaction)
+        return PhoneProof(transaction, final)
+
+    def preview(self, transaction: StartedTransaction) -> int:
+        """Look at TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405, nothing used up."""
+        look = Endpoint("HEAD", wire.OPEN_TARGET.template, wire.OPEN_TARGET.query)
+        return self._http.call(look, query={"vfp": transaction.secret("fingerprint")}).status
+
+    def await_device(
+        self, transaction: StartedTransaction, listener: FinalTargetListener, *, timeout: float = 60.0
+    ) -> PhoneProof:
+        """Wait until a browser on this machine was sent from TargetUrl to the listener.
+
+        Raises
+        ------
+        Unreachable
+            Nobody came within `timeout` seconds.
+        InvalidArgument
+            The transaction was started with another final target.
+        """
+        if transaction.final_target_url != listener.url:
+            raise InvalidArgument("this transaction was started with another final target")
+        return PhoneProof(transaction, listener.fingerprint(timeout))
+
+    def finish_authentication(self, proof: PhoneProof) -> AuthenticatedUser:
+        """Exchange a proof for alias and code: ``POST /mobileauth/2014/07/01/authenticateByRedirectFinish``.
+
+        Works once: a second call with the same proof is refused and revokes the code of the first.
+
+        Parameters
+        ----------
+        proof
+            From `authenticate_device`.
+
+        Returns
+        -------
+        AuthenticatedUser
+            With ``service_alias`` (may be stored) and the code (cannot be).
+
+        Raises
+        ------
+        NotAuthenticated
+            1001 the network did not identify the phone, 1006 suspended, 1007 deactivated, 1038 another carrier.
+        Conflict
+            2002 too late (60 seconds), 2003 used before.
+        """
+        fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
+        return self._calls.post(
+            wire.FINISH,
+            fields,
+            lambda response: answers.authenticated(response, self._calls.now()),
+            holder=proof,
+            call=Call.FINISH,
+        )
+
+    def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
+        """Ask whether payments may be fetched: ``POST /account/2014/07/25/getEligibility``.
+
+        Not being eligible is an answer and no error; only the payment calls are refused then.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row: ``eligible``, ``ineligible_reason``, and the challenge: ``challenge_id``, ``question_type``,
+            ``question``, ``answer_format``, ``attempts_left``, ``expires_at`` (UTC), all missing where there is none.
+
+        Raises
+        ------
+        CodeExpired
+            The code's life is over; nothing was sent.
+        NotAuthenticated
+            2012: the code was revoked.
+        """
+        frame = self._calls.post(
+            wire.ELIGIBILITY,
+            self._proof_of(user),
+            answers.eligibility_frame,
+            holder=user,
+            call=Call.ELIGIBILITY,
+            told=answers.state_told,
+        )
+        row = frame.iloc[0]
+        user.challenge_id = None if pd.isna(row["challenge_id"]) else row["challenge_id"]
+        return frame
+
+    def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
+        """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``.
+
+        Parameters
+        ----------
+        user
+            From `finish_authentication`; call `eligibility` first.
+        answer
+            To the challenge's question. Needed until one was right.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a payment: ``payment_id``, ``payment_type``, ``brand``, ``last_four``, ``expiration_month``,
+            ``expiration_year``, ``is_default``.
+
+        Raises
+        ------
+        CodeExpired
+            The code's life is over; nothing was sent.
+        NotEligible
+            1010: the user is not eligible.
+        Conflict
+            2020: `eligibility` was not called yet.
+        KeyRejected
+            2021 an answer is needed, 2022 it is wrong.
+        RateLimited
+            2023: three wrong answers, the challenge is locked; ``retry_after`` seconds.
+        NotFound
+            1012: there is no customer data.
+        """
+        answer = hidden(answer)
+        fields = self._proof_of(user) | _answer_fields(user, answer)
+        return self._calls.post(wire.PAYMENT_LIST, fields, answers.payment_frame, holder=user, call=Call.PAYMENTS)
+
+    def payment_details(
+        self, user: AuthenticatedUser, payment_ids: Iterable[str], *, answer: str | Secret | None = None
+    ) -> pd.DataFrame:
+        """Fetch payments in detail, still masked: ``POST /account/2014/07/25/getPaymentDetails``.
+
+        Parameters
+        ----------
+        user
+            From `finish_authentication`.
+        payment_ids
+            1 to 20 distinct ids of `payment_list`.
+        answer
+            To the challenge's question, where none was right yet.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a payment, in the order asked: ``payment_id``, ``payment_type``, ``brand``,
+            ``masked_account_number``, ``expiration_month``, ``expiration_year``, ``name_on_account`` and the address
+            as ``billing_line1`` to ``billing_country_code``.
+
+        Raises
+        ------
+        NotFound
+            2030: one of them is not on file for this user; nothing of the others is told.
+        ServiceError
+            As for `payment_list`.
+        """
+        answer = hidden(answer)
+        fields = self._proof_of(user) | _answer_fields(user, answer) | {"PaymentIds": [str(one) for one in payment_ids]}
+        return self._calls.post(wire.PAYMENT_DETAILS, fields, answers.detail_frame, holder=user, call=Call.PAYMENTS)
+
+    def session(self) -> IdentitySession:
+        """Return a session for one phone, to be used in a ``with`` statement: at its end all secrets are forgotten."""
+        return IdentitySession(self)
+
+    def listen(self) -> FinalTargetListener:
+        """Listen on a free port of this machine for one browser that comes back with a final fingerprint."""
+        return FinalTargetListener()
+
+    def called_by(self, api_client_id: Secret) -> IdentityClient:
+        """Return a client that calls as somebody else, over the same connection and with a trace of its own."""
+        return IdentityClient(self._http, api_client_id, self._calls.now)
+
+    def trace(self) -> pd.DataFrame:
+        """Return one row for each call so far, oldest first (the last 1,000).
+
+        Returns
+        -------
+        pandas.DataFrame
+            ``n``, ``operation``, ``http``, ``status``, ``description``, ``transition``, ``ms``, ``seconds_left`` (of
+            the code, where there is one). No secret is in it.
+        """
+        return trace_frame(self._calls.steps)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The calls so far with their redacted requests and responses."""
+        return tuple(self._calls.steps)
+
+    def _proof_of(self, user: AuthenticatedUser) -> dict[str, object]:
+        code = user.secret("code")
+        user.check_life(self._calls.now())
+        return {"ServiceAlias": user.service_alias, "AuthenticationCode": code}
+
+
+def _answer_fields(user: AuthenticatedUser, answer: Secret | None) -> dict[str, object]:
+    if answer is None or user.challenge_id is None:
+        return {}
+    return {"ChallengeId": user.challenge_id, "ChallengeAnswer": answer}

@@ -1,0 +1,143 @@
+"""A session: one phone, from the first call to the payments, that forgets every secret at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from toolkit.errors import InvalidArgument, SessionClosed
+from toolkit.identity.client.handset import Handset
+from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hidden
+from toolkit.secret import Secret
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.identity.client.identity import IdentityClient
+
+T = TypeVar("T")
+HeldT = TypeVar("HeldT", bound=Holder)
+
+
+class IdentitySession:
+    """The same calls as the client's, without handing anything around. Made by ``tk.identity.session()``.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> from toolkit.gateway import Gateway
+    >>> with Gateway.demo() as gateway, toolkit.connect(gateway).identity.session() as session:
+    ...     session.authenticate(gateway.handset("no_challenge"))
+    ...     session.eligibility()["eligible"].tolist()
+    ...     len(session.payment_list())
+    <user 3bd00683 at Contoso Mobile: finished, until 09:05:03 UTC>
+    [True]
+    2
+    """
+
+    def __init__(self, client: IdentityClient) -> None:
+        self._client = client
+        self._holders: list[Holder] = []
+        self._transaction: StartedTransaction | None = None
+        self._proof: PhoneProof | None = None
+        self._user: AuthenticatedUser | None = None
+        self._is_closed = False
+
+    def start_authentication(
+        self, handset: Handset | None = None, *, device_ip: str | None = None, carrier_short_code: str | None = None
+    ) -> StartedTransaction:
+        """Begin with a phone; see `IdentityClient.start_authentication`."""
+        self._check_open()
+        self._transaction = self._client.start_authentication(
+            handset, device_ip=device_ip, carrier_short_code=carrier_short_code
+        )
+        return self._hold(self._transaction)
+
+    def authenticate_device(self, handset: Handset | None = None) -> PhoneProof:
+        """Open TargetUrl as the phone; see `IdentityClient.authenticate_device`."""
+        self._check_open()
+        transaction = _needed(self._transaction, "start_authentication")
+        self._proof = self._client.authenticate_device(transaction, handset)
+        return self._hold(self._proof)
+
+    def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
+        """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
+
+        Parameters
+        ----------
+        proof
+            One that came some other way, of this session's own transaction.
+
+        Raises
+        ------
+        InvalidArgument
+            The proof is of another transaction: somebody may have planted it. Nothing was sent.
+        """
+        self._check_open()
+        proof = proof or _needed(self._proof, "authenticate_device")
+        if proof.transaction is not self._transaction:
+            raise InvalidArgument("this proof is not of the transaction that this session started")
+        self._user = self._client.finish_authentication(proof)
+        return self._hold(self._user)
+
+    def authenticate(self, handset: Handset) -> AuthenticatedUser:
+        """Make the three calls that lead from a phone to an authenticated user."""
+        self.start_authentication(handset)
+        self.authenticate_device(handset)
+        return self.finish_authentication()
+
+    def eligibility(self) -> pd.DataFrame:
+        """Ask whether payments may be fetched; see `IdentityClient.eligibility`."""
+        return self._client.eligibility(self.user)
+
+    def payment_list(self, *, answer: str | Secret | None = None) -> pd.DataFrame:
+        """List the payments on file, masked; see `IdentityClient.payment_list`."""
+        answer = hidden(answer)
+        return self._client.payment_list(self.user, answer=answer)
+
+    def payment_details(self, payment_ids: Iterable[str], *, answer: str | Secret | None = None) -> pd.DataFrame:
+        """Fetch payments in detail, still masked; see `IdentityClient.payment_details`."""
+        answer = hidden(answer)
+        return self._client.payment_details(self.user, payment_ids, answer=answer)
+
+    @property
+    def user(self) -> AuthenticatedUser:
+        """The authenticated user of this session."""
+        self._check_open()
+        return _needed(self._user, "finish_authentication")
+
+    @property
+    def state(self) -> str:
+        """Where the flow stands, as far as the caller can know."""
+        newest = self._user or self._proof or self._transaction
+        return newest.state if newest is not None else "new"
+
+    def close(self) -> None:
+        """Forget every secret; every later call raises `SessionClosed`."""
+        self._is_closed = True
+        for holder in self._holders:
+            holder.forget()
+        self._holders.clear()
+
+    def __enter__(self) -> IdentitySession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<identity session: {'closed' if self._is_closed else self.state}>"
+
+    def _hold(self, holder: HeldT) -> HeldT:
+        self._holders.append(holder)
+        return holder
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise SessionClosed("this session is over and its secrets are forgotten; begin a new one")
+
+
+def _needed(value: T | None, call: str) -> T:
+    if value is None:
+        raise InvalidArgument(f"call {call} first")
+    return value

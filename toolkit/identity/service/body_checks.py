@@ -1,0 +1,109 @@
+"""Read the body of a call: one JSON object, no tricks, every field of its declared shape."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import ip_address
+from typing import Any, NoReturn
+
+from toolkit.errors import ServiceError
+from toolkit.identity import envelope
+from toolkit.identity.envelope import refusal
+from toolkit.identity.service.redirect_targets import is_allowed_form
+from toolkit.identity.wire import MAX_BODY_BYTES, REQUEST_ID, Field, Operation
+
+_MAX_PAYMENT_IDS = 20
+
+
+def parse_body(body: bytes) -> dict[str, Any]:
+    """Return the body's object, or raise status 2.
+
+    Refused are: no JSON, no object, a name twice, NaN, a lone surrogate, too deep, a number too long.
+    """
+    if len(body) > MAX_BODY_BYTES:
+        raise refusal(2, envelope.BODY_TOO_LARGE, http=413)
+    try:
+        # ValueError: also what an integer of 5,000 digits raises, which is no JSONDecodeError.
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_no_name_twice)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails at a lone surrogate, which no answer could hold
+    except _NameTwice:
+        raise refusal(2, envelope.DUPLICATE_NAMES) from None
+    except UnicodeError:
+        raise refusal(2, envelope.NOT_UNICODE) from None
+    except (ValueError, RecursionError):
+        raise refusal(2, envelope.NOT_AN_OBJECT) from None
+    if not isinstance(value, dict):
+        raise refusal(2, envelope.NOT_AN_OBJECT)
+    return value
+
+
+def echoable_request_id(body: bytes) -> str | None:
+    """Return the RequestId of a body that was refused, or None where it has none that may be echoed."""
+    try:
+        value = parse_body(body).get("RequestId")
+    except ServiceError:
+        return None
+    return value if _is_well_formed(REQUEST_ID, value) else None
+
+
+def check_fields(operation: Operation, body: dict[str, Any]) -> None:
+    """Check every field against its declared shape; AdditionalInfo of status 1000 names the rule, never the value."""
+    for field in operation.fields:
+        # null is the same as absent for what may be absent, and never a value.
+        missing = body.get(field.name) is None
+        if (missing and field.required) or (not missing and not _is_well_formed(field, body[field.name])):
+            raise refusal(1000, field.rule)
+    if body.keys() - {field.name for field in operation.fields}:
+        raise refusal(1000, envelope.UNKNOWN_FIELD)
+    if (body.get("ChallengeId") is None) != (body.get("ChallengeAnswer") is None):
+        raise refusal(1000, envelope.ANSWER_INCOMPLETE)
+
+
+def normal_address(text: object) -> str | None:
+    """Return an IP address in its one normal form, or None where it is none.
+
+    Examples
+    --------
+    >>> normal_address("::ffff:203.0.113.7"), normal_address("fe80::1%eth0"), normal_address(True)
+    ('203.0.113.7', None, None)
+    """
+    # A number or True would be taken for an address by ip_address, and a zone says nothing outside its machine.
+    if type(text) is not str or "%" in text:
+        return None
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return str(getattr(address, "ipv4_mapped", None) or address)
+
+
+class _NameTwice(ValueError):
+    pass
+
+
+def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise _NameTwice
+    return found
+
+
+def _refuse(_: str) -> NoReturn:
+    raise ValueError("NaN and Infinity are not JSON")
+
+
+def _is_well_formed(field: Field, value: object) -> bool:
+    if field.name == "PaymentIds":
+        return _is_distinct_list(field, value)
+    if type(value) is not str or not field.form.fullmatch(value):
+        return False
+    if field.name == "DeviceIp":
+        return normal_address(value) is not None
+    return field.name != "FinalTargetUrl" or is_allowed_form(value)
+
+
+def _is_distinct_list(field: Field, value: object) -> bool:
+    if type(value) is not list or not 1 <= len(value) <= _MAX_PAYMENT_IDS:
+        return False
+    fit = all(type(one) is str and field.form.fullmatch(one) for one in value)
+    return fit and len({one.lower() for one in value}) == len(value)

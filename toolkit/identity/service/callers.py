@@ -1,0 +1,84 @@
+"""Who may call section D, and what whoever runs the gateway may set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from toolkit.errors import InvalidArgument
+from toolkit.identity.envelope import refusal
+from toolkit.identity.service.carrier import Carrier, SimulatedCarrier
+from toolkit.identity.service.redirect_targets import is_allowed_form
+from toolkit.secret import Secret
+
+#: RFC 6749 and NIST 800-63B both end at ten minutes for a code that is sent around.
+LONGEST_LIFE = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A client of the service: what it is called here, its ApiClientId, and where phones may be sent to for it."""
+
+    name: str
+    api_client_id: Secret
+    final_targets: tuple[str, ...] = ()
+    enabled: bool = True
+
+    def __post_init__(self) -> None:
+        for url in self.final_targets:
+            if not is_allowed_form(url):
+                raise InvalidArgument(f"{url!r} cannot be a final target: https, or http to 127.0.0.1 or [::1]")
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySettings:
+    """What whoever runs the gateway may set.
+
+    Parameters
+    ----------
+    first_life, final_life, code_life
+        Seconds that the first fingerprint, the final one and the code live; 1 to 600.
+    calls_a_minute, failures_a_minute
+        Calls of one client, and failures by which something could be guessed, of one client and of one address.
+    public_url
+        The https origin that phones reach, where the gateway serves more than this machine.
+    legacy_http_200
+        Answer failures with HTTP 200 and only a ``Status`` that tells the truth, as the service of 2014 did.
+    """
+
+    first_life: int = 120
+    final_life: int = 60
+    code_life: int = 300
+    calls_a_minute: int = 600
+    failures_a_minute: int = 60
+    public_url: str | None = None
+    legacy_http_200: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("first_life", "final_life", "code_life"):
+            if not 1 <= getattr(self, name) <= LONGEST_LIFE:
+                raise InvalidArgument(f"{name} must be 1 to {LONGEST_LIFE} seconds")
+        if self.public_url is not None and not is_allowed_form(self.public_url):
+            raise InvalidArgument("public_url must be an https origin")
+
+
+@dataclass(frozen=True, slots=True)
+class IdentitySetup:
+    """Everything that section D needs to know from outside: its callers, the mobile networks, the settings."""
+
+    callers: Sequence[Caller] = ()
+    carrier: Carrier = field(default_factory=SimulatedCarrier)
+    settings: IdentitySettings = field(default_factory=IdentitySettings)
+
+
+def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
+    """Return the enabled caller with this ApiClientId.
+
+    Every caller is compared, each in constant time, so that the answer's time says nothing about any of them. Unknown
+    and disabled ones are refused with one text.
+    """
+    given = Secret(api_client_id) if type(api_client_id) is str else Secret("")
+    fitting = [caller for caller in callers if caller.api_client_id == given and given]
+    if not fitting or not fitting[0].enabled:
+        raise refusal(1005)
+    return fitting[0]

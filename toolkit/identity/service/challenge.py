@@ -1,0 +1,113 @@
+"""The challenge: one question about the account, few attempts, then a lock.
+
+It shows how 2014 worked. NIST 800-63B no longer allows knowledge questions as authentication.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any, Self
+
+from toolkit.identity.flow import Fact
+from toolkit.identity.service.subscribers import Subscriber
+from toolkit.stores import Records
+
+ATTEMPTS = 3
+ATTEMPTS_AN_HOUR = 10
+LOCK_SECONDS = 900
+_HOUR = 3_600_000
+_SPACE = "identity.challenges"
+
+QUESTION_TYPE = "BILLING_POSTAL_CODE"
+QUESTION = "What is the billing ZIP code of this account?"
+ANSWER_FORMAT = "^[0-9]{5}$"
+_ZIP = re.compile(r"([0-9]{5})(?:-?[0-9]{4})?")
+
+
+def is_right(answer: str, subscriber: Subscriber) -> bool:
+    """Whether this answers the question, however it was typed: full-width digits, spaces around, ZIP+4."""
+    typed = _ZIP.fullmatch(unicodedata.normalize("NFKC", answer).strip())
+    given = typed[1] if typed else ""
+    return hmac.compare_digest(given.encode("ascii"), subscriber.address.postal_code.encode("ascii"))
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """Wrong answers for one alias: how many in a row, and when each of the last hour was given."""
+
+    in_a_row: int = 0
+    times: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, data: bytes | None) -> Self:
+        """Read a record of the store; none means no wrong answer."""
+        if data is None:
+            return cls()
+        in_a_row, times = json.loads(data)
+        return cls(in_a_row, tuple(times))
+
+    def bytes(self) -> bytes:
+        """Write it for the store."""
+        return json.dumps([self.in_a_row, self.times]).encode("ascii")
+
+    def at(self, now: int) -> Attempts:
+        """Return what of it still counts: a lock that is over takes its row of answers with it."""
+        times = tuple(time for time in self.times if time > now - _HOUR)
+        over = not times or (self.in_a_row >= ATTEMPTS and now >= times[-1] + LOCK_SECONDS * 1000)
+        return Attempts(0 if over else self.in_a_row, times)
+
+    def left(self) -> int:
+        """Return how many more wrong answers there may be."""
+        return max(0, min(ATTEMPTS - self.in_a_row, ATTEMPTS_AN_HOUR - len(self.times)))
+
+    def seconds_locked(self, now: int) -> int:
+        """Return for how long no answer is taken, rounded up; 0 where one is."""
+        ends = []
+        if self.in_a_row >= ATTEMPTS:
+            ends.append(self.times[-1] + LOCK_SECONDS * 1000)
+        if len(self.times) >= ATTEMPTS_AN_HOUR:
+            ends.append(self.times[-ATTEMPTS_AN_HOUR] + _HOUR)
+        return max(0, -(-(max(ends) - now) // 1000)) if ends else 0
+
+
+class ChallengeBook:
+    """The attempts of all aliases, kept durably: neither a new code nor a restart gives new ones."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def attempts(self, alias: str, subscriber: Subscriber, now: int) -> Attempts:
+        """Return the attempts of an alias as they count now."""
+        return (await self._read(alias, subscriber, now))[1]
+
+    async def judge(self, alias: str, subscriber: Subscriber, answer: str, now: int) -> tuple[Fact, Attempts]:
+        """Take one answer: what it was, and the attempts after it.
+
+        While the lock holds no answer is judged. A verdict is given only once its attempt is written down, so a
+        hundred guesses at once learn no more than three in a row.
+        """
+        while True:
+            stored, attempts = await self._read(alias, subscriber, now)
+            if attempts.seconds_locked(now):
+                return Fact.STILL_LOCKED, attempts
+            if is_right(answer, subscriber):
+                # The row of wrong answers is over, their hour is not.
+                fact, after = Fact.RIGHT_ANSWER, Attempts(0, attempts.times)
+            else:
+                after = Attempts(attempts.in_a_row + 1, (*attempts.times, now))
+                fact = Fact.LAST_WRONG_ANSWER if after.seconds_locked(now) else Fact.WRONG_ANSWER
+            if await self._records.swap(_SPACE, {alias: stored}, {alias: after.bytes()}, now + _HOUR):
+                return fact, after
+
+    async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[Any, Attempts]:
+        stored = await self._records.get(_SPACE, alias)
+        if stored is None and subscriber.wrong_answers:
+            # What the carrier's own file says against the question counts as given just now.
+            seeded = Attempts(subscriber.wrong_answers, (now,) * subscriber.wrong_answers)
+            await self._records.swap(_SPACE, {alias: None}, {alias: seeded.bytes()}, now + _HOUR)
+            stored = await self._records.get(_SPACE, alias)
+        return stored, Attempts.parse(stored).at(now)

@@ -1,0 +1,275 @@
+"""From an address to a code: the first three calls of the flow, and the check that guards all others."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from toolkit.identity import envelope, wire
+from toolkit.identity.envelope import refusal
+from toolkit.identity.flow import Call, Fact, Move, State, move
+from toolkit.identity.service import one_time
+from toolkit.identity.service.body_checks import normal_address
+from toolkit.identity.service.callers import Caller, IdentitySetup
+from toolkit.identity.service.carrier import Arrival
+from toolkit.identity.service.one_time import Authentication, Found, OneTimeRecords, Proof, Transaction
+from toolkit.identity.service.redirect_targets import is_registered, with_fingerprint
+from toolkit.identity.service.subscribers import Subscriber
+from toolkit.outside_world import OutsideWorld
+from toolkit.stores import Store
+
+_ALIASES = "identity.aliases"
+_STATE_FACTS = {"ACTIVE": Fact.ACTIVE, "SUSPENDED": Fact.SUSPENDED, "DEACTIVATED": Fact.DEACTIVATED}
+
+
+class Opened(NamedTuple):
+    """A phone was here: the final fingerprint, and where a browser goes with it."""
+
+    fingerprint: str
+    location: str
+
+
+class MobileAuthentication:
+    """Fingerprints in, codes out."""
+
+    def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
+        self._records = OneTimeRecords(store.fleeting)
+        self._durable = store.records
+        self._world = world
+        self._carrier = setup.carrier
+        self._settings = setup.settings
+
+    # -- authenticateByRedirect ------------------------------------------------------------------------------
+
+    async def start(self, caller: Caller, request: dict[str, Any], origin: str) -> dict[str, Any]:
+        """Begin a transaction for the phone at this address, or of this carrier; TargetUrl begins with `origin`."""
+        device_ip = normal_address(request.get("DeviceIp"))
+        carrier = await self._carrier_for(device_ip, request.get("CarrierShortCode"))
+        if not is_registered(request["FinalTargetUrl"], caller.final_targets):
+            raise refusal(1000, envelope.NOT_REGISTERED)
+        fingerprint, seconds = one_time.fresh_token(), self._settings.first_life
+        transaction = Transaction(
+            state=move(State.NEW, Call.START).next,
+            expires=self._world.clock.tick() + seconds * 1000,
+            caller=caller.name,
+            carrier=carrier,
+            device_ip=device_ip,
+            final_target=request["FinalTargetUrl"],
+            code_challenge=request.get("CodeChallenge"),
+        )
+        await self._records.add(one_time.transaction_key(fingerprint), transaction)
+        return {
+            "AuthenticateTransactionId": self._world.fresh_id(),
+            "TargetUrl": f"{origin}{wire.OPEN_TARGET.path_for()}?vfp={fingerprint}",
+            "VerificationFingerprint": fingerprint,
+            "ExpiresIn": seconds,
+        }
+
+    async def _carrier_for(self, device_ip: str | None, short_code: str | None) -> str:
+        if device_ip is None and short_code is None:
+            raise refusal(1000, envelope.ADDRESS_OR_CARRIER)
+        if short_code is not None and not await self._carrier.supports(short_code):
+            raise refusal(1003, envelope.NO_SUCH_CARRIER)
+        if device_ip is None:
+            return short_code or ""
+        serving = await self._carrier.serving(device_ip)
+        if serving is None:
+            raise refusal(1003, envelope.NO_CARRIER_HERE)
+        if short_code not in (None, serving):
+            raise refusal(1038, envelope.CARRIERS_DIFFER)
+        return serving
+
+    # -- deviceAuthenticate ----------------------------------------------------------------------------------
+
+    async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
+        """Use the first fingerprint: it succeeds whether or not the network identified the phone.
+
+        That it did not is told at the end, to the client, and never to whoever holds the phone.
+        """
+        key = one_time.transaction_key(fingerprint)
+        found = await self._records.find(key)
+        stored = found[key]
+        if stored is None:
+            raise refusal(2001)
+        transaction = Transaction.parse(stored)
+        if transaction.state is not State.STARTED:
+            raise _refused(move(transaction.state, Call.OPEN))
+        if self._world.clock.now() >= transaction.expires:
+            raise _refused(move(transaction.state, Call.TIME, Fact.LIFE_OVER))
+        return await self._prove(found, key, transaction, arrival)
+
+    async def _prove(self, found: Found, key: str, transaction: Transaction, arrival: Arrival) -> Opened:
+        subscriber = await self._carrier.identify(arrival)
+        known = subscriber is not None and _is_this_phone(transaction, subscriber, arrival)
+        usable = known and subscriber is not None and subscriber.state == "ACTIVE"
+        step = move(State.STARTED, Call.OPEN, Fact.IDENTIFIED if usable else Fact.NOT_IDENTIFIED)
+        proof = Proof(
+            state=step.next,
+            expires=self._world.clock.tick() + self._settings.final_life * 1000,
+            caller=transaction.caller,
+            carrier=transaction.carrier,
+            code_challenge=transaction.code_challenge,
+            subscriber=subscriber.id if known and subscriber is not None else None,
+        )
+        final = one_time.fresh_token()
+        changes = {key: replace(transaction, state=step.next).bytes(), one_time.proof_key(final): proof.bytes()}
+        if not await self._records.change(found, changes, proof.expires):
+            raise _refused(move(step.next, Call.OPEN))
+        return Opened(final, with_fingerprint(transaction.final_target, final))
+
+    # -- authenticateByRedirectFinish ------------------------------------------------------------------------
+
+    async def finish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
+        """Use the final fingerprint: the answer holds the alias and the code.
+
+        A second use is refused and revokes the code that came from the first (RFC 6749, 4.1.2): a fingerprint
+        used twice has been stolen once.
+        """
+        fingerprint = request["VerificationFingerprint"]
+        key = one_time.proof_key(fingerprint)
+        while True:
+            found = await self._records.find(key)
+            stored = found[key]
+            proof = Proof.parse(stored) if stored is not None else None
+            if proof is None or proof.caller != caller.name:
+                raise await self._no_proof(caller, fingerprint)
+            _check_verifier(proof.code_challenge, request.get("CodeVerifier"))
+            if proof.state not in (State.PROVEN, State.FAILED):
+                raise await self._reused(proof)
+            if self._world.clock.now() >= proof.expires:
+                raise _refused(move(proof.state, Call.TIME, Fact.LIFE_OVER))
+            answer = await self._use(found, key, proof)
+            if answer is not None:
+                return answer
+
+    async def _no_proof(self, caller: Caller, fingerprint: str) -> Exception:
+        """Return why there is no such proof: a first fingerprint sent too early, or nothing of this client's."""
+        key = one_time.transaction_key(fingerprint)
+        stored = (await self._records.find(key))[key]
+        transaction = Transaction.parse(stored) if stored is not None else None
+        if transaction is None or transaction.caller != caller.name:
+            return refusal(2001)
+        if transaction.state is not State.STARTED:
+            return refusal(1039, envelope.FIRST_FINGERPRINT)
+        if self._world.clock.now() >= transaction.expires:
+            return _refused(move(State.STARTED, Call.TIME, Fact.LIFE_OVER))
+        return _refused(move(State.STARTED, Call.FINISH), envelope.NOT_OPENED)
+
+    async def _reused(self, proof: Proof) -> Exception:
+        step = move(proof.state, Call.FINISH, Fact.REUSED)
+        if proof.issued is not None:
+            alias, code_hash = proof.issued
+            live = one_time.live_code_key(alias)
+            # Only this proof's own code: a newer one may be the rightful user's.
+            await self._records.change({live: code_hash.encode("ascii")}, {live: b"revoked"}, proof.expires)
+        return _refused(step, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
+
+    async def _use(self, found: Found, key: str, proof: Proof) -> dict[str, Any] | None:
+        """Use a proof once; None where somebody else changed something in between."""
+        subscriber = await self._carrier.subscriber(proof.subscriber) if proof.subscriber is not None else None
+        step = move(proof.state, Call.FINISH, _fact_at_finish(proof, subscriber))
+        if step.status or subscriber is None:
+            if not await self._records.change(found, {key: replace(proof, state=step.next).bytes()}, proof.expires):
+                return None
+            raise _refused(step, envelope.NOT_BY_NETWORK if step.status == 1001 else None)
+        return await self._issue(found, key, replace(proof, state=step.next), subscriber)
+
+    async def _issue(self, found: Found, key: str, proof: Proof, subscriber: Subscriber) -> dict[str, Any] | None:
+        alias = await self._alias_of(proof.caller, subscriber.id)
+        code = one_time.fresh_token()
+        code_hash, live = one_time.hashed(code), one_time.live_code_key(alias)
+        expires = self._world.clock.tick() + self._settings.code_life * 1000
+        authentication = Authentication(proof.state, expires, proof.caller, alias, subscriber.id)
+        changes = {
+            key: replace(proof, issued=(alias, code_hash)).bytes(),
+            one_time.code_key(code_hash): authentication.bytes(),
+            # The one live code of this alias: an older one is revoked by no longer being it.
+            live: code_hash.encode("ascii"),
+        }
+        if not await self._records.change(found, changes, expires):
+            return None
+        return {
+            "AuthenticateFinishTransactionId": self._world.fresh_id(),
+            "ServiceAlias": alias,
+            "AuthenticationCode": code,
+            "AuthenticationExpiration": envelope.time_text(expires),
+            "MobileNumber": subscriber.masked_number,
+            "MobileCountryCode": subscriber.address.country_code,
+            "MobileOperatorName": await self._carrier.name_of(subscriber.carrier),
+        }
+
+    async def _alias_of(self, caller: str, subscriber_id: str) -> str:
+        """Return the alias of this pair, the same for ever and random: two clients cannot compare theirs."""
+        key = one_time.hashed(f"{len(caller)}:{caller}:{subscriber_id}")
+        stored = await self._durable.get(_ALIASES, key)
+        if stored is None:
+            # Of two first times at once, one alias stands and both get it.
+            await self._durable.swap(_ALIASES, {key: None}, {key: self._world.fresh_id().encode("ascii")})
+            stored = await self._durable.get(_ALIASES, key)
+        if stored is None:
+            raise LookupError("an alias that was just kept is gone")
+        return stored.decode("ascii")
+
+    # -- what guards the account calls -----------------------------------------------------------------------
+
+    async def authenticated(self, caller: Caller, request: dict[str, Any], call: Call) -> tuple[Found, Authentication]:
+        """Return the authentication of an alias and its code, with the record as it was found.
+
+        Missing, unknown, of another client and not a pair are one answer: 2010.
+        """
+        code_hash = one_time.hashed(request.get("AuthenticationCode") or "")
+        key, live = one_time.code_key(code_hash), one_time.live_code_key(request.get("ServiceAlias") or "")
+        found = await self._records.find(key, live)
+        stored = found[key]
+        authentication = Authentication.parse(stored) if stored is not None else None
+        if authentication is None or not _is_pair(authentication, caller, request):
+            raise refusal(2010)
+        if found[live] != code_hash.encode("ascii"):
+            raise _refused(move(State.REVOKED, call))
+        if self._world.clock.now() >= authentication.expires:
+            raise _refused(move(State.EXPIRED, call), envelope.START_AGAIN)
+        return {key: stored}, authentication
+
+    async def advance(self, found: Found, authentication: Authentication) -> bool:
+        """Write an authentication down if its record is still as it was found."""
+        changes = dict.fromkeys(found, authentication.bytes())
+        return await self._records.change(found, changes, authentication.expires)
+
+
+def _refused(step: Move, info: str | None = None) -> Exception:
+    return refusal(step.status, info)
+
+
+def _is_this_phone(transaction: Transaction, subscriber: Subscriber, arrival: Arrival) -> bool:
+    if transaction.device_ip is not None:
+        return arrival.address == transaction.device_ip
+    return subscriber.carrier == transaction.carrier
+
+
+def _fact_at_finish(proof: Proof, subscriber: Subscriber | None) -> Fact:
+    if subscriber is None:
+        return Fact.ANY
+    fact = _STATE_FACTS[subscriber.state]
+    return Fact.CARRIER_CHANGED if fact is Fact.ACTIVE and subscriber.carrier != proof.carrier else fact
+
+
+def _is_pair(authentication: Authentication, caller: Caller, request: dict[str, Any]) -> bool:
+    given = (request.get("ServiceAlias") or "").encode("utf-8", "surrogatepass")
+    fits = hmac.compare_digest(authentication.alias.encode("ascii"), given)
+    return fits and authentication.caller == caller.name
+
+
+def _check_verifier(challenge: str | None, verifier: str | None) -> None:
+    """Check PKCE (RFC 7636, S256 only): a verifier exactly where a challenge was sent, or a downgrade would pass."""
+    if challenge is None and verifier is None:
+        return
+    if challenge is None:
+        raise refusal(1000, envelope.VERIFIER_UNASKED)
+    if verifier is None:
+        raise refusal(1000, envelope.VERIFIER_NEEDED)
+    digest = hashlib.sha256(verifier.encode("ascii")).digest()
+    if not hmac.compare_digest(base64.urlsafe_b64encode(digest).rstrip(b"="), challenge.encode("ascii")):
+        raise refusal(1000, envelope.VERIFIER_MISMATCH)

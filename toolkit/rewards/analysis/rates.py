@@ -1,0 +1,162 @@
+"""What decisions say: rates, hours, devices, refusals. All on DataFrames, nothing is sent.
+
+Each function takes decisions as `toolkit.Gateway.decisions` or `simulate` give them. Test moments never count:
+they are left out, and ``frame.attrs["test_rows_left_out"]`` says how many there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from toolkit.errors import InvalidArgument
+from toolkit.rewards.analysis.statistics import wilson
+from toolkit.rewards.configuration import Configuration
+from toolkit.rewards.engine import REASONS
+
+#: Below this many moments a rate says little.
+FEW = 30
+
+
+def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
+    """Return the decisions that count, in their order.
+
+    Raises
+    ------
+    InvalidArgument
+        A needed column is missing, or test or rewarded is neither true nor false in a row.
+    """
+    if missing := [name for name in needed if name not in decisions.columns]:
+        raise InvalidArgument(f"the decisions have no column {', '.join(missing)}")
+    answers = {name: _booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
+    kept = decisions.assign(**answers)
+    kept = kept[~kept["test"]] if "test" in answers else kept
+    kept.attrs["test_rows_left_out"] = len(decisions) - len(kept)
+    return kept
+
+
+def _booleans(column: pd.Series) -> pd.Series:
+    if not column.isin([True, False]).all():  # 1 and 0 are equal to them
+        raise InvalidArgument(f"the column {column.name} must be true or false in every row")
+    return column.astype(bool)
+
+
+def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.DataFrame:
+    """Return the share of rewarded moments by name, with Wilson's interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        moment_id (or `by`), n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent first.
+        The interval takes moments as independent, which caps make them not: it is rather too narrow. `ab` gives
+        an interval by device.
+    """
+    kept = without_tests(decisions, (by, "rewarded"))
+    counts = kept.groupby(by)["rewarded"].agg(n="size", rewarded="sum").reset_index()
+    counts = counts.sort_values(["n", by], ascending=[False, True], ignore_index=True)
+    bounds = [wilson(int(hits), int(n)) for hits, n in zip(counts["rewarded"], counts["n"], strict=True)]
+    counts["rate"] = counts["rewarded"] / counts["n"]
+    counts["low"] = [bound.low for bound in bounds]
+    counts["high"] = [bound.high for bound in bounds]
+    counts["few"] = counts["n"] < FEW
+    counts.attrs.update(kept.attrs)
+    return counts
+
+
+def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
+    """Return moments and rewards hour by hour, hours without any kept.
+
+    Parameters
+    ----------
+    tz
+        Time zone of the hours, as ``Europe/Berlin``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Index hour (in `tz`); moments, rewarded, rate (missing in an empty hour), clock_change (the hour's day has
+        23 or 25 hours).
+    """
+    kept = without_tests(decisions, ("at", "rewarded"))
+    # Counted in UTC, where each hour is there once, and named in the zone afterwards. The hour begins where the
+    # zone's clock shows :00, which in some zones is :30 or :45 of UTC.
+    shown = kept["at"].dt.tz_convert(tz)
+    into = pd.to_timedelta(shown.dt.minute * 60 + shown.dt.second, unit="s")
+    groups = kept.groupby((kept["at"].dt.floor("s") - into).rename("hour"))["rewarded"]
+    counts = pd.DataFrame({"moments": groups.size(), "rewarded": groups.sum()})
+    if len(counts):
+        hours = pd.date_range(counts.index[0], counts.index[-1], freq="h", name="hour")
+        counts = counts.reindex(hours, fill_value=0)
+    counts["rate"] = (counts["rewarded"] / counts["moments"]).where(counts["moments"] > 0)
+    counts.index = pd.DatetimeIndex(counts.index, name="hour").tz_convert(tz)
+    counts["clock_change"] = pd.Series([_is_clock_change(hour) for hour in counts.index], counts.index, dtype=bool)
+    counts.attrs.update(kept.attrs)
+    return counts
+
+
+def _is_clock_change(hour: pd.Timestamp) -> bool:
+    midnight = hour.normalize()
+    return bool(midnight.utcoffset() != (midnight + pd.DateOffset(days=1)).utcoffset())
+
+
+def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[str, Any] | None = None) -> pd.DataFrame:
+    """Return what each device got, and how close it came to its cap.
+
+    Parameters
+    ----------
+    configuration
+        Whose default ``per_device_per_day`` is the cap; the default one if None.
+
+    Returns
+    -------
+    pandas.DataFrame
+        device, moments, rewards, busiest_day (most rewards within any 24 hours), cap_used (its share of the cap);
+        most rewards first.
+    """
+    kept = without_tests(decisions, ("device", "at", "rewarded"))
+    cap = checked_configuration(configuration).default.per_device_per_day
+    groups = kept.groupby("device")["rewarded"]
+    result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
+    busiest = {device: _busiest_day(times) for device, times in kept[kept["rewarded"]].groupby("device")["at"]}
+    result["busiest_day"] = [busiest.get(device, 0) for device in result["device"]]
+    result["cap_used"] = result["busiest_day"] / cap if cap else float("nan")
+    ordered: pd.DataFrame = result.sort_values(["rewards", "device"], ascending=[False, True], ignore_index=True)
+    ordered.attrs.update(kept.attrs)
+    return ordered
+
+
+def _busiest_day(times: pd.Series[pd.Timestamp]) -> int:
+    ordered = times.sort_values()
+    ones = pd.Series(1, index=pd.DatetimeIndex(ordered))
+    return int(ones.rolling("24h").sum().max())
+
+
+def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
+    """Return how often each rule decided.
+
+    Returns
+    -------
+    pandas.DataFrame
+        reason, n, share; in the order of the rules, also those that never decided.
+    """
+    kept = without_tests(decisions, ("reason",))
+    counts = kept["reason"].value_counts()
+    reasons = [reason for reason in REASONS if reason != "TEST"]
+    n = [int(counts.get(reason, 0)) for reason in reasons]
+    result = pd.DataFrame({"reason": reasons, "n": n, "share": [share(count, len(kept)) for count in n]})
+    result.attrs.update(kept.attrs)
+    return result
+
+
+def checked_configuration(configuration: Configuration | Mapping[str, Any] | None) -> Configuration:
+    """Return a configuration, checked where it is given as a table."""
+    if configuration is None:
+        return Configuration()
+    return configuration if isinstance(configuration, Configuration) else Configuration.parse(configuration)
+
+
+def share(n: int, of: int) -> float:
+    """Return ``n / of``, NaN where there is nothing to divide by."""
+    return n / of if of else float("nan")

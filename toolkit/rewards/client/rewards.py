@@ -1,0 +1,272 @@
+"""What one types in a notebook for section C."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pandas as pd
+
+from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
+from toolkit.frames import declared_frame
+from toolkit.http_client import HttpReply, HttpSession
+from toolkit.public_names import PublicNames
+from toolkit.rewards import wire
+from toolkit.rewards.analysis import experiments, explanation, funnels, simulation
+from toolkit.rewards.analysis import rates as analysis
+from toolkit.rewards.client.shown_page import RewardPage
+from toolkit.rewards.device_ids import new_device_id
+from toolkit.rewards.forms import checked_moment_id, start_text
+from toolkit.secret import Secret
+
+MOMENT_COLUMNS = {
+    "date": "datetime64[us, UTC]",
+    "moment_id": "str",
+    "device": "str",
+    "test": "bool",
+    "rewarded": "bool",
+    "view_id": "str",
+    "title": "str",
+    "message": "str",
+    "body_url": "str",
+    "reason": "str",
+}
+SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
+
+
+class RewardClient(PublicNames):
+    """Sessions, moments and what they say. Made by `toolkit.connect`, as ``tk.rewards``.
+
+    Parameters
+    ----------
+    session
+        Calls to the gateway.
+    gatewaykey, app_key
+        The partner key and the app's key.
+    now
+        Milliseconds since the epoch: the gateway's clock where it is at hand, the machine's if None.
+    """
+
+    def __init__(
+        self, session: HttpSession, gatewaykey: Secret, app_key: Secret, now: Callable[[], int] | None = None
+    ) -> None:
+        self._session = session
+        self._gatewaykey = gatewaykey
+        self._app_key = app_key
+        self._now = now or _machine_now
+
+    new_device_id = staticmethod(new_device_id)
+    funnel = staticmethod(funnels.funnel)
+    moments_per_session = staticmethod(funnels.moments_per_session)
+    rate_by_moment = staticmethod(analysis.rate_by_moment)
+    by_hour = staticmethod(analysis.by_hour)
+    by_device = staticmethod(analysis.by_device)
+    cap_report = staticmethod(analysis.cap_report)
+    ab = staticmethod(experiments.ab)
+    simulate = staticmethod(simulation.simulate)
+    made_up_moments = staticmethod(simulation.made_up_moments)
+    explain = staticmethod(explanation.explain)
+    sentence = staticmethod(explanation.sentence)
+
+    def __repr__(self) -> str:
+        return f"<Mobile rewards at {self._session.base_url}>"
+
+    def start_session(self, device: str, *, start: datetime | None = None, test: bool = False) -> pd.DataFrame:
+        """Start a session for a device that came online.
+
+        ``POST /2.0/web/moment/`` in its session form. Moments earn rewards only while a session is live.
+
+        Parameters
+        ----------
+        device
+            The advertiser identifier, or one of `new_device_id`.
+        start
+            When it came online, with a zone; now if None.
+        test
+            Marks a test.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row: date (UTC, the session's start), device, test.
+
+        Raises
+        ------
+        InvalidArgument
+            `start` has no zone.
+        MalformedRequest, KeyRejected, RateLimited
+            The service refused; ``error.code`` and ``error.field`` say what.
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
+        ...     len(tk.rewards.start_session(tk.rewards.new_device_id("acme")))
+        1
+        """
+        start = datetime.fromtimestamp(self._now() / 1000, UTC) if start is None else start
+        if start.tzinfo is None:
+            raise InvalidArgument("start needs a time zone")
+        event = {"id": wire.SESSION_START, "start": start_text(start)}
+        answer, _ = self._post({"device_id": device, "events": [event], "test": test}, None)
+        return declared_frame([{"date": _utc(answer.date), "device": device, "test": test}], SESSION_COLUMNS)
+
+    def moment(
+        self, device: str, moment_id: str, *, test: bool = False, idempotency_key: str | None = None
+    ) -> pd.DataFrame:
+        """Submit one rewardable action.
+
+        ``POST /2.0/web/moment/`` in its moment form.
+
+        Parameters
+        ----------
+        device
+            The device's identifier.
+        moment_id
+            Your name for the action, 1 to 128 characters; new names need no registration.
+        test
+            A test always earns a reward, and counts nowhere.
+        idempotency_key
+            Sent again with the same key, the same moment gets the same answer for a day.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row: date (UTC), moment_id, device, test, rewarded, view_id, title, message, body_url, reason (None
+            where the server does not say). A moment that earns nothing is a row with ``rewarded=False``.
+
+        Raises
+        ------
+        InvalidArgument
+            The moment cannot have this name.
+        MalformedRequest, KeyRejected, Conflict, RateLimited
+            The service refused; ``error.code`` and ``error.field`` say what.
+        """
+        return declared_frame([self._moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
+
+    def moments(self, moments: pd.DataFrame, *, progress: bool = True) -> pd.DataFrame:
+        """Submit a whole frame of moments, one after the other in its order.
+
+        Parameters
+        ----------
+        moments
+            Columns device, moment_id, and test where some are. All names are checked before the first one is sent.
+        progress
+            Show a progress bar.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row a moment, the columns of `moment`. An error ends it; what was sent before was decided.
+        """
+        if missing := {"device", "moment_id"} - set(moments.columns):
+            raise InvalidArgument(f"the moments have no column {', '.join(sorted(missing))}")
+        from tqdm.auto import tqdm
+
+        tests = moments["test"] if "test" in moments.columns else [False] * len(moments)
+        rows = list(zip(moments["device"], map(_checked_name, moments["moment_id"]), tests, strict=True))
+        bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
+        return declared_frame(
+            [self._moment(device, name, bool(test), None) for device, name, test in bar], MOMENT_COLUMNS
+        )
+
+    def page(self, reward: pd.DataFrame | Mapping[str, Any] | pd.Series[Any]) -> RewardPage:
+        """Return the reward page of a rewarded moment; it shows itself in a sandboxed frame.
+
+        ``GET`` of the moment's ``body_url``.
+
+        Parameters
+        ----------
+        reward
+            A row of `moment`, or a frame of one row.
+
+        Raises
+        ------
+        InvalidArgument
+            This moment earned nothing.
+        NotFound
+            The reward does not exist, or has expired (``error.status`` 410).
+        """
+        if isinstance(reward, pd.DataFrame):
+            if len(reward) != 1:
+                raise InvalidArgument(f"give one moment, not {len(reward)}")
+            reward = reward.iloc[0]
+        url = reward["body_url"]
+        if not isinstance(url, str):
+            raise InvalidArgument("this moment earned nothing, so there is no page")
+        page = RewardPage(str(reward["title"]), str(reward["message"]), url)
+        page.fetch()
+        return page
+
+    # -- one call -----------------------------------------------------------------------------------------
+
+    def _moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
+        body = {"device_id": device, "moment_id": _checked_name(moment_id), "test": test}
+        answer, reason = self._post(body, key)
+        view = answer.view
+        return {
+            "date": _utc(answer.date),
+            "moment_id": moment_id,
+            "device": device,
+            "test": test,
+            "rewarded": view is not None,
+            "view_id": view and view.id,
+            "title": view and view.modal.title,
+            "message": view and view.modal.message,
+            "body_url": view and view.modal.body_url,
+            "reason": reason,
+        }
+
+    def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_Answer, str | None]:
+        body = {"app_key": self._app_key, "protocol": wire.PROTOCOL, "sdk_version": wire.SDK_VERSION, **fields}
+        headers = {"Accept": "application/json"}
+        if key is not None:
+            headers[wire.IDEMPOTENCY_HEADER] = key
+        # `r` keeps caches from answering; the service does not look at it.
+        query: dict[str, str | Secret] = {wire.R.name: str(int(time.time())), wire.GATEWAYKEY.name: self._gatewaykey}
+        reply = self._session.call(wire.MOMENT, query=query, body=body, headers=headers)
+        return _checked_answer(reply), wire.reason_of(reply.headers.get(wire.DECISION_HEADER.lower()))
+
+
+class _Modal(msgspec.Struct):
+    body_url: str
+    title: str | None = None
+    message: str | None = None
+
+
+class _View(msgspec.Struct):
+    id: str
+    modal: _Modal
+
+
+class _Answer(msgspec.Struct):
+    date: datetime
+    view: _View | None = None
+
+
+def _checked_answer(reply: HttpReply) -> _Answer:
+    request = f"{wire.MOMENT.method} {wire.MOMENT.template}"
+    if reply.status != 200:
+        raise wire.error_of(reply.status, reply.body, request=request, retry_after=reply.headers.get("retry-after"))
+    try:
+        return msgspec.json.decode(reply.body, type=_Answer)
+    except (ValueError, RecursionError):
+        raise UnexpectedReply(f"the answer to {request} is no session and no moment") from None
+
+
+def _checked_name(moment_id: object) -> str:
+    try:
+        return checked_moment_id(moment_id)
+    except ServiceError as error:
+        raise InvalidArgument(error.message) from None
+
+
+def _utc(at: datetime) -> datetime:
+    return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+
+
+def _machine_now() -> int:
+    return time.time_ns() // 1_000_000

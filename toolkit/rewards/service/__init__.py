@@ -1,0 +1,1 @@
+"""The gateway's side of mobile rewards: its rules, without HTTP."""

@@ -1,0 +1,95 @@
+"""Idempotency keys: the same key and body within a day get the same answer, without a second decision."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from toolkit.rewards import wire
+from toolkit.stores import OutcomeUnknown, Store
+
+_ANSWERS = "reward-answers"
+_CLAIMS = "reward-claims"
+# A claim whose gateway died, or does not know what became of its decision, frees itself after this time.
+_CLAIM_MS = 60_000
+
+
+class Answer(NamedTuple):
+    """The answer to one call: its body, and the decision's header where there was a decision."""
+
+    body: bytes
+    decision: str | None = None
+
+
+class Answers:
+    """Answers by idempotency key.
+
+    Parameters
+    ----------
+    store, now
+        Where they are kept; the clock in milliseconds.
+    """
+
+    def __init__(self, store: Store, now: Callable[[], int]) -> None:
+        self._store = store
+        self._now = now
+        # A lock goes when the last request with its key is answered.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def once(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+        """Return the kept answer of this key, or make it and keep it.
+
+        Parameters
+        ----------
+        key
+            From `answer_key`.
+        body
+            The request's body; another one under the same key is refused.
+
+        Raises
+        ------
+        Conflict
+            The key was used with another body, or another gateway is answering it right now.
+        """
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            if not await self._store.fleeting.swap(_CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
+                raise wire.refusal("idempotency_key_busy")
+            try:
+                result = await self._kept_or_made(key, body, answer)
+            except OutcomeUnknown:
+                # Perhaps decided: the claim stays until it expires, and by then a gateway has kept the answer.
+                raise
+            except BaseException:
+                await self._store.fleeting.take(_CLAIMS, key)
+                raise
+            await self._store.fleeting.take(_CLAIMS, key)
+            return result
+
+    def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
+        """Keep an answer for a day."""
+        data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])
+        return self._store.records.put(_ANSWERS, key, data, at + wire.ANSWER_SECONDS * 1000)
+
+    async def _kept_or_made(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+        kept = await self._store.records.get(_ANSWERS, key)
+        if kept is None:
+            return await answer()
+        body_hash, text, decision = msgspec.json.decode(kept, type=tuple[str, str, str | None])
+        if body_hash != hash_of(body):
+            raise wire.refusal("idempotency_key_reused")
+        return Answer(text.encode("utf-8"), decision)
+
+
+def answer_key(partner: str, key: str) -> str:
+    """Return where the answer of a partner's idempotency key is kept; two partners never share one."""
+    return hash_of(f"{len(partner)}:{partner}{key}".encode("utf-8", "surrogatepass"))
+
+
+def hash_of(data: bytes) -> str:
+    """Return a digest of `data` as text."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

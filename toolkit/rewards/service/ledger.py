@@ -1,0 +1,250 @@
+"""The ledger: decides moments in batches, so that caps and stock are never overspent and no decision is lost.
+
+All that arrives while one batch is being decided becomes the next batch. A batch reads the devices it is about,
+decides in memory, and changes everything it touched in **one** atomic swap: devices, the ledger (units spent, the
+next number) and the batch's own lines. If another gateway on the same store was faster, nothing was changed and
+the batch is decided anew. The lines then go to the journal; a gateway that dies in between left them in its batch,
+and the next one to open the store, or one that is open already, writes them there. So a line may come twice, and is
+read once, by its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Container, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from toolkit.rewards.device_state import DeviceState, Session
+from toolkit.rewards.engine import Decision, Engine, Moment
+from toolkit.rewards.service.sessions import Sessions
+from toolkit.stores import Draft, OutcomeUnknown, Store, StoreUnavailable
+
+#: One space for devices, stock and unwritten batches: what belongs together changes together.
+SPACE = "rewards"
+JOURNAL = "rewards:decisions"
+_LEDGER = "ledger"
+_MOMENTS_A_BATCH = 256
+_DEVICES_AT_HAND = 20_000
+# How far back a start looks for lines that a gateway wrote before it died; more than any batch on its way.
+_LINES_SEARCHED = 4_096
+# A batch that a gateway sees twice, so long apart, was left by one that died. Twice this is less than the life of a
+# claim on an idempotency key: who asks again once that is over finds the answer.
+_SECONDS_BETWEEN_LOOKS = 20.0
+
+
+Record = dict[str, Any]
+T = TypeVar("T")
+#: The part of a record that is kept in the batch, to repeat what was cut short, and never reaches the journal.
+PRIVATE = "private"
+
+
+class Ticket(NamedTuple):
+    """A moment that waits for its decision, and what its record needs besides."""
+
+    moment: Moment
+    private: Record
+
+
+class Books(msgspec.Struct):
+    """The ledger's own record: units spent by reward, the next number, and batches not yet in the journal."""
+
+    spent: dict[str, int] = {}
+    next: int = 1
+    batches: list[str] = []
+
+
+class Bookkeeper(Protocol):
+    """Writes the records of decisions, and what goes with them."""
+
+    def describe(self, decision_id: str, ticket: Ticket, session: Session | None, decision: Decision) -> Record:
+        """Return the record of a decision; its ``private`` part does not reach the journal."""
+        ...
+
+    def keep(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
+        """Keep what goes with these records (views, answers); doing it twice does no harm."""
+        ...
+
+
+class Ledger:
+    """Decides moments, atomically and durably.
+
+    Parameters
+    ----------
+    store
+        Its records hold devices and stock, its journals the decisions; it may be shared by several gateways.
+    engine
+        Decides.
+    sessions
+        Which devices are live.
+    bookkeeper
+        Makes the records.
+    """
+
+    def __init__(self, store: Store, engine: Engine, sessions: Sessions, bookkeeper: Bookkeeper) -> None:
+        self._store = store
+        self._engine = engine
+        self._sessions = sessions
+        self._bookkeeper = bookkeeper
+        self._waiting: list[tuple[Ticket, asyncio.Future[Record]]] = []
+        self._deciding: asyncio.Task[None] | None = None
+        self._writing: set[asyncio.Task[None]] = set()
+        self._books: bytes | None = None
+        self._devices: dict[str, bytes | None] = {}
+        self._journaled: list[str] = []
+        self._looking: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Write down what a gateway that died had decided, and go on looking for such."""
+        self._books = await self._store.records.get(SPACE, _LEDGER)
+        await self._take_up(_read(self._books, Books).batches)
+        self._looking = asyncio.ensure_future(self._look_for_abandoned())
+
+    async def close(self) -> None:
+        """Finish what is being decided."""
+        if self._looking is not None:
+            self._looking.cancel()
+        while self._deciding is not None or self._writing:
+            await asyncio.gather(*self._writing, *([self._deciding] if self._deciding else []))
+
+    async def _look_for_abandoned(self) -> None:
+        seen: set[str] = set()
+        while True:
+            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+            try:
+                books = _read(await self._store.records.get(SPACE, _LEDGER), Books)
+                left = [key for key in books.batches if key not in self._journaled]
+                await self._take_up([key for key in left if key in seen])
+                seen = set(left)
+            except StoreUnavailable:
+                continue  # a later look finds the same
+
+    async def _take_up(self, batches: Sequence[str]) -> None:
+        """Write batches to the journal whose gateway may have died before it did."""
+        if not batches:
+            return
+        newest = await self._store.journals.last(JOURNAL, _LINES_SEARCHED)
+        written = {entry.id for entry in newest}
+        for key in batches:
+            records: list[Record] = msgspec.json.decode(await self._store.records.get(SPACE, key) or b"[]")
+            await self._keep(records, written)
+            self._journaled.append(key)
+
+    def decide(self, ticket: Ticket) -> asyncio.Future[Record]:
+        """Return the record of the decision as a future, done once it is durable."""
+        future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
+        self._waiting.append((ticket, future))
+        if self._deciding is None:
+            self._deciding = asyncio.ensure_future(self._decide_all())
+        return future
+
+    async def records(self) -> list[Record]:
+        """Return all records, by number."""
+        entries = await self._store.journals.after(JOURNAL, 0)
+        once = {entry.id: entry.data for entry in entries}
+        return [msgspec.json.decode(once[name]) for name in sorted(once, key=lambda name: int(name[2:]))]
+
+    async def _decide_all(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:_MOMENTS_A_BATCH], self._waiting[_MOMENTS_A_BATCH:]
+                futures = [future for _, future in batch]
+                try:
+                    key, records = await self._decide_batch([ticket for ticket, _ in batch])
+                except Exception as error:  # every caller of this batch is told, none was acknowledged
+                    self._books = None
+                    _fail(futures, error)
+                    continue
+                # Not waited for: the next batch is decided while this one is on its way to the journal.
+                task = asyncio.ensure_future(self._write(key, records, futures))
+                self._writing.add(task)
+                task.add_done_callback(self._writing.discard)
+        finally:
+            self._deciding = None
+
+    async def _decide_batch(self, tickets: Sequence[Ticket]) -> tuple[str, list[Record]]:
+        while True:
+            moments = [ticket.moment for ticket in tickets]
+            sessions, before = await asyncio.gather(self._sessions.live(moments), self._devices_of(tickets))
+            key, records, changes = self._decide_in_memory(tickets, sessions, before)
+            done = list(self._journaled)
+            expected = {**before, _LEDGER: self._books}
+            if await self._store.records.swap(SPACE, expected, {**changes, **dict.fromkeys(done)}):
+                self._books = changes[_LEDGER]
+                self._devices |= {device: changes[device] for device in before}
+                self._journaled = [batch for batch in self._journaled if batch not in done]
+                return key, records
+            # Another gateway was faster, or the last write's fate was not known.
+            self._devices.clear()
+            self._books = await self._store.records.get(SPACE, _LEDGER)
+
+    async def _devices_of(self, tickets: Sequence[Ticket]) -> dict[str, bytes | None]:
+        # What is at hand is not read again: the swap makes sure that it still stands.
+        if len(self._devices) > _DEVICES_AT_HAND:
+            self._devices.clear()
+        keys = {device_key(ticket.moment) for ticket in tickets if not ticket.moment.test}
+        missing = list(keys - self._devices.keys())
+        found = await asyncio.gather(*(self._store.records.get(SPACE, key) for key in missing))
+        self._devices |= zip(missing, found, strict=True)
+        return {key: self._devices[key] for key in keys}
+
+    def _decide_in_memory(
+        self, tickets: Sequence[Ticket], sessions: Sequence[Session | None], before: dict[str, bytes | None]
+    ) -> tuple[str, list[Record], dict[str, bytes | None]]:
+        books = _read(self._books, Books)
+        devices = {key: _read(data, DeviceState) for key, data in before.items()}
+        batch, records = f"batch:{books.next}", []
+        for ticket, session in zip(tickets, sessions, strict=True):
+            age = None if session is None else session.age_s(ticket.moment.at)
+            moment = replace(ticket.moment, session_age_s=age)
+            device = DeviceState() if moment.test else devices[device_key(moment)]
+            decision = self._engine.decide(moment, device, books.spent)
+            records.append(self._bookkeeper.describe(f"d-{books.next:06d}", ticket, session, decision))
+            books.next += 1
+        books.batches = [key for key in books.batches if key not in self._journaled] + [batch]
+        changes: dict[str, bytes | None] = {key: msgspec.json.encode(state) for key, state in devices.items()}
+        changes[batch] = msgspec.json.encode(records)
+        changes[_LEDGER] = msgspec.json.encode(books)
+        return batch, records, changes
+
+    async def _write(self, key: str, records: list[Record], futures: list[asyncio.Future[Record]]) -> None:
+        try:
+            await self._keep(records)
+        except StoreUnavailable as error:  # the callers are told; what was decided stays in the batch for a later look
+            _fail(futures, OutcomeUnknown(str(error)))
+            return
+        except Exception as error:
+            _fail(futures, error)
+            return
+        self._journaled.append(key)
+        for record, future in zip(records, futures, strict=True):
+            if not future.done():
+                future.set_result(record)
+
+    async def _keep(self, records: Sequence[Record], written: Container[str] = ()) -> None:
+        drafts = [_draft(record) for record in records if record["decision_id"] not in written]
+        await asyncio.gather(self._store.journals.append(JOURNAL, drafts), *self._bookkeeper.keep(records))
+
+
+def device_key(moment: Moment) -> str:
+    """Return the key of a device's record; the length goes first, so that no two pairs share one."""
+    text = f"{len(moment.app)}:{moment.app}{moment.device}"
+    return f"device:{hashlib.sha256(text.encode('utf-8')).hexdigest()[:32]}"
+
+
+def _read(data: bytes | None, kind: type[T]) -> T:
+    return kind() if data is None else msgspec.json.decode(data, type=kind)
+
+
+def _draft(record: Record) -> Draft:
+    public = {name: value for name, value in record.items() if name != PRIVATE}
+    return Draft(record["at"], record["decision_id"], msgspec.json.encode(public))
+
+
+def _fail(futures: Sequence[asyncio.Future[Record]], error: Exception) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_exception(error)

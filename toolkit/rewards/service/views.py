@@ -1,0 +1,84 @@
+"""Views: the reward page of one decision, and what its reader did, each thing counted once."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+
+import msgspec
+
+from toolkit.rewards import wire
+from toolkit.stores import Records
+
+_VIEWS = "reward-views"
+_ENGAGEMENTS = "reward-engagements"
+# A view stays known after its life, so that its page can say that it has expired.
+_KNOWN_SECONDS = 30 * wire.VIEW_SECONDS
+
+
+class View(msgspec.Struct, frozen=True):
+    """A reward page: ``at`` is when it was issued (milliseconds), ``test`` marks one that is never counted."""
+
+    id: str
+    token: str
+    title: str
+    message: str
+    at: int
+    test: bool
+
+
+class Views:
+    """All views, by id and token.
+
+    Parameters
+    ----------
+    records
+        Where they are kept.
+    """
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    def keep(self, view: View) -> asyncio.Future[None]:
+        """Keep a view that was just issued."""
+        expires = view.at + _KNOWN_SECONDS * 1000
+        return self._records.put(_VIEWS, view.id, msgspec.json.encode(view), expires)
+
+    async def find(self, view_id: str, token: str, now: int) -> View:
+        """Return the view.
+
+        Raises
+        ------
+        NotFound
+            No such view and token (404), or its life is over (410).
+        """
+        data = await self._records.get(_VIEWS, view_id) if view_id.isascii() else None
+        view = None if data is None else msgspec.json.decode(data, type=View)
+        # Compared in constant time, and the same answer for a wrong token as for a view that never was.
+        given = token.encode("utf-8", "surrogatepass")
+        if view is None or not hmac.compare_digest(view.token.encode("ascii"), given):
+            raise wire.refusal("unknown_reward")
+        if now >= view.at + wire.VIEW_SECONDS * 1000:
+            raise wire.refusal("reward_expired")
+        return view
+
+    async def engage(self, view: View, event: str, at: int) -> bool:
+        """Record an event of a view; the first one counts, and none of a test. Return whether it was counted."""
+        if view.test:
+            return False
+        key = f"{view.id} {event}"
+        return await self._records.swap(_ENGAGEMENTS, {key: None}, {key: b"%d" % at})
+
+    async def has(self, view: View, event: str) -> bool:
+        """Whether the event was recorded."""
+        return await self._records.get(_ENGAGEMENTS, f"{view.id} {event}") is not None
+
+    async def engagements(self) -> dict[tuple[str, str], int]:
+        """Return all events: (view id, event) to milliseconds since the epoch."""
+        found = await self._records.scan(_ENGAGEMENTS)
+        return {_parts(key): int(at) for key, at in found.items()}
+
+
+def _parts(key: str) -> tuple[str, str]:
+    view_id, _, event = key.partition(" ")
+    return view_id, event

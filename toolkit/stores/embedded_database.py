@@ -1,0 +1,200 @@
+"""RocksDB in a folder: opening, durable batches, and recovery after a failed write.
+
+The only module that calls `rocksdict`, and the one place that makes our errors of its exceptions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DbClosedError,
+    DBCompressionType,
+    DBRecoveryMode,
+    Options,
+    Rdict,
+    RdictIter,
+    WriteBatch,
+    WriteOptions,
+)
+
+from toolkit.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.stores.embedded_folder import StoreFolder
+from toolkit.stores.worker_thread import WorkerThread
+
+T = TypeVar("T")
+
+_OPTIONS = Path(__file__).with_name("rocksdb_options")
+_WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
+# Besides what it moves from its logs to tables, RocksDB writes a few small files when it opens.
+_ROOM_TO_OPEN = 1 << 20
+_SECONDS_BETWEEN_REOPENS = 1.0
+
+
+class Database:
+    """A key-value database that keeps its keys in order; `is_synced` waits for the disk with every batch."""
+
+    def __init__(self, folder: Path, *, is_synced: bool) -> None:
+        self._folder = StoreFolder(folder)
+        self._write_options = WriteOptions()
+        self._write_options.sync = is_synced
+        self._failure: StoreUnavailable | None = None
+        self._reopen_at = 0.0
+
+    async def open(self) -> None:
+        """Lock the folder and open the database."""
+        self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
+        try:
+            await self.read(self._acquire)
+        except BaseException:
+            self._end_threads()
+            raise
+
+    async def close(self) -> None:
+        """Close the database and unlock the folder."""
+        await self.read(self._close)
+        self._end_threads()
+        self._folder.release()
+
+    async def recover(self) -> bool:
+        """Reopen the database if a write has failed, and return whether it was; raise if there is no room yet."""
+        if self._failure is None:
+            return False
+        if time.monotonic() < self._reopen_at:
+            raise StoreUnavailable(str(self._failure))
+        try:
+            # In the thread of the reads: an open iterator would keep the database open.
+            await self.read(self._reopen)
+        except StoreUnavailable as error:
+            self._failure = error
+            raise
+        finally:
+            self._reopen_at = time.monotonic() + _SECONDS_BETWEEN_REOPENS
+        self._failure = None
+        return True
+
+    async def write(self, batch: WriteBatch) -> None:
+        """Write all of a batch; if that fails, all of it or nothing is there once the database is reopened."""
+        try:
+            await self._writer.run(lambda: self._write(batch))
+        except StoreUnavailable as error:
+            # RocksDB refuses every write from here on, also when there is room again.
+            self._failure = error
+            raise OutcomeUnknown(str(error)) from None
+
+    def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        """Run a job in the thread of the reads."""
+        return self._reader.run(job)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key."""
+        with self._adapted_errors():
+            value: bytes | None = self._rocks.get(key)
+            return value
+
+    def newest(self, prefix: bytes) -> tuple[bytes, bytes] | None:
+        """Return the last key that begins with `prefix`, and its value."""
+        with self._adapted_errors():
+            cursor = self._rocks.iter()
+            cursor.seek_for_prev(prefix + b"\xff" * 16)
+            if cursor.valid() and (key := cursor.key()).startswith(prefix):
+                return key, cursor.value()
+            cursor.status()
+            return None
+
+    def items(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Give the keys that begin with `prefix`, from `start` on, and their values."""
+        with self._adapted_errors():
+            cursor = self._rocks.iter()
+            cursor.seek(start)
+            yield from _walk(cursor, cursor.next, prefix)
+
+    def items_backwards(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Give the keys that begin with `prefix`, the last one first, and their values."""
+        with self._adapted_errors():
+            cursor = self._rocks.iter()
+            cursor.seek_for_prev(prefix + b"\xff" * 16)
+            yield from _walk(cursor, cursor.prev, prefix)
+
+    # -- in the threads -----------------------------------------------------------------------------------
+
+    def _write(self, batch: WriteBatch) -> None:
+        with self._adapted_errors():
+            self._rocks.write(batch, self._write_options)
+        self._folder.note_manifest()
+
+    def _acquire(self) -> None:
+        self._folder.acquire()
+        try:
+            self._open()
+        except BaseException:
+            self._folder.release()
+            raise
+
+    def _open(self) -> None:
+        self._folder.check_manifest()
+        with self._adapted_errors():
+            self._rocks = Rdict(str(self._folder.files), _options())
+        self._folder.note_manifest()
+
+    def _reopen(self) -> None:
+        self._folder.check_room(self._folder.size_of_logs() + _ROOM_TO_OPEN)
+        self._close()
+        self._open()
+
+    def _close(self) -> None:
+        with suppress(StoreUnavailable), self._adapted_errors():  # after a failed write it says so once more
+            self._rocks.close()
+
+    def _end_threads(self) -> None:
+        self._reader.close()
+        self._writer.close()
+
+    @contextmanager
+    def _adapted_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except DbClosedError:
+            raise StoreUnavailable("the store is closed: the gateway is stopping, or waits for room") from None
+        except StoreUnavailable:
+            raise
+        except Exception as error:  # rocksdict raises nothing more precise
+            raise StoreUnavailable(self._explained(str(error))) from None
+
+    def _explained(self, text: str) -> str:
+        if not text.startswith("Corruption"):
+            return f"the store in {self._folder.path} cannot be used: {text}"
+        if str(self._folder.files) not in text:  # RocksDB does not name the log whose checksum is wrong
+            text += f" (in {self._folder.names_of_logs()})"
+        return f"a file of the store in {self._folder.path} is damaged: {text}; restore the folder from a backup"
+
+
+def _walk(cursor: RdictIter, move: Callable[[], None], prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    is_valid, key_of, value_of = cursor.valid, cursor.key, cursor.value  # looked up once: history is read with this
+    while is_valid() and (key := key_of()).startswith(prefix):
+        yield key, value_of()
+        move()
+    cursor.status()  # at a damaged block an iterator is not valid either
+
+
+def _options() -> Options:
+    options, _ = Options.load_latest(str(_OPTIONS), ignore_unknown_options=True)
+    options.create_if_missing(True)
+    # A torn end of the live log is a write that was interrupted, and so was never acknowledged.
+    options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    options.set_write_buffer_size(_WRITE_BUFFER)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_keep_log_file_num(2)
+    options.set_max_log_file_size(_INFO_LOG)
+    tables = BlockBasedOptions()
+    tables.set_block_cache(Cache(_BLOCK_CACHE))
+    tables.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(tables)
+    return options

@@ -1,0 +1,140 @@
+"""Which server has a hash tag: the one that the URL or Sentinel names, or a node of the cluster.
+
+Redis-py finds that out: its pool asks Sentinel at every new connection, its cluster client reads the layout.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from redis.exceptions import RedisClusterException, ResponseError
+
+from toolkit.stores import StoreUnavailable
+from toolkit.stores.redis.address import RedisAddress
+from toolkit.stores.redis.calls import Call
+from toolkit.stores.redis.connections import cluster_of
+from toolkit.stores.redis.durability import reason_of
+from toolkit.stores.redis.node import UNREACHABLE, Node
+
+log = logging.getLogger("toolkit.gateway")
+
+_UNREACHABLE = (*UNREACHABLE, RedisClusterException)
+# Many more than a cluster has nodes, so that they all get some; few enough to send one call for each of them.
+_TAGS = 256
+_SECONDS_BETWEEN_LOOKS = 0.1
+
+
+class Topology:
+    """The servers of one Redis."""
+
+    def __init__(self, address: RedisAddress) -> None:
+        self.address = address
+        self.tags = [str(number) for number in range(_TAGS if address.kind == "cluster" else 1)]
+        self._cluster = cluster_of(address) if address.kind == "cluster" else None
+        self._nodes: dict[tuple[str, int] | None, Node] = {}
+        self._by_tag: dict[str, Node] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._looked_at = float("-inf")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    async def find(self) -> None:
+        """Find the nodes of a cluster; raise StoreUnavailable if none of them answers."""
+        if self._cluster is None:
+            return
+        try:
+            await self._cluster.aclose()
+            await self._cluster.initialize()
+        except _UNREACHABLE as error:
+            raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}") from None
+        finally:
+            self._by_tag.clear()  # redis-py may know more than before also where a node did not answer
+        masters = {(master.host, int(master.port)) for master in self._cluster.get_primaries()}
+        for place in self._nodes.keys() - masters:
+            self._start(self._nodes.pop(place).close())
+
+    async def close(self) -> None:
+        """Send what waits, and disconnect from all servers."""
+        self._is_closed = True
+        if self._looking is not None:
+            # Redis-py closes no connection of a cluster client that was cancelled while it read the layout.
+            await asyncio.wait([self._looking], timeout=self.address.timeout)
+            self._looking.cancel()
+        await asyncio.gather(*self._tasks)
+        await asyncio.gather(*(node.close() for node in self._nodes.values()))
+        if self._cluster is not None:
+            await self._cluster.aclose()
+
+    def node_of(self, tag: str) -> Node:
+        """Return the server that has the keys of a hash tag, as far as is known."""
+        node = self._by_tag.get(tag)
+        if node is None:
+            place = None
+            if self._cluster is not None:
+                found = self._cluster.get_node_from_key(f"{{{tag}}}")
+                assert found is not None
+                place = found.host, int(found.port)
+            if place not in self._nodes:
+                self._nodes[place] = Node(self, place)
+            node = self._by_tag[tag] = self._nodes[place]
+        return node
+
+    def masters(self) -> dict[Node, str]:
+        """Return all servers that have journals, each with one of its hash tags."""
+        return {self.node_of(tag): tag for tag in self.tags}
+
+    def write(self, item: Call) -> None:
+        """Send what must keep its order, behind all that was written to the same hash tag before."""
+        self.node_of(item.tag).writing.submit(item)
+
+    def read(self, item: Call) -> None:
+        """Send what only reads, so that a long history holds up no write."""
+        self.node_of(item.tag).reading.submit(item)
+
+    def key(self, tag: str, name: str) -> str:
+        """Return a key with a hash tag."""
+        return f"{self.address.prefix}{{{tag}}}:{name}"
+
+    def look_again(self) -> None:
+        """Read the layout of a cluster again: a node is away, was demoted, or lost a slot."""
+        if not self._is_closed and self._cluster is not None and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look())
+
+    async def have_looked(self) -> None:
+        """Wait until it is known who is a master, where that is being found out."""
+        if self._looking is not None:
+            await asyncio.wait([self._looking])
+
+    def send_again(self, items: Sequence[Call], error: ResponseError) -> None:
+        """Send what a node refused because its keys are elsewhere or on their way, until its time is over."""
+        self._start(self._send_again(items, error))
+
+    async def _send_again(self, items: Sequence[Call], error: ResponseError) -> None:
+        loop, waiting = asyncio.get_running_loop(), list(items)
+        why = f"{self.address.shown} is moving these keys: {reason_of(error)}"
+        try:
+            self.look_again()
+            await self.have_looked()
+            while waiting and loop.time() <= waiting[0].started + self.address.timeout:
+                item = waiting.pop(0)
+                (self.write if item.writes else self.read)(item)
+        finally:
+            for item in waiting:
+                item.fail(StoreUnavailable(why))
+
+    async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, self._looked_at + _SECONDS_BETWEEN_LOOKS - loop.time()))
+        try:
+            await self.find()
+        except StoreUnavailable as error:  # callers get errors from their own calls; the next failure looks again
+            log.debug("%s", error)
+        self._looked_at = loop.time()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,60 @@
+"""Callbacks that hear of changes, for both stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Generic, ParamSpec
+
+from toolkit.stores import StoreUnavailable
+
+P = ParamSpec("P")
+Watcher = Callable[[str, bytes | None], None]
+
+
+class Subscribers(Generic[P]):
+    """Callbacks that are called in the order of their subscription; one that fails does not stop the others."""
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[P, None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._callbacks)
+
+    def add(self, callback: Callable[P, None]) -> Callable[[], None]:
+        """Subscribe, and return the call that ends it."""
+        self._callbacks.append(callback)
+
+        def stop() -> None:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
+
+        return stop
+
+    def tell(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call all of them."""
+        for callback in tuple(self._callbacks):  # one may end itself or another
+            try:
+                callback(*args, **kwargs)
+            except Exception as error:  # one subscriber's mistake must not cost the others their news
+                context = {"message": "a subscriber of the store failed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+
+
+class Watchers(Subscribers[[str, bytes | None]]):
+    """The watchers of a space of records."""
+
+    def begin(self, space: str, watcher: Watcher, values: Mapping[str, bytes]) -> Callable[[], None]:
+        """Call a watcher with the values that are there, then with every change; refuse one that fails at once."""
+        try:
+            for key, value in values.items():
+                watcher(key, value)
+        except Exception as error:  # the caller must know that nothing is watched
+            what = f"{type(error).__name__} at a value that is there"
+            raise StoreUnavailable(f"the records {space!r} cannot be watched: {what}") from error
+        return self.add(watcher)
+
+    def announce(self, changes: Mapping[str, bytes | None]) -> None:
+        """Tell all watchers of all changes."""
+        for key, value in changes.items():
+            self.tell(key, value)
