@@ -108,8 +108,8 @@ def test_types_are_right() -> None:
 def test_there_is_something_to_scan() -> None:
     names = committed_names()
     assert "pyproject.toml" in names
-    assert "toolkit/cli.py" in names
-    assert text_of("toolkit/cli.py")
+    assert "toolkit/cli/lock.py" in names
+    assert text_of("toolkit/cli/lock.py")
 
 
 def test_no_registry_is_named() -> None:

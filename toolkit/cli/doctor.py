@@ -6,11 +6,15 @@ import importlib.metadata
 import platform
 import shutil
 import socket
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolkit.lab import USUAL_PORT, jupyter_command
+import click
+
+from toolkit.cli.options import USUAL_PORT
+from toolkit.extras import install_command
 from toolkit.working_folder import APPLICATION, gateway_folder
 
 _CONNECT_SECONDS = 0.5
@@ -46,11 +50,12 @@ class Finding:
 
 def examine() -> list[Finding]:
     """Look for everything, in the order in which a newcomer needs it; takes under a second, changes nothing."""
+    jupyter = install_command("lab")
     return [
         _data_folder(gateway_folder()),
         _port(USUAL_PORT),
-        _distribution("JupyterLab", "jupyterlab", f"`toolkit lab` cannot start; run: {jupyter_command()}"),
-        _distribution("ipykernel", "ipykernel", f"notebooks have no Python; run: {jupyter_command()}"),
+        _distribution("JupyterLab", "jupyterlab", f"`toolkit lab` cannot start; run: {jupyter}"),
+        _distribution("ipykernel", "ipykernel", f"notebooks have no Python; run: {jupyter}"),
         _distribution("DuckDB", "duckdb", "archives cannot be asked in SQL: install the extra [archive]"),
         _distribution("Dask", "dask", "archives have no .dask(): install the extra [archive]"),
         _mail_server("127.0.0.1", 25),
@@ -113,3 +118,11 @@ def _mail_server(host: str, port: int) -> Finding:
     except OSError:
         found = None
     return Finding("mail server", found, "alert mails stay in the outbox, unless --smtp names a server elsewhere")
+
+
+@click.command()
+def doctor() -> None:
+    """Say what is missing on this machine, and what that costs."""
+    findings = examine()
+    click.echo(report(findings))
+    sys.exit(any(finding.stops_us for finding in findings))

@@ -1,124 +1,135 @@
-"""The gateway as a command of its own: starts, says where it is, and runs until a signal."""
+"""`toolkit gateway`: the gateway as a process, until a signal."""
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import logging
-import signal
-import sys
-import threading
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
-from toolkit.dweets.service.lock_repair import repair
-from toolkit.dweets.service.locks import IssuedLock, Locks
-from toolkit.errors import InvalidArgument
-from toolkit.gateway.gateway import Gateway, store_of
-from toolkit.outside_world import OutsideWorld
-from toolkit.stores import FolderInUse, Records
+import click
 
-T = TypeVar("T")
+from toolkit.cli.options import FOLDER, PORT, STORE, USUAL_PORT, errors_in_one_line
+from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
 
-#: What asks the gateway to end; a closed terminal (SIGHUP) too, where there is such a signal.
-END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+if TYPE_CHECKING:
+    from toolkit.secret import Secret
 
-
-def run_gateway(start: Callable[[], Gateway], announce: Callable[[str], object]) -> None:
-    """Run a gateway until the first signal to end, then stop it properly.
-
-    Parameters
-    ----------
-    start
-        Starts the gateway.
-    announce
-        Called with the base URL once calls are accepted.
-
-    Raises
-    ------
-    InvalidArgument, CannotServe, StoreUnavailable, ArchiveUnusable, Conflict
-        As `Gateway`.
-    """
-    # Signals first: one that comes while the gateway starts ends it right after.
-    with _signals_to_end() as ended, start() as gateway:
-        _settle_memory()
-        announce(gateway.base_url)
-        # In pieces: on Windows a wait without end does not hear Ctrl-C.
-        while not ended.wait(1.0):
-            pass
+LEAST_KEPT = 500
+LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
-@contextmanager
-def _signals_to_end() -> Iterator[threading.Event]:
-    """Give an event that is set by the first signal to end, instead of what such a signal does otherwise."""
-    ended = threading.Event()
+def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> Mapping[str, Secret]:
+    # No message shows what was typed: it holds a key.
+    from toolkit.secret import Secret
 
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.set()
+    locks: dict[str, Secret] = {}
+    for text in texts:
+        lock, _, key = text.partition("=")
+        if not (lock and key):
+            raise click.BadParameter("it must be LOCK=MASTERKEY; what was typed is not shown", context, parameter)
+        if lock in locks:
+            raise click.BadParameter("the same lock is given twice", context, parameter)
+        locks[lock] = Secret(key)
+    return locks
 
-    before = {number: signal.signal(number, end) for number in END_SIGNALS}
+
+def _mail_server(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    # Checked here, because the text of the URL may hold a password and must not come back in an error.
     try:
-        yield ended
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        parts = urlsplit(url or "smtp://none")
+        usable = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise click.BadParameter("it must be smtp://[user:password@]host[:port] or smtps://...", context, parameter)
+    return url
 
 
-def _settle_memory() -> None:
-    """Tune the memory of a process that serves and does nothing else.
+@click.command(context_settings={"allow_extra_args": True, "show_default": True})
+@click.option("--host", default="127.0.0.1", help="Address to listen on.")
+@click.option("--port", type=PORT, default=USUAL_PORT, help="Port to listen on; 0 takes a free one.")
+@click.option("--data", type=FOLDER, help="Keep everything in this folder; without it all is gone at the end.")
+@STORE
+@click.option(
+    "--demo", is_flag=True, help="Load the demo world, on the real clock; its keys stand in data/demo_world.json."
+)
+@click.option(
+    "--lock",
+    "locks",
+    metavar="LOCK=MASTERKEY",
+    multiple=True,
+    callback=_locks,
+    envvar="TOOLKIT_LOCKS",
+    help="Issue this lock with this master key; may be repeated.  [env: TOOLKIT_LOCKS]",
+)
+@click.option(
+    "--smtp",
+    metavar="URL",
+    callback=_mail_server,
+    envvar="TOOLKIT_SMTP",
+    help="Send alert mails through smtp://[user:password@]host[:port]; without it they stay in the outbox."
+    "  [env: TOOLKIT_SMTP]",
+)
+@click.option("--keep", type=click.IntRange(min=LEAST_KEPT), default=10_000, help="Dweets kept of each thing.")
+@click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
+@click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
+@click.option(
+    "--log-level",
+    type=click.Choice(LOG_LEVELS),
+    default="warning",
+    help="What goes to stderr; info has a line for each call.",
+)
+@click.pass_context
+def gateway(
+    context: click.Context,
+    host: str,
+    port: int,
+    data: Path | None,
+    store: str | None,
+    demo: bool,
+    locks: Mapping[str, Secret],
+    smtp: str | None,
+    keep: int,
+    rate: int | None,
+    archive: Path | None,
+    log_level: str,
+) -> None:
+    """Run the gateway alone, until Ctrl-C or SIGTERM.
 
-    What the start made stays for good, and need not be looked through again and again for what may go.
+    The first line it prints is "gateway at http://HOST:PORT", once it accepts calls.
     """
+    if context.args:
+        # click would print the surplus, and it may well be a key.
+        raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
+    with errors_in_one_line():
+        from toolkit.dweets.service.dweets import DweetSettings
+        from toolkit.gateway import Gateway
+
+        log_to_stderr("toolkit.gateway", log_level)
+        # Signals first: one that comes while the gateway starts ends it right after.
+        with (
+            signals_to_end() as ended,
+            Gateway(
+                data,
+                store=store,
+                host=host,
+                port=port,
+                locks=locks,
+                smtp=smtp,
+                settings=DweetSettings(keep=keep, rate=rate),
+                archive=archive,
+                demo=demo,
+                exposed=True,  # an address of other machines on the command line is meant
+            ) as running,
+        ):
+            _tune_garbage_collection()
+            click.echo(f"gateway at {running.base_url}")
+            wait_for(ended)
+
+
+def _tune_garbage_collection() -> None:
+    # What the start made stays until the end, so no collection needs to look at it.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
-
-
-def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
-    """Issue a lock where a gateway keeps everything, without running one."""
-    return _with_records(folder, store, lambda records: Locks(records).issue())
-
-
-def repair_in(folder: Path | None, store: str | None, thing: str | None, lock: str | None) -> list[str]:
-    """Repair the damaged lock of a thing, or a damaged lock, where a gateway keeps everything.
-
-    Raises
-    ------
-    InvalidArgument
-        No gateway has kept anything in the folder.
-    Conflict, StoreUnavailable
-        As `repair`.
-    """
-    # To open the store would create it, and an empty one would say that the thing is not locked.
-    if folder is not None and not (folder / "gateway.lock").is_file():
-        raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
-    return _with_records(folder, store, partial(repair, thing=thing, lock=lock))
-
-
-def _with_records(folder: Path | None, store: str | None, work: Callable[[Records], Coroutine[Any, Any, T]]) -> T:
-    async def run() -> T:
-        kept = store_of(folder, store, OutsideWorld().clock.now)
-        try:
-            await kept.open()
-        except FolderInUse as error:
-            advice = "stop that gateway, run this command again, and start the gateway"
-            raise FolderInUse(error.problem, advice) from None
-        try:
-            return await work(kept.records)
-        finally:
-            await kept.close()
-
-    return asyncio.run(run())
-
-
-def log_to_stderr(level: str) -> None:
-    """Write the gateway's log to stderr, from this level on (``info``: a line for each call, never its query)."""
-    log = logging.getLogger("toolkit.gateway")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(handler)
-    log.setLevel(level.upper())
-    log.propagate = False

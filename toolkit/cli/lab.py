@@ -17,6 +17,8 @@ from urllib.parse import quote
 
 import click
 
+from toolkit.cli.options import FOLDER, PORT, USUAL_PORT, errors_in_one_line
+from toolkit.cli.process import END_SIGNALS
 from toolkit.errors import ToolkitError
 from toolkit.extras import install_command
 from toolkit.working_folder import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
 
     from toolkit.gateway import Gateway
 
-USUAL_PORT = 8787
-_SETTINGS = Path(__file__).resolve().parent / "jupyter_settings"
+_SETTINGS = Path(__file__).resolve().parents[1] / "jupyter_settings"
 _POSIX = os.name == "posix"
 
 
@@ -122,7 +123,7 @@ class Lab:
             f"--IdentityProvider.token={secrets.token_urlsafe(24)}",
             "--LabApp.extension_manager=readonly",
             # A saved notebook shows pictures of the widgets that have ended with its kernel.
-            "--ServerApp.contents_manager_class=toolkit.lab_contents.LabContents",
+            "--ServerApp.contents_manager_class=toolkit.cli.lab_contents.LabContents",
             # Only this user, only this machine; in a container the user is root, and nobody should be asked why.
             "--ServerApp.allow_root=True",
             # A newcomer's terminal has three lines; "not trusted" and the like are not for them.
@@ -138,12 +139,7 @@ class Lab:
 
 def _require_jupyter() -> None:
     if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
-        raise LabCannotStart(f"JupyterLab is not installed here; run: {jupyter_command()}")
-
-
-def jupyter_command() -> str:
-    """Return the command that brings JupyterLab into this Python."""
-    return install_command("lab")
+        raise LabCannotStart(f"JupyterLab is not installed here; run: {install_command('lab')}")
 
 
 def _first_page(root: Path) -> str:
@@ -195,8 +191,7 @@ def _leaving_at_signals() -> Iterator[None]:
     def leave(number: int, frame: FrameType | None) -> NoReturn:
         raise SystemExit(0)
 
-    numbers = _end_signals()
-    before = {number: signal.signal(number, leave) for number in numbers}
+    before = {number: signal.signal(number, leave) for number in END_SIGNALS}
     try:
         yield
     finally:
@@ -208,15 +203,36 @@ def _stop_at_signals(jupyter: ServerApp) -> None:
     """Stop JupyterLab at the first signal, without its question whether one is sure."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        for again in _end_signals():
+        for again in END_SIGNALS:
             signal.signal(again, signal.SIG_IGN)
         jupyter.stop(from_signal=True)
 
-    for number in _end_signals():
+    for number in END_SIGNALS:
         signal.signal(number, stop)
 
 
-def _end_signals() -> tuple[signal.Signals, ...]:
-    from toolkit.gateway.foreground import END_SIGNALS
+@click.command(context_settings={"show_default": True})
+@click.option("--data", type=FOLDER, help="Folder of the gateway.  [default: in your own data folder]")
+@click.option("--port", type=PORT, help=f"Port of the gateway.  [default: {USUAL_PORT}, or a free one]")
+@click.option("--lab-port", type=PORT, help="Port of JupyterLab.  [default: 8888, or a free one]")
+@click.option("--no-browser", is_flag=True, help="Only print the address of the notebooks.")
+@click.option("--folder", type=FOLDER, help="Copy notebooks and data to this folder and work there.")
+@click.option(
+    "--demo", is_flag=True, help="With the demo world, whose keys the notebooks get; nothing is kept without --data."
+)
+@click.argument("jupyter_options", nargs=-1, type=click.UNPROCESSED)
+def lab(
+    data: Path | None,
+    port: int | None,
+    lab_port: int | None,
+    no_browser: bool,
+    folder: Path | None,
+    demo: bool,
+    jupyter_options: tuple[str, ...],
+) -> None:
+    """Open the notebooks in JupyterLab, with a gateway that keeps what they post.
 
-    return END_SIGNALS
+    Options of JupyterLab itself may follow after "--". Ctrl-C ends both.
+    """
+    with errors_in_one_line():
+        Lab(data, port, lab_port, folder, not no_browser, jupyter_options, demo).run()

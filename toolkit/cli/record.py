@@ -1,71 +1,71 @@
-"""`toolkit record`: a recording as a command of its own, until a signal ends it."""
+"""`toolkit record`: an archive of some things, written until a signal."""
 
 from __future__ import annotations
 
-import logging
-import signal
-import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING
 
-from toolkit.connection import connect
-from toolkit.secret import Secret
+import click
 
-#: What asks it to end; a closed terminal (SIGHUP) too, where there is such a signal.
-END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+from toolkit.cli.options import FOLDER, USUAL_PORT, errors_in_one_line
+from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
+
+if TYPE_CHECKING:
+    from toolkit.secret import Secret
 
 
-def run_recorder(
-    things: Sequence[str],
-    folder: Path,
-    *,
-    url: str,
-    keys: Mapping[str, Secret],
-    seconds: float,
-    rows: int,
-    announce: Callable[[str], object],
+def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapping[str, Secret]:
+    # From the environment or typed unseen, never as an argument, which every user of the machine can read.
+    from toolkit.secret import Secret
+
+    keys: dict[str, Secret] = {}
+    for text in os.environ.get("TOOLKIT_KEYS", "").split():
+        thing, _, key = text.rpartition("=")
+        if not (thing and key):
+            raise click.UsageError("TOOLKIT_KEYS must be THING=KEY, with spaces between; what is there is not shown")
+        keys[thing] = Secret(key)
+    for thing in context.params.get("things", ()) if ask else ():
+        if typed := click.prompt(f"Key of {thing} (empty for none)", default="", hide_input=True, show_default=False):
+            keys[thing] = Secret(typed)
+    return keys
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument("things", metavar="THING...", nargs=-1, required=True, is_eager=True)
+@click.option("--to", "folder", type=FOLDER, required=True, help="Folder of the archive; made if missing.")
+@click.option(
+    "--url",
+    metavar="URL",
+    envvar="TOOLKIT_URL",
+    default=f"http://127.0.0.1:{USUAL_PORT}",
+    help="The gateway.  [env: TOOLKIT_URL]",
+)
+@click.option(
+    "--ask-key",
+    "keys",
+    is_flag=True,
+    callback=_keys,
+    help="Ask for the key of each thing, without showing it.  [env: TOOLKIT_KEYS, THING=KEY with spaces between]",
+)
+@click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, help="Write what has come so often.")
+@click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write at once when so many have come.")
+def record(
+    things: tuple[str, ...], folder: Path, url: str, keys: Mapping[str, Secret], seconds: float, rows: int
 ) -> None:
-    """Record until the first signal to end, then write what has come.
+    """Write every dweet of some things to an archive, until Ctrl-C or SIGTERM.
 
-    Parameters
-    ----------
-    things, folder, keys, seconds, rows
-        As of ``tk.dweets.record``.
-    url
-        Of the gateway.
-    announce
-        Called with a line once everything is listened to, and with one at the end.
-
-    Raises
-    ------
-    ToolkitError
-        As ``tk.dweets.record``.
+    It begins with what the gateway still keeps, and resumes where it ended: no dweet is lost that the gateway has,
+    none is there twice. `tk.dweets.archive(FOLDER)` reads it, also meanwhile.
     """
-    ended = threading.Event()
+    with errors_in_one_line():
+        from toolkit.connection import connect
 
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.set()
-
-    before = {number: signal.signal(number, end) for number in END_SIGNALS}
-    try:
-        with connect(url) as tk:
-            recording = tk.dweets.record(things, folder, key=keys, seconds=seconds, rows=rows)
-            announce(f"recording {', '.join(things)} of {tk.base_url} to {folder}")
-            # In pieces: on Windows a wait without end does not hear Ctrl-C.
-            while not ended.wait(1.0):
-                pass
-            announce(f"{recording.stop():,} dweets recorded")
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def log_to_stderr() -> None:
-    """Write what a recording complains about to stderr: what is missing, refused or away."""
-    log = logging.getLogger("toolkit.recording")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    log.addHandler(handler)
-    log.propagate = False
+        log_to_stderr("toolkit.recording", "warning")
+        named = {thing: key for thing, key in keys.items() if thing in things}
+        with signals_to_end() as ended, connect(url) as tk:
+            recording = tk.dweets.record(things, folder, key=named, seconds=seconds, rows=rows)
+            click.echo(f"recording {', '.join(things)} of {tk.base_url} to {folder}")
+            wait_for(ended)
+            click.echo(f"{recording.stop():,} dweets recorded")

@@ -1,0 +1,46 @@
+"""A command that runs until a signal: which signals end it, and where its log goes."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+#: Signals that end a command; a closed terminal (SIGHUP) too, where there is such a signal.
+END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+@contextmanager
+def signals_to_end() -> Iterator[threading.Event]:
+    """Give an event that the first of the `END_SIGNALS` sets, instead of what the signal does otherwise."""
+    ended = threading.Event()
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.set()
+
+    before = {number: signal.signal(number, end) for number in END_SIGNALS}
+    try:
+        yield ended
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def wait_for(ended: threading.Event) -> None:
+    """Wait for the event. On Windows, Ctrl-C does not interrupt a wait without a timeout."""
+    while not ended.wait(1.0):
+        pass
+
+
+def log_to_stderr(name: str, level: str) -> None:
+    """Write the records of a logger to stderr, from this level on."""
+    log = logging.getLogger(name)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(level.upper())
+    log.propagate = False
