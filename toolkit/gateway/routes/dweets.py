@@ -184,10 +184,10 @@ def _latest_of(thing: HotThing) -> Response:
 
 
 def _history_of(thing: HotThing) -> Response:
-    records = thing.history()
-    if records is None:
+    body = thing.history()
+    if body is None:
         raise NotFound(wire.NOT_FOUND)
-    return Response(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":%b}' % records)
+    return Response(200, body)
 
 
 def _succeeded(by: str, the: str, data: object) -> Response:
