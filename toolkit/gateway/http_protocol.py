@@ -47,6 +47,8 @@ class HttpProtocol(asyncio.Protocol):
         # When an idle connection is closed, and when a caller who does not read is cut off.
         self._deadline = connections.idle_deadline
         self._write_deadline = NEVER
+        #: The body that is on its way, where it is large.
+        self.unread_body = b""
 
     # -- asyncio ------------------------------------------------------------------------------------------
 
@@ -61,6 +63,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """End what is done for a caller who is gone."""
         self._connections.open.discard(self)
+        self._connections.slow.pop(self, None)
         self._is_over = True
         self._waiting.clear()
         self._raw = b""
@@ -77,14 +80,18 @@ class HttpProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Answer no more while the caller does not read, and do not wait for ever."""
+        self._connections.slow[self] = None
         if self._stream is not None:
             self._stream.pause()
             return
         size = self._transport.get_write_buffer_size()
         self._write_deadline = self._connections.now + self._limits.write_seconds + size / self._limits.write_rate
+        self._connections.bound_unread()
 
     def resume_writing(self) -> None:
         """Go on with what waits."""
+        self._connections.slow.pop(self, None)
+        self.unread_body = b""
         if self._stream is not None:
             self._stream.resume()
         elif not self._transport.is_closing():
@@ -208,6 +215,7 @@ class HttpProtocol(asyncio.Protocol):
         elif len(response.body) <= _SMALL_BYTES:
             transport.write(head + response.body)
         else:  # one body may have many readers, and none of them gets a copy
+            self.unread_body = response.body
             transport.writelines((head, response.body))
         if is_last:
             self._close()
@@ -273,6 +281,11 @@ class HttpProtocol(asyncio.Protocol):
             self._stream.end()
         elif self._current is None and not self._waiting:
             self._shut()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What is on its way beside a large body."""
+        return 0 if self.unread_body else self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
         self._transport.abort()
