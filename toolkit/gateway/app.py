@@ -20,13 +20,7 @@ UNCERTAIN = "the gateway lost its store while it was asked: look whether this wa
 
 
 class Application:
-    """The services behind one HTTP server.
-
-    Parameters
-    ----------
-    services
-        The routes of each service; the first one also answers for unknown paths.
-    """
+    """The services behind one HTTP server; the first one also answers for unknown paths."""
 
     def __init__(self, services: Sequence[Routes]) -> None:
         self._fallback = services[0]
@@ -118,5 +112,4 @@ def log_response(request: Request, status: int) -> None:
 
 
 def shown(request: Request) -> str:
-    """Return the path as a log may have it."""
     return request.raw_path.decode("ascii", "replace")

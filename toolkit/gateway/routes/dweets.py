@@ -16,7 +16,8 @@ from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.things import HotThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
-from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream, Writer
+from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream
+from toolkit.gateway.http_stream import StreamWriter
 from toolkit.stores import Entry
 
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
@@ -119,7 +120,7 @@ class DweetRoutes:
         number = await self._service.streams.position(thing, key, since)
         encode = encode_event if events else encode_frame
 
-        async def start(writer: Writer) -> Callable[[], None]:
+        async def start(writer: StreamWriter) -> Callable[[], None]:
             if events:
                 writer.write(encode_position(number))
             return await self._service.streams.listen(thing, key, number, encode, writer)
