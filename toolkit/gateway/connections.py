@@ -57,10 +57,7 @@ LIMITS = Limits()
 
 
 class Connections:
-    """The open connections of one server.
-
-    One timer serves all of them: a timer for each request would cost more than the request.
-    """
+    """The open connections of one server, and one timer for all: one for each request would cost more than it."""
 
     def __init__(self, application: Application, limits: Limits = LIMITS) -> None:
         self.application = application
@@ -69,16 +66,14 @@ class Connections:
         #: Those whose callers do not read, the one that has not read for longest first.
         self.slow: dict[HttpProtocol, None] = {}
         self.is_stopping = False
-        #: The event loop's time, when a connection that is idle from now on is closed, and the header lines of each
-        #: service with the date: all as of the last tick.
-        self.now = 0.0
-        self.idle_deadline = 0.0
+        #: As of the last tick: the event loop's time, when a connection that is idle from now on is closed, and the
+        #: header lines of each service with the date.
+        self.now = self.idle_deadline = 0.0
         self.common_headers: dict[Routes | None, bytes] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self._tick()
 
     async def run_clock(self) -> None:
-        """Keep the time, and let each connection look at it, until cancelled."""
         while True:
             self._tick()
             await asyncio.sleep(_TICK_SECONDS)
@@ -105,7 +100,7 @@ class Connections:
         return sum(bodies.values()) + sum(connection.buffered_bytes for connection in self.slow)
 
     def hold(self, task: asyncio.Future[Any]) -> None:
-        """Keep a handler's task until it is done; its connection may be gone before."""
+        """Keep a handler's task until it is done: the event loop does not, and its connection may be gone before."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -114,8 +109,9 @@ class Connections:
         self.is_stopping = True
         for connection in tuple(self.open):
             connection.finish()
-        deadline = asyncio.get_running_loop().time() + self.limits.grace_seconds
-        while (self.open or self._tasks) and asyncio.get_running_loop().time() < deadline:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.limits.grace_seconds
+        while (self.open or self._tasks) and loop.time() < deadline:
             await asyncio.sleep(0.002)
         for task in tuple(self._tasks):
             task.cancel()
