@@ -123,8 +123,5 @@ class Connections:
 def _date_line() -> bytes:
     try:
         return b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
-    except (
-        ValueError,
-        OverflowError,
-    ):  # the year 10000: a server whose clock gives no date sends none (RFC 9110, 6.6.1)
+    except (ValueError, OverflowError):  # the year 10000; without a date none is sent (RFC 9110, 6.6.1)
         return b""

@@ -97,11 +97,19 @@ class Stream:
     start: Callable[[StreamWriter], Awaitable[Callable[[], None]]]
     content_type: bytes
     heartbeat: bytes = b""
+    status: int = 200
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
         """Return the status line and all headers, as `Response.head` does."""
         framing = b"transfer-encoding: chunked\r\n" if chunked else b""
-        lines = _STATUS_LINES[200], common, b"content-type: %b\r\n" % self.content_type, framing, _CLOSE, b"\r\n"
+        lines = (
+            _STATUS_LINES[self.status],
+            common,
+            b"content-type: %b\r\n" % self.content_type,
+            framing,
+            _CLOSE,
+            b"\r\n",
+        )
         return b"".join(lines)
 
 

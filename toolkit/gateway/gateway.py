@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,10 +120,11 @@ class Gateway(PublicNames):
         self._world = world or OutsideWorld()
         self._demo = DemoWorld() if demo else None
         own = self._demo
+        settings = settings or DweetSettings()
         self._services = Services(
             store_of(kept_in, store, self._world.clock.now),
             self._world,
-            _with_archive(settings or DweetSettings(), archive),
+            replace(settings, archive=Path(archive).expanduser()) if archive is not None else settings,
             _delivery_of(smtp, kept_in),
             handwriting or (own.handwriting_settings() if own else HandwritingSettings()),
             rewards or (own.reward_settings() if own else RewardSettings()),
@@ -235,17 +236,10 @@ class Gateway(PublicNames):
 
     async def _mails(self) -> list[dict[str, object]]:
         await self._services.dweets.alerts.settle()
+        mails = await self._services.dweets.email_queue.mails()
         return [
-            {
-                "at": datetime.fromtimestamp(mail.at / 1000, UTC),
-                "thing": mail.thing,
-                "to": ", ".join(mail.to),
-                "subject": mail.subject,
-                "text": mail.text,
-                "state": mail.state,
-                "error": mail.error,
-            }
-            for mail in await self._services.dweets.email_queue.mails()
+            {**asdict(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
+            for mail in mails
         ]
 
 
@@ -259,14 +253,6 @@ def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
         other.stop()
         _started.discard(other)
     return now
-
-
-def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
-    if archive is None:
-        return settings
-    import toolkit.dweets.service.archiving  # noqa: F401 - importing Arrow takes time, and the start of the server is limited
-
-    return replace(settings, archive=Path(archive).expanduser())
 
 
 def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:

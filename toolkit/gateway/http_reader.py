@@ -13,8 +13,6 @@ from toolkit.gateway.exchange import Header, Request, Response
 _ONE_HOST = "a request of HTTP/1.1 names its host once"
 _SLASH, _HASH = b"/#"
 _AUTHORITY = re.compile(rb"https?://[^/?#]+", re.IGNORECASE)
-
-
 # Refused by the service in its own dialect, where the head is complete.
 _IN_DIALECT = (408, 413)
 

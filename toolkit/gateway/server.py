@@ -8,12 +8,18 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from toolkit.errors import InvalidArgument, ToolkitError
 from toolkit.gateway.app import Application
 from toolkit.gateway.connections import Connections
 from toolkit.gateway.http_protocol import HttpProtocol
+
+try:
+    from uvloop import new_event_loop
+except ImportError:  # Windows: the standard loop serves as well, more slowly
+    new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
 
 T = TypeVar("T")
 
@@ -108,7 +114,7 @@ class ServerThread:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve())
         except BaseException as error:  # raised again by start() or stop(), in the thread of the caller
             self._failure = error
@@ -136,18 +142,10 @@ class ServerThread:
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(
-                lambda: HttpProtocol(connections), self._host, self.port, backlog=_BACKLOG
+                partial(HttpProtocol, connections), self._host, self.port, backlog=_BACKLOG
             )
         except OSError:
             why = "it is in use or not this machine's address; take another port, or 0 for a free one"
             raise CannotServe(f"cannot listen on {self._host}:{self.port}: {why}") from None
         self.port = server.sockets[0].getsockname()[1]
         return server
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:  # Windows: the standard loop serves as well, more slowly
-        return None
-    return uvloop.new_event_loop

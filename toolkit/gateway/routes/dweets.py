@@ -97,7 +97,10 @@ class DweetRoutes:
         return _history_of(hot) if hot is not None else self._service.load(thing, wire.HISTORY_LENGTH)
 
     async def _stored(self, request: Request) -> Response:
-        query = _checked(wire.STORED.checked_query, request)
+        try:
+            query = wire.STORED.checked_query(request.query)
+        except InvalidArgument as error:
+            raise MalformedRequest(str(error)) from None
         thing, kind = request.values["thing"], query.get("responseType", "json")
         records = await self._service.stored(thing, query.get("key"), query["date"], query.get("hour"))
         if kind == "csv":
@@ -145,10 +148,7 @@ class DweetRoutes:
         return _succeeded("removing", "lock", lock)
 
     async def _set_alert(self, request: Request) -> Response:
-        values = request.values
-        alert = await self._service.set_alert(
-            values["who"], values["thing"], values["condition"], request.query.get("key")
-        )
+        alert = await self._service.set_alert(**request.values, key=request.query.get("key"))
         return _succeeded("alerting", "alert", alert.response())
 
     async def _get_alert(self, request: Request) -> Response:
@@ -194,13 +194,6 @@ def _history_of(thing: HotThing) -> Response:
 def _succeeded(by: str, the: str, data: object) -> Response:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return Response(200, wire.succeeded(by, the, text.encode("utf-8")))
-
-
-def _checked(check: Callable[[dict[str, str]], dict[str, str]], request: Request) -> dict[str, str]:
-    try:
-        return check(request.query)
-    except InvalidArgument as error:
-        raise MalformedRequest(str(error)) from None
 
 
 def _jsonp(route: Route) -> Route:
