@@ -124,12 +124,8 @@ def gateway(
                 exposed=True,  # an address of other machines on the command line is meant
             ) as running,
         ):
-            _tune_garbage_collection()
+            # What the start made stays, and need not be examined in each garbage collection.
+            gc.freeze()
+            gc.set_threshold(50_000, 20, 100)
             click.echo(f"gateway at {running.base_url}")
             wait_for(ended)
-
-
-def _tune_garbage_collection() -> None:
-    # What the start made stays until the end, so no collection needs to look at it.
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)

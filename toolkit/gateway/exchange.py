@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from toolkit.endpoint import Endpoint, first_values
 from toolkit.errors import ServiceError
+
+if TYPE_CHECKING:
+    from toolkit.gateway.http_stream import StreamWriter
 
 Header = tuple[bytes, bytes]
 
@@ -21,56 +23,50 @@ _WITHOUT_BODY = (204, 304)
 _CLOSE = b"connection: close\r\n"
 
 
+@dataclass(slots=True, eq=False)
 class Request:
     """One request.
 
-    ``method``, ``raw_path``, ``query_string`` and ``body`` are as they came, ``headers`` have lower-case names,
-    ``fields`` the first value of each name, ``client`` is the address of the caller. The router sets ``route``, its
-    ``values`` (path values, decoded once), and ``routes``, the service that answers.
+    ``method``, ``raw_path``, ``query_string`` and ``body`` are as they came; ``fields`` holds the first value of each
+    header by its lower-case name, ``client`` is the address of the caller. `Application.begin` sets the last four;
+    ``values`` are those of the path, decoded once.
     """
 
-    body = b""
-    route: Route | None = None
-    routes: Routes | None = None
-    values: dict[str, str]
+    method: str
+    raw_path: bytes
+    query_string: bytes
+    fields: dict[bytes, bytes]
+    client: str = ""
+    body: bytes = b""
     #: Whether the connection may be kept after it, and whether the caller knows chunked encoding.
-    keep_alive = False
-    is_http_1_1 = True
-    #: The response, where the server refuses the request before a handler sees it.
-    refusal: Response | None = None
+    keep_alive: bool = True
+    is_http_1_1: bool = True
     #: When it began, where that is logged.
-    started = 0.0
+    started: float = 0.0
     _query: dict[str, str] | None = None
-
-    def __init__(
-        self, method: str, raw_path: bytes, query_string: bytes, headers: list[Header], client: str = ""
-    ) -> None:
-        self.method = method
-        self.raw_path = raw_path
-        self.query_string = query_string
-        self.headers = headers
-        self.fields = dict(headers[::-1])
-        self.client = client
+    handler: Handler = field(init=False)
+    route: Route | None = field(init=False)
+    routes: Routes | None = field(init=False)
+    values: dict[str, str] = field(init=False)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """The query's names and values in order, empty values kept."""
-        text = self.query_string.decode("latin-1")
-        return parse_qsl(text, keep_blank_values=True, errors="surrogateescape") if text else []
+        return parse_qsl(self.query_string.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
 
     @property
     def query(self) -> dict[str, str]:
         """The first value of each name of the query."""
         if self._query is None:
-            self._query = first_values(self.pairs) if self.query_string else {}
+            self._query = first_values(self.pairs)
         return self._query
 
     def header(self, name: bytes) -> str:
-        """Return the first header of this (lower-case) name, or an empty text."""
         return self.fields.get(name, b"").decode("latin-1")
 
 
-class Response(NamedTuple):
+@dataclass(slots=True)
+class Response:
     """A whole response."""
 
     status: int
@@ -79,45 +75,15 @@ class Response(NamedTuple):
     headers: tuple[Header, ...] = ()
 
     def head(self, common: bytes, *, close: bool) -> bytes:
-        """Return the status line and all headers.
-
-        Parameters
-        ----------
-        common
-            Header lines that every response of the service has.
-        close
-            Whether the connection is closed after it.
-        """
-        status, body, content_type, headers = self
-        if headers:
-            common += b"".join([b"%b: %b\r\n" % header for header in headers])
+        """Return the status line and all headers; `common` are the header lines that every response has."""
+        if self.headers:
+            common += b"".join([b"%b: %b\r\n" % header for header in self.headers])
         if close:
             common += _CLOSE
-        if status in _WITHOUT_BODY:
-            return b"%b%b\r\n" % (_STATUS_LINES[status], common)
-        length = len(body)
-        return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (
-            _STATUS_LINES[status],
-            common,
-            content_type,
-            length,
-        )
-
-
-class Writer(Protocol):
-    """What a stream writes to."""
-
-    def write(self, *pieces: bytes) -> None:
-        """Send each piece as one chunk; never blocks. A reader who leaves too much unread is cut off."""
-        ...
-
-    async def drain(self) -> None:
-        """Wait until most of what was written has been sent."""
-        ...
-
-    def end(self) -> None:
-        """End the stream properly."""
-        ...
+        if self.status in _WITHOUT_BODY:
+            return b"%b%b\r\n" % (_STATUS_LINES[self.status], common)
+        parts = _STATUS_LINES[self.status], common, self.content_type, len(self.body)
+        return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n" % parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,42 +94,41 @@ class Stream:
     raises must have been checked before. ``heartbeat`` is sent when nothing else was for a while.
     """
 
-    start: Callable[[Writer], Awaitable[Callable[[], None]]]
+    start: Callable[[StreamWriter], Awaitable[Callable[[], None]]]
     content_type: bytes
-    headers: tuple[Header, ...] = ()
     heartbeat: bytes = b""
+    status: int = 200
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
         """Return the status line and all headers, as `Response.head` does."""
         framing = b"transfer-encoding: chunked\r\n" if chunked else b""
-        own = b"".join([b"%b: %b\r\n" % header for header in self.headers])
-        lines = _STATUS_LINES[200], common, b"content-type: %b\r\n" % self.content_type, framing, own, _CLOSE, b"\r\n"
+        lines = (
+            _STATUS_LINES[self.status],
+            common,
+            b"content-type: %b\r\n" % self.content_type,
+            framing,
+            _CLOSE,
+            b"\r\n",
+        )
         return b"".join(lines)
 
 
 Answer = Response | Stream
-
-
-class Pending(NamedTuple):
-    """A response that waits for a future; cheaper than a coroutine, which needs a task."""
-
-    future: asyncio.Future[Any]
-    respond: Callable[[Any], Response]
-
-
-Handler = Callable[[Request], Answer | Pending | Awaitable[Answer]]
+Handler = Callable[[Request], Answer | Awaitable[Any]]
 
 
 class Route(NamedTuple):
     """An endpoint, its handler, and how large a body may be.
 
-    A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too.
+    A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too. A handler may return an
+    awaitable; ``respond`` makes the response of its result, where that is not one yet.
     """
 
     endpoint: Endpoint
     handler: Handler
     max_body: int = 0
     safe: bool = True
+    respond: Callable[[Any], Response] = lambda response: response
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.locks import IssuedLock
 from toolkit.errors import InvalidArgument
-from toolkit.gateway.app import Application
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.routes.identity import is_loopback
@@ -73,7 +70,7 @@ class Gateway(PublicNames):
     identity
         Callers, carriers and settings of mobile identity; nobody may call it if None.
     exposed
-        Say True to listen beyond this machine, on purpose.
+        Say True to listen beyond this machine.
     archive
         A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; made if missing.
     demo
@@ -116,29 +113,27 @@ class Gateway(PublicNames):
         archive: str | os.PathLike[str] | None = None,
         demo: bool = False,
     ) -> None:
-        self._folder = Path(folder) if folder is not None else None
+        kept_in = Path(folder) if folder is not None else None
         if not exposed and not is_loopback(host):
             raise InvalidArgument("this host can be reached by other machines; say exposed=True if that is meant")
         self._made_in = _stop_those_of_the_last_run(cell_that_runs())
         self._world = world or OutsideWorld()
         self._demo = DemoWorld() if demo else None
-        self._locks = {lock: Secret(key) for lock, key in (locks or {}).items()}
-        self._delivery = _delivery_of(smtp, self._folder)
-        kept = store_of(self._folder, store, self._world.clock.now)
-        self._kept = repr(kept)
+        own = self._demo
+        settings = settings or DweetSettings()
         self._services = Services(
-            kept,
+            store_of(kept_in, store, self._world.clock.now),
             self._world,
-            _with_archive(settings or DweetSettings(), archive),
-            self._delivery,
-            handwriting or (self._demo.handwriting_settings() if self._demo else HandwritingSettings()),
-            identity or (self._demo.identity_setup() if self._demo else None),
-            rewards or (self._demo.reward_settings() if self._demo else None),
+            replace(settings, archive=Path(archive).expanduser()) if archive is not None else settings,
+            _delivery_of(smtp, kept_in),
+            handwriting or (own.handwriting_settings() if own else HandwritingSettings()),
+            rewards or (own.reward_settings() if own else RewardSettings()),
+            identity or (own.identity_setup() if own else IdentitySetup()),
+            {lock: Secret(key) for lock, key in (locks or {}).items()},
             on_loopback=is_loopback(host),
         )
-        # The thread holds services, never this object: so that it ends when that is forgotten.
-        opening, closing = partial(_open, self._services, self._locks), partial(_close, self._services, self._delivery)
-        self._server = ServerThread(host, port, opening, closing)
+        # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
+        self._server = ServerThread(host, port, self._services.open, self._services.close)
         self._server.start()
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         self._forgotten.atexit = False  # the server itself ends with the process
@@ -195,17 +190,10 @@ class Gateway(PublicNames):
         """
         from toolkit.frames import declared_frame
 
-        mails = self._server.call(self._mails())
-        columns = {
-            "at": "datetime64[us, UTC]",
-            "thing": "str",
-            "to": "str",
-            "subject": "str",
-            "text": "str",
-            "state": "str",
-            "error": "str",
-        }
-        return declared_frame(mails, columns)
+        texts = ("thing", "to", "subject", "text", "state", "error")
+        return declared_frame(
+            self._server.call(self._mails()), {"at": "datetime64[us, UTC]", **dict.fromkeys(texts, "str")}
+        )
 
     @property
     def decisions(self) -> pd.DataFrame:
@@ -237,34 +225,25 @@ class Gateway(PublicNames):
     def __enter__(self) -> Gateway:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:
         if not hasattr(self, "base_url"):  # as in a traceback of its construction
             return "<Gateway, not started>"
         state = "running" if self._server.is_running else "stopped"
-        return f"<Gateway at {self.base_url}, {state}, kept in {self._kept}>"
+        return f"<Gateway at {self.base_url}, {state}, kept in {self._services.store!r}>"
 
     async def _mails(self) -> list[dict[str, object]]:
         await self._services.dweets.alerts.settle()
+        mails = await self._services.dweets.email_queue.mails()
         return [
-            {
-                "at": datetime.fromtimestamp(mail.at / 1000, UTC),
-                "thing": mail.thing,
-                "to": ", ".join(mail.to),
-                "subject": mail.subject,
-                "text": mail.text,
-                "state": mail.state,
-                "error": mail.error,
-            }
-            for mail in await self._services.dweets.email_queue.mails()
+            {**asdict(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
+            for mail in mails
         ]
 
 
-#: Those that were started; a notebook keeps what its cells returned, and with it gateways of earlier runs.
+#: A notebook keeps what its cells returned, and with it gateways of earlier runs.
 _started: WeakSet[Gateway] = WeakSet()
 
 
@@ -274,25 +253,6 @@ def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
         other.stop()
         _started.discard(other)
     return now
-
-
-async def _open(services: Services, locks: Mapping[str, Secret]) -> Application:
-    await services.open(locks)
-    return Application(services.routes())
-
-
-async def _close(services: Services, delivery: SmtpDelivery | FolderDelivery | None) -> None:
-    await services.close()
-    if delivery is not None:
-        delivery.close()
-
-
-def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
-    if archive is None:
-        return settings
-    import toolkit.dweets.service.archiving  # noqa: F401 - importing Arrow takes time, and the start of the server is limited
-
-    return replace(settings, archive=Path(archive).expanduser())
 
 
 def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:

@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.errors import MalformedRequest, ServiceError
+from toolkit.errors import ServiceError
 from toolkit.gateway.app import log_response
-from toolkit.gateway.connections import Connections
-from toolkit.gateway.exchange import Answer, Pending, Request, Response, Stream
-from toolkit.gateway.http_reader import NEVER, Refused, RequestReader
+from toolkit.gateway.connections import NEVER, Connections
+from toolkit.gateway.exchange import Answer, Request, Response, Stream
+from toolkit.gateway.http_reader import RequestReader
 from toolkit.gateway.http_stream import StreamWriter
 from toolkit.stores import StoreUnavailable
 
@@ -24,17 +24,11 @@ log = logging.getLogger("toolkit.gateway")
 
 _SLICE_BYTES = 4096
 # Up to here a copy of the body is cheaper than a second write.
-_SMALL_BYTES = 64 * 1024
+_SMALL_BYTES = 16 * 1024
 
 
 class HttpProtocol(asyncio.Protocol):
-    """One connection.
-
-    Parameters
-    ----------
-    connections
-        The other connections of the server, its application and its limits.
-    """
+    """One connection; `connections` holds the others of the server, its application and its limits."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -42,10 +36,8 @@ class HttpProtocol(asyncio.Protocol):
         self._limits = connections.limits
         # Requests that wait, what was not parsed yet, and what is being answered.
         self._waiting: deque[Request] = deque()
-        self._waiting_bytes = 0
         self._raw = b""
         self._current: Request | None = None
-        self._respond: Callable[[Any], Answer]
         self._is_over = False  # nothing that still comes counts
         self._drop_bytes = 0  # how much of that is read all the same
         self._stream: StreamWriter | None = None
@@ -54,21 +46,22 @@ class HttpProtocol(asyncio.Protocol):
         # When an idle connection is closed, and when a caller who does not read is cut off.
         self._deadline = connections.idle_deadline
         self._write_deadline = NEVER
+        #: The body that is on its way, where it is large.
+        self.unread_body = b""
 
     # -- asyncio ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection."""
         self._transport = transport
         peer = transport.get_extra_info("peername")
-        self._reader = RequestReader(self._connections, peer[0] if peer else "", self._take)
+        self._reader = RequestReader(self._connections, peer[0] if peer else "")
         self._connections.open.add(self)
         if self._connections.is_stopping:
             transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End what is done for a caller who is gone."""
         self._connections.open.discard(self)
+        self._connections.slow.pop(self, None)
         self._is_over = True
         self._waiting.clear()
         self._raw = b""
@@ -85,14 +78,18 @@ class HttpProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Answer no more while the caller does not read, and do not wait for ever."""
+        self._connections.slow[self] = None
         if self._stream is not None:
             self._stream.pause()
             return
         size = self._transport.get_write_buffer_size()
         self._write_deadline = self._connections.now + self._limits.write_seconds + size / self._limits.write_rate
+        self._connections.bound_unread()
 
     def resume_writing(self) -> None:
         """Go on with what waits."""
+        self._connections.slow.pop(self, None)
+        self.unread_body = b""
         if self._stream is not None:
             self._stream.resume()
         elif not self._transport.is_closing():
@@ -101,75 +98,50 @@ class HttpProtocol(asyncio.Protocol):
             self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, or keep it while too much waits."""
         if self._is_over:
             self._drop_bytes -= len(data)
-            if self._drop_bytes < 0 and self._stream is None and self._current is None:
+            if self._drop_bytes < 0 and self._stream is None and self._current is None and not self._waiting:
                 self._shut()
         elif self._raw:
             self._raw += data
+        elif len(data) > _SLICE_BYTES or self._waiting or self._write_deadline != NEVER:
+            self._parse_slices(data)
         else:
-            self._feed(data)
+            self._parse(data)
 
     # -- requests -----------------------------------------------------------------------------------------
 
-    def _feed(self, data: bytes) -> None:
-        """Parse as much as may wait, and keep the rest."""
+    def _parse(self, data: bytes) -> None:
+        """Answer the requests that this input completes, or let them wait for the ones before."""
         reader = self._reader
+        for request in reader.read(data):
+            if not request.keep_alive:
+                self._is_over = True
+            if self._current is None and self._write_deadline == NEVER and not self._waiting:
+                self._answer(request)
+            else:
+                self._waiting.append(request)
+        if reader.awaits_continue:
+            self._continue()
+
+    def _parse_slices(self, data: bytes) -> None:
+        """Parse as much as may wait, and keep the rest."""
         for start in range(0, len(data), _SLICE_BYTES):
-            if (self._waiting or self._write_deadline != NEVER) and self._is_full:
+            if self._is_full:
                 self._raw = data[start:]
                 self._transport.pause_reading()
                 return
-            try:
-                reader.feed(data[start : start + _SLICE_BYTES])
-            except Refused as refused:
-                if not self._is_over:  # else it came behind the last request
-                    self._refuse(refused)
-            if reader.awaits_continue:
-                self._continue()
+            self._parse(data[start : start + _SLICE_BYTES])
             if self._is_over or self._transport.is_closing():
                 return
 
     @property
     def _is_full(self) -> bool:
         return (
-            len(self._waiting) >= self._limits.waiting
-            or self._waiting_bytes > self._limits.waiting_bytes
-            or self._write_deadline != NEVER
+            self._write_deadline != NEVER
+            or len(self._waiting) >= self._limits.waiting
+            or sum(len(request.body) for request in self._waiting) > self._limits.waiting_bytes
         )
-
-    @property
-    def _is_idle(self) -> bool:
-        is_reading = self._reader.is_receiving and not self._is_over
-        return self._current is None and self._write_deadline == NEVER and not is_reading
-
-    def _take(self, request: Request) -> None:
-        """Answer a request, or let it wait for the ones before."""
-        if self._is_over:
-            return
-        self._is_over = not request.keep_alive
-        if self._current is None and not self._waiting and self._write_deadline == NEVER:
-            self._answer(request)
-        else:
-            self._waiting.append(request)
-            self._waiting_bytes += len(request.body)
-
-    def _refuse(self, refused: Refused) -> None:
-        """Refuse what is being received, in its turn; nothing that comes behind it counts."""
-        request = refused.request
-        if request is None:
-            request = Request("-", b"-", b"", [])
-            request.refusal = Response(refused.status, refused.text.encode("ascii"), b"text/plain")
-        else:
-            error = MalformedRequest(refused.text, status=refused.status)
-            request.refusal = self._application.refuse(request, error)
-        if refused.status == 413:  # the caller may send all of its body before it reads why
-            self._drop_bytes = self._limits.dropped_bytes
-        request.keep_alive = False
-        self._reader.deadline = NEVER
-        self._reader.awaits_continue = False
-        self._take(request)
 
     def _continue(self) -> None:
         """Ask for the body of a request that waits for that, once it is its turn."""
@@ -179,59 +151,65 @@ class HttpProtocol(asyncio.Protocol):
 
     # -- responses ----------------------------------------------------------------------------------------
 
-    def _answer_waiting(self) -> None:
-        """Answer in order, until one takes its time or the caller does not read."""
-        while self._waiting and self._current is None and self._write_deadline == NEVER:
-            request = self._waiting.popleft()
-            self._waiting_bytes -= len(request.body)
-            self._answer(request)
-
     def _answer(self, request: Request) -> None:
-        self._current = request
-        answer = self._application.answer(request)
-        if isinstance(answer, Pending):
-            self._respond = answer.respond
-            if isinstance(answer.future, asyncio.Task):
-                self._connections.hold(answer.future)
-            answer.future.add_done_callback(self._answered)
-        else:
+        try:
+            answer = request.handler(request)
+        except Exception as error:  # a mistake of ours gets a response too
+            answer = self._application.refuse(request, error)
+        if isinstance(answer, (Response, Stream)):
             self._send(request, answer)
+        else:
+            self._current = request
+            if not isinstance(answer, asyncio.Future):
+                answer = asyncio.ensure_future(answer)
+                self._connections.hold(answer)
+            answer.add_done_callback(self._answered)
 
     def _answered(self, done: asyncio.Future[Any]) -> None:
-        request = self._current
-        if done.cancelled():
+        request, self._current = self._current, None
+        assert request is not None
+        assert request.route is not None, "only a handler of a route returns an awaitable"
+        try:
+            answer = done.result()
+            if not isinstance(answer, (Response, Stream)):
+                answer = request.route.respond(answer)
+        except asyncio.CancelledError:
             self._transport.abort()
-        elif request is not None:
-            self._send(request, self._application.answer_after(request, done, self._respond))
+            return
+        except Exception as error:  # as above
+            answer = self._application.refuse(request, error)
+        self._send(request, answer)
+        if self._waiting or self._raw:
             self._go_on()
 
     def _go_on(self) -> None:
         """Go on with what waits, and with what was not parsed yet."""
-        self._answer_waiting()
+        while self._waiting and self._current is None and self._write_deadline == NEVER:
+            self._answer(self._waiting.popleft())
         if self._raw and not self._is_full and not self._is_over and not self._transport.is_closing():
             raw, self._raw = self._raw, b""
             self._transport.resume_reading()
-            self._feed(raw)
+            self._parse_slices(raw)
 
-    def _send(self, request: Request, answer: Answer) -> None:
-        transport = self._transport
+    def _send(self, request: Request, response: Answer) -> None:
         if request.started:
-            log_response(request, answer.status if isinstance(answer, Response) else 200)
+            log_response(request, response.status)
+        transport = self._transport
         if transport.is_closing():
             return
         common = self._connections.common_headers[request.routes]
-        if isinstance(answer, Stream):
-            self._begin_stream(request, answer, common)
+        if isinstance(response, Stream):
+            self._begin_stream(request, response, common)
             return
-        self._current = None
         is_last = self._is_over and not self._waiting
-        head = answer.head(common, close=is_last)
+        head = response.head(common, close=is_last)
         if request.method == "HEAD":
             transport.write(head)
-        elif len(answer.body) <= _SMALL_BYTES:
-            transport.write(head + answer.body)
-        else:
-            transport.writelines((head, answer.body))
+        elif len(response.body) <= _SMALL_BYTES:
+            transport.write(head + response.body)
+        else:  # one body may have many readers, and none of them gets a copy
+            self.unread_body = response.body
+            transport.writelines((head, response.body))
         if is_last:
             self._close()
         elif self._reader.awaits_continue:
@@ -271,7 +249,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def _close(self) -> None:
         """Close behind the last response; a caller who still sends a body that was refused gets some time."""
-        if self._drop_bytes > 0:
+        if self._reader.has_refused_body:
+            self._drop_bytes = self._limits.dropped_bytes
             self._transport.write_eof()
             self._deadline = self._connections.now + self._limits.drop_seconds
         else:
@@ -284,24 +263,30 @@ class HttpProtocol(asyncio.Protocol):
         self._write_deadline = self._connections.now + self._limits.write_seconds
 
     def finish(self) -> None:
-        """Take no more requests, and close once the present ones are answered."""
+        """Accept no more requests, and close once those that came are answered."""
         self._is_over = True
         if self._stream is not None:
             self._stream.end()
         elif self._current is None and not self._waiting:
             self._shut()
 
+    @property
+    def buffered_bytes(self) -> int:
+        """What is on its way beside a large body."""
+        return 0 if self.unread_body else self._transport.get_write_buffer_size()
+
     def abort(self) -> None:
-        """Close at once."""
         self._transport.abort()
 
     def tick(self, now: float) -> None:
-        """Look at the time."""
+        is_receiving = self._reader.is_receiving and not self._is_over
         if self._stream is not None:
             self._stream.tick(now)
         elif self._write_deadline <= now:
             self._transport.abort()
-        elif self._reader.deadline <= now and not self._raw and not self._is_over:
-            self._refuse(self._reader.late())
-        elif self._deadline <= now and self._is_idle:
+        elif self._reader.deadline <= now and not self._raw and is_receiving:
+            self._is_over = True
+            self._waiting.append(self._reader.refuse_late())
+            self._go_on()
+        elif self._deadline <= now and self._current is None and self._write_deadline == NEVER and not is_receiving:
             self._shut()

@@ -32,13 +32,8 @@ _OWN_WORDS = {
 class IdentityRoutes:
     """See `toolkit.gateway.exchange.Routes`.
 
-    Parameters
-    ----------
-    service
-        Section D.
-    on_loopback
-        Whether the gateway listens to this machine only: only then may a handset be simulated, and only loopback
-        names are served. Otherwise nothing but the host of the settings' ``public_url`` is.
+    Only a gateway that listens `on_loopback` simulates handsets and serves loopback names; any other serves nothing
+    but the host of the settings' ``public_url``.
     """
 
     segments = frozenset({b"account", b"mobileauth"})
@@ -102,7 +97,7 @@ class IdentityRoutes:
         raise refusal(2, envelope.WRONG_HOST, http=421)
 
     def _arrival(self, request: Request) -> Arrival:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.fields.items()}
         simulated = request.header(_SIMULATED) if self._on_loopback else ""
         address = normal_address(simulated or request.client) or ""
         return Arrival(request.client, address, headers)
