@@ -198,9 +198,9 @@ def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) 
     sizes: list[int] = []
     write = Database.write
 
-    async def counted(database: Database, batch: Any) -> None:
+    def counted(database: Database, batch: Any, done: Any) -> None:
         sizes.append(len(batch))
-        await write(database, batch)
+        write(database, batch, done)
 
     async def work(store: EmbeddedStore) -> None:
         await store.journals.append("a", [line("first")])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+Done = Callable[[Any, Exception | None], None]
 
 
 class WorkerThread:
@@ -16,14 +18,18 @@ class WorkerThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[tuple[asyncio.Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], Done] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
+
+    def submit(self, job: Callable[[], Any], done: Done) -> None:
+        """Run a job, and call ``done(result, error)`` on the loop, where one of the two is None."""
+        self._jobs.put((job, done))
 
     def run(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Return the job's result, or raise its exception, once it is done."""
         future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put((future, job))
+        self._jobs.put((job, partial(_settle, future)))
         return future
 
     def close(self) -> None:
@@ -33,21 +39,19 @@ class WorkerThread:
 
     def _work(self) -> None:
         while (given := self._jobs.get()) is not None:
-            future, job = given
+            job, done = given
             try:
-                result = job()
-            except Exception as error:  # raised to the caller on the loop
-                self._loop.call_soon_threadsafe(_fail, future, error)
-            else:
-                self._loop.call_soon_threadsafe(_settle, future, result)
-            del given, future, job  # a job that waits for the next one must not keep the database open
+                result, error = job(), None
+            except Exception as raised:  # raised to the caller on the loop
+                result, error = None, raised
+            self._loop.call_soon_threadsafe(done, result, error)
+            del given, job, done, result, error  # a job that waits for the next one must not keep the database open
 
 
-def _settle(future: asyncio.Future[T], result: T) -> None:
-    if not future.done():
+def _settle(future: asyncio.Future[T], result: T, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
         future.set_result(result)
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
+    else:
         future.set_exception(error)
