@@ -153,24 +153,22 @@ class EmbeddedJournals:
     def prepare(self, append: Append) -> None:
         """Give numbers to the drafts and put the entries in the batch."""
         name, drafts, writes = append.name, append.drafts, self.writes
-        place = self._places.get(name) or self._find(name)
-        # Nothing may fail behind the first change of the batch: so encode first.
-        values = []
+        place = self._places.get(name) or self._find(name) or self._add(name)
+        prefix, number = place.prefix, place.last
+        rows, entries = [], []
         for at, id, data in drafts:  # noqa: A001
+            number += 1
             text = id.encode()
-            values.append(_HEAD.pack(at, len(text)) + text + data)
+            rows.append((prefix + number.to_bytes(8, "big"), _HEAD.pack(at, len(text)) + text + data))
+            entries.append(_entry((number, at, id, data)))
+        # Nothing may fail from here on: the batch has entries of others too.
         at = drafts[-1].at
-        if place is None:
-            place = self._add(name)
         if place.at is None or place.at >> _PERIOD_BITS != at >> _PERIOD_BITS:
             if place.at is not None:
                 writes.delete(_time_key(place.at, place.id))
             writes.put(_time_key(at, place.id), name.encode())
-        prefix, number, entries = place.prefix, place.last, []
-        for (drafted, id, data), value in zip(drafts, values, strict=False):  # noqa: A001
-            number += 1
-            writes.put(prefix + number.to_bytes(8, "big"), value)
-            entries.append(_entry((number, drafted, id, data)))
+        for key, value in rows:
+            writes.put(key, value)
         if append.keep is not None and number > append.keep:
             self._drop(place, number, append.keep, append.floor)
         place.last, place.at = number, at
