@@ -32,6 +32,7 @@ class Record(NamedTuple):
 
 
 Changes = Mapping[bytes, Record | None]
+_Place = Callable[[str], bytes]  # the key of a row by the key of its record
 
 
 class MemoryRows:
@@ -88,16 +89,15 @@ class EmbeddedRecords:
         self._changes_left = _LEAST_CHANGES_TO_SWEEP
 
     def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        return run_now(lambda: self._value(_decoded(self._rows.get(_prefix(space) + key.encode()))))
+        return run_now(lambda: _value_of(self._live(_decoded(self._rows.get(_prefix(space) + key.encode())))))
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
-        return self._request(space, lambda prefix: (None, {prefix + key.encode(): Record(value, expires)}))
+        return self._request(space, lambda place: (None, {place(key): Record(value, expires)}))
 
     def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        def evaluate(prefix: bytes) -> tuple[bytes | None, Changes]:
-            place = prefix + key.encode()
-            value = self._value(self._find(place))
-            return value, {} if value is None else {place: None}
+        def evaluate(place: _Place) -> tuple[bytes | None, Changes]:
+            record = self._find(place(key))
+            return (None, {}) if record is None else (record.value, {place(key): None})
 
         return self._request(space, evaluate)
 
@@ -108,35 +108,33 @@ class EmbeddedRecords:
         changes: Mapping[str, bytes | None],
         expires: int | None = None,
     ) -> asyncio.Future[bool]:
-        def evaluate(prefix: bytes) -> tuple[bool, Changes]:
-            for key, value in expected.items():
-                if self._value(self._find(prefix + key.encode())) != value:
-                    return False, {}
-            records = {key: None if value is None else Record(value, expires) for key, value in changes.items()}
-            return True, {prefix + key.encode(): record for key, record in records.items()}
+        def evaluate(place: _Place) -> tuple[bool, Changes]:
+            if any(_value_of(self._find(place(key))) != value for key, value in expected.items()):
+                return False, {}
+            return True, {
+                place(key): None if value is None else Record(value, expires) for key, value in changes.items()
+            }
 
         return self._request(space, evaluate)
 
     def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
-        def evaluate(prefix: bytes) -> tuple[int, Changes]:
-            place = prefix + key.encode()
-            found = self._find(place)
-            live = found if found is not None and self._is_live(found) else Record(b"0", expires)
-            number = int(live.value) + 1
+        def evaluate(place: _Place) -> tuple[int, Changes]:
+            record = self._find(place(key)) or Record(b"0", expires)
+            number = int(record.value) + 1
             if limit is not None and number > limit:
                 return 0, {}
-            return number, {place: live._replace(value=b"%d" % number)}
+            return number, {place(key): record._replace(value=b"%d" % number)}
 
         return self._request(space, evaluate)
 
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
         prefix = _prefix(space)
-        return self._read(lambda: self._live(prefix))
+        return self._read(lambda: self._scan(prefix))
 
     def watch(self, space: str, watcher: Watcher) -> asyncio.Future[Callable[[], None]]:
         def begin() -> Callable[[], None]:
             prefix = _prefix(space)
-            return self._watchers.setdefault(prefix, Watchers()).begin(space, watcher, self._live(prefix))
+            return self._watchers.setdefault(prefix, Watchers()).begin(space, watcher, self._scan(prefix))
 
         return run_now(begin)
 
@@ -163,7 +161,7 @@ class EmbeddedRecords:
     def announce(self, prefix: bytes, changes: Changes) -> None:
         """Tell the watchers of a space what has changed."""
         if watchers := self._watchers.get(prefix):
-            watchers.announce({key[len(prefix) :].decode(): record and record.value for key, record in changes.items()})
+            watchers.announce({key[len(prefix) :].decode(): _value_of(record) for key, record in changes.items()})
 
     def announce_what_is_there(self, request: RecordRequest) -> None:
         """Tell the watchers what the rows hold: the write failed, and the changes may have been made or not."""
@@ -179,23 +177,25 @@ class EmbeddedRecords:
         else:
             request.settle()
 
-    def _request(self, space: str, evaluate: Callable[[bytes], tuple[Any, Changes]]) -> asyncio.Future[Any]:
+    def _request(self, space: str, evaluate: Callable[[_Place], tuple[Any, Changes]]) -> asyncio.Future[Any]:
         prefix = _prefix(space)
-        request = RecordRequest(self, prefix, lambda: evaluate(prefix))
+        request = RecordRequest(self, prefix, lambda: evaluate(lambda key: prefix + key.encode()))
         self._submit(request)
         return request.future
 
     def _find(self, key: bytes) -> Record | None:
-        return self._pending[key] if key in self._pending else _decoded(self._rows.get(key))
+        return self._live(self._pending[key] if key in self._pending else _decoded(self._rows.get(key)))
 
-    def _live(self, prefix: bytes) -> dict[str, bytes]:
-        rows = self._rows.items(prefix, prefix)
-        values = ((key, self._value(_decoded(value))) for key, value in rows)
-        return {key[len(prefix) :].decode(): value for key, value in values if value is not None}
+    def _live(self, record: Record | None) -> Record | None:
+        return None if record is None or (record.expires is not None and record.expires <= self._now()) else record
+
+    def _scan(self, prefix: bytes) -> dict[str, bytes]:
+        found = ((key, self._live(_decoded(value))) for key, value in self._rows.items(prefix, prefix))
+        return {key[len(prefix) :].decode(): record.value for key, record in found if record is not None}
 
     def _expired(self) -> tuple[int, list[bytes]]:
-        rows = [(key, self._value(_decoded(value))) for key, value in self._rows.items(_EVERY_SPACE, _EVERY_SPACE)]
-        return len(rows), [key for key, value in rows if value is None]
+        rows = [(key, self._live(_decoded(value))) for key, value in self._rows.items(_EVERY_SPACE, _EVERY_SPACE)]
+        return len(rows), [key for key, record in rows if record is None]
 
     def _remove(self, swept: asyncio.Future[tuple[int, list[bytes]]]) -> None:
         self._changes_left = _LEAST_CHANGES_TO_SWEEP
@@ -203,19 +203,15 @@ class EmbeddedRecords:
             return  # the store is closed or damaged, and its callers know; the next sweep tries again
         records, expired = swept.result()
         self._changes_left = max(records, _LEAST_CHANGES_TO_SWEEP)
-
-        def evaluate() -> tuple[None, Changes]:
-            return None, {key: None for key in expired if self._value(self._find(key)) is None}
-
-        request = RecordRequest(self, _EVERY_SPACE, evaluate)
+        request = RecordRequest(
+            self, _EVERY_SPACE, lambda: (None, {key: None for key in expired if self._find(key) is None})
+        )
         request.future.add_done_callback(asyncio.Future.exception)  # nobody waits for it
         self._submit(request)
 
-    def _is_live(self, record: Record) -> bool:
-        return record.expires is None or record.expires > self._now()
 
-    def _value(self, record: Record | None) -> bytes | None:
-        return record.value if record is not None and self._is_live(record) else None
+def _value_of(record: Record | None) -> bytes | None:
+    return None if record is None else record.value
 
 
 def _prefix(space: str) -> bytes:
