@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import email
 import email.policy
+import os
 import re
+import stat
 from dataclasses import replace
 from email.header import decode_header, make_header
 from pathlib import Path
@@ -20,10 +22,11 @@ from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
 from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.mail import Mail, OutgoingMail
 from toolkit.dweets.service.stored_records import SPACE, write_record
 from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.gateway import Gateway
+from toolkit.gateway.mail import FolderDelivery
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores.embedded import EmbeddedStore
 
@@ -255,3 +258,16 @@ def test_a_stored_mail_to_a_bad_address_is_not_sent(tmp_path: Path) -> None:
     assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
     assert (outbox["state"] == "unsendable").sum() == len(bad) + 1
     assert "not sent: 'a@x..co' is not an e-mail address" in set(outbox["error"])
+
+
+def test_only_the_owner_may_read_kept_mails(tmp_path: Path) -> None:
+    folder = tmp_path / "outbox"
+    mail = OutgoingMail("first", "a@b.example", ["c@d.example"], b"a secret")
+    before = os.umask(0)
+    try:
+        asyncio.run(FolderDelivery(folder).deliver(mail))
+    finally:
+        os.umask(before)
+    (file,) = folder.iterdir()
+    assert file.read_bytes() == b"a secret"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, file)] == [0o700, 0o600]

@@ -102,12 +102,39 @@ def test_a_folder_of_the_older_layout_is_refused(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["gateway.sqlite"], "nothing is touched"
 
 
-def test_only_the_owner_reads_the_folder(tmp_path: Path) -> None:
-    with_store(tmp_path / "new", lambda store: store.records.put("s", "k", b"1"))
-    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
-    (tmp_path / "old").mkdir(mode=0o755)
-    with_store(tmp_path / "old", lambda store: store.records.put("s", "k", b"1"))
-    assert stat.S_IMODE((tmp_path / "old" / "rocksdb").stat().st_mode) == 0o700
+def permissions(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("mode", [None, 0o755, 0o777])
+def test_only_the_owner_may_use_the_folder(tmp_path: Path, mode: int | None) -> None:
+    folder = tmp_path / "folder"
+    if mode is not None:
+        folder.mkdir()
+        folder.chmod(mode)
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.records.put("s", "k", b"1")
+        assert [permissions(path) for path in (folder, folder / "rocksdb")] == [0o700] * 2
+        ours = {path.name: permissions(path) for path in folder.iterdir() if path.is_file()}
+        assert ours == dict.fromkeys(["gateway.lock", "gateway.pid", "manifest.size"], 0o600)
+
+    before = os.umask(0)
+    try:
+        with_store(folder, work)
+        assert os.umask(0) == 0, "the umask of the process is not changed"
+    finally:
+        os.umask(before)
+
+
+def test_folder_that_cannot_be_tightened_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    tmp_path.chmod(0o770)
+    monkeypatch.setattr(Path, "chmod", refuse)  # as for a folder of another user; root may change all
+    with pytest.raises(StoreUnavailable, match=r"other users may use the folder .*Operation not permitted.*chmod 700"):
+        with_store(tmp_path, lambda store: store.records.get("s", "k"))
 
 
 def test_temporary_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,9 +225,9 @@ def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) 
     sizes: list[int] = []
     write = Database.write
 
-    async def counted(database: Database, batch: Any) -> None:
+    def counted(database: Database, batch: Any, done: Any) -> None:
         sizes.append(len(batch))
-        await write(database, batch)
+        write(database, batch, done)
 
     async def work(store: EmbeddedStore) -> None:
         await store.journals.append("a", [line("first")])

@@ -143,7 +143,13 @@ def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
 
 def dweet_record(thing: str, at: int, content: bytes) -> bytes:
     """Write a dweet around its content, whose bytes stay as they came."""
-    return b'{"thing":%b,"created":"%b","content":%b}' % (quoted(thing), created_text(at).encode("ascii"), content)
+    second, milliseconds = divmod(at, 1000)
+    return b'%b%b.%03dZ","content":%b}' % (_opening(thing), _second_text(second), milliseconds, content)
+
+
+@lru_cache(16_384)
+def _opening(thing: str) -> bytes:
+    return b'{"thing":%b,"created":"' % quoted(thing)
 
 
 def receipt(record: bytes, transaction: str) -> bytes:
@@ -157,7 +163,6 @@ def posted(record: bytes, transaction: str) -> bytes:
     return b'{"this":"succeeded","by":"dweeting","the":"dweet","with":%b,"transaction":"%b"}}' % data
 
 
-@lru_cache(256)
 def created_text(at: int) -> str:
     """Write milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SS.mmmZ``, exactly three decimals.
 
@@ -166,8 +171,13 @@ def created_text(at: int) -> str:
     >>> created_text(1_412_359_522_007)
     '2014-10-03T18:05:22.007Z'
     """
-    seconds, milliseconds = divmod(at, 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}Z"
+    second, milliseconds = divmod(at, 1000)
+    return f"{_second_text(second).decode('ascii')}.{milliseconds:03d}Z"
+
+
+@lru_cache(256)
+def _second_text(second: int) -> bytes:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode("ascii")
 
 
 # -- names and addresses -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import smtplib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -93,7 +94,8 @@ class FolderDelivery:
         pass
 
     def _write(self, name: str, text: bytes) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         unfinished = self._folder / f".{name}.part"
-        unfinished.write_bytes(text)
+        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(text)
         unfinished.replace(self._folder / name)  # at once: a reader never sees half of a mail

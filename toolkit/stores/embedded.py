@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from rocksdict import WriteBatch
-
-from toolkit.stores import Journals, Records, StoreUnavailable
+from toolkit.stores import Journals, Records
 from toolkit.stores.embedded_database import Database
 from toolkit.stores.embedded_journals import Append, EmbeddedJournals
-from toolkit.stores.embedded_records import EmbeddedRecords, MemoryRows, RecordRequest, run_now
-from toolkit.stores.group_commit import GroupCommit
+from toolkit.stores.embedded_records import EmbeddedRecords, MemoryRows, RecordRequest
+from toolkit.stores.group_commit import GroupCommit, run_now
 
 _Request = Append | RecordRequest
 
@@ -48,20 +47,19 @@ class EmbeddedStore:
             # Not RocksDB's environment in memory: rocksdict writes a file to the folder all the same.
             self._temporary = tempfile.TemporaryDirectory(prefix="toolkit-gateway-", ignore_cleanup_errors=True)
             folder = Path(self._temporary.name)
-        self._loop = asyncio.get_running_loop()
         self._database = Database(folder, is_synced=self._folder is not None)
-        self._commits: GroupCommit[_Request] = GroupCommit(self._write)
-        self._unknown: list[_Request] = []  # a write failed: these changes may have been made or not
-        journals = self._journals = EmbeddedJournals(self._database, self._commits)
-        records = self._records = EmbeddedRecords(self._database, self._commits.submit, self._database.read, self._now)
-        self.journals: Journals = journals
-        self.records: Records = records
-        self.fleeting: Records = self._ephemeral()
         try:
             await self._database.open()
         except BaseException:
             self._remove_temporary()
             raise
+        self._commits: GroupCommit[_Request] = GroupCommit(self._write)
+        self._unknown: list[_Request] = []  # a write failed: these changes may have been made or not
+        self._journals = EmbeddedJournals(self._database, self._commits)
+        self._records = EmbeddedRecords(self._database, self._commits.submit, self._database.read, self._now)
+        self.journals: Journals = self._journals
+        self.records: Records = self._records
+        self.fleeting: Records = EmbeddedRecords(MemoryRows(), None, run_now, self._now)
 
     async def close(self) -> None:
         """Commit what was asked for and close the folder."""
@@ -73,47 +71,64 @@ class EmbeddedStore:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def _ephemeral(self) -> EmbeddedRecords:
-        rows = MemoryRows()
+    def _write(self, requests: Sequence[_Request]) -> Awaitable[None] | None:
+        if self._database.has_failed:
+            return self._recover_and_write(requests)
+        self._journals.encodes_early = True
+        self._write_batch(requests, self._commits.write_next)
+        return None
 
-        def settle_now(request: RecordRequest) -> None:
-            records.begin(rows)
-            if _prepare(request):
-                request.settle()
+    async def _recover_and_write(self, requests: Sequence[_Request]) -> None:
+        await self._database.recover()
+        unknown, self._unknown = self._unknown, []
+        for request in unknown:
+            if isinstance(request, Append):
+                self._journals.announce_what_is_there(request)
+            else:
+                self._records.announce_what_is_there(request)
+        for request in requests:
+            request.result = []  # appends that were numbered behind the failed ones
+        is_over = asyncio.Event()
+        self._write_batch(requests, is_over.set)
+        await is_over.wait()
 
-        records = EmbeddedRecords(rows, settle_now, run_now, self._now)
-        return records
-
-    async def _write(self, requests: Sequence[_Request]) -> None:
-        if await self._database.recover():
-            unknown, self._unknown = self._unknown, []
-            for request in unknown:
-                request.recover()
-        writes = WriteBatch(raw_mode=True)
-        self._journals.begin(writes)
-        self._records.begin(writes)
-        prepared = [request for request in requests if _prepare(request)]
+    def _write_batch(self, requests: Sequence[_Request], end: Callable[[], None]) -> None:
+        """Write the batch, call `end` when the next one can be written, and answer the callers."""
+        self._records.begin()
+        prepared = [request for request in requests if request.result or self._prepare(request)]
         appends = [request for request in prepared if isinstance(request, Append)]
-        if not writes.is_empty():
-            try:
-                await self._database.write(writes)
-            except StoreUnavailable:
-                self._journals.forget()
-                self._unknown += prepared
-                raise
-        # The next batch is handed to the disk before these answers are sent.
-        self._loop.call_soon(self._settle, prepared, appends)
+        writes = self._journals.take_batch(appends)
+        if writes.is_empty():
+            self._end(prepared, appends, end, None)
+        else:
+            self._database.write(writes, partial(self._end, prepared, appends, end))
 
-    def _settle(self, prepared: Sequence[_Request], appends: Sequence[Append]) -> None:
-        self._journals.settle(appends)
-        for request in prepared:
-            request.settle()
+    def _prepare(self, request: _Request) -> bool:
+        try:
+            if isinstance(request, Append):
+                self._journals.prepare(request)
+            else:
+                self._records.prepare(request, self._journals.writes)
+        except Exception as error:  # one caller's mistake costs no other anything
+            request.fail(error)
+            return False
+        return True
 
-
-def _prepare(request: _Request) -> bool:
-    try:
-        request.prepare()
-    except Exception as error:  # one caller's mistake costs no other anything
-        request.fail(error)
-        return False
-    return True
+    def _end(
+        self,
+        requests: Sequence[_Request],
+        appends: Sequence[Append],
+        end: Callable[[], None],
+        error: Exception | None,
+    ) -> None:
+        if error is None:
+            end()  # the next batch is handed to the disk before these answers are sent
+            self._journals.announce(appends)
+            for request in requests:
+                request.settle()
+        else:
+            self._journals.forget()
+            self._unknown += requests
+            for request in requests:
+                request.fail(error)
+            end()

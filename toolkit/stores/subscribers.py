@@ -32,7 +32,6 @@ class Subscribers(Generic[P]):
         return stop
 
     def tell(self, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call all of them."""
         for callback in tuple(self._callbacks):  # one may end itself or another
             try:
                 callback(*args, **kwargs)
@@ -55,6 +54,5 @@ class Watchers(Subscribers[[str, bytes | None]]):
         return self.add(watcher)
 
     def announce(self, changes: Mapping[str, bytes | None]) -> None:
-        """Tell all watchers of all changes."""
         for key, value in changes.items():
             self.tell(key, value)

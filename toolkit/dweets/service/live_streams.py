@@ -9,10 +9,10 @@ from typing import Protocol
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.service.things import HotThing, Things, journal_of, tell
+from toolkit.dweets.service.things import HotThing, Numbered, Things, tell
 from toolkit.dweets.stream import Encode
 from toolkit.errors import NotFound
-from toolkit.stores import Entry, Journals
+from toolkit.stores import Journals
 
 # A listener that resumes gets what it missed in such pieces, each once the one before has left. Their bytes, three
 # times as many in a frame at worst, stay below what a listener may leave unread.
@@ -141,33 +141,33 @@ class LiveStreams:
             missed = ring.entries_after(number)
             is_at_hand = missed is not None
             if missed is None:
-                missed = await self._journals.after(journal_of(ring.name), number, _DWEETS_A_PIECE)
+                entries = await self._journals.after(ring.journal, number, _DWEETS_A_PIECE)
+                missed = [(entry.sequence, entry.data) for entry in entries]
             piece = _piece(missed)
             if not piece or (is_at_hand and len(piece) == len(missed)):
                 return number
             tell(piece, encode, [reader.write])
-            number = piece[-1].sequence
+            number, _ = piece[-1]
             await reader.drain()
 
     async def _number_of(self, ring: HotThing, since: str) -> int:
         if since.isascii() and since.isdigit() and len(since) < 19:
             return int(since)
-        journal = journal_of(ring.name)
         at = _milliseconds(since)
         if at is not None:
-            later = await self._journals.between(journal, at + 1, 1 << 62)
+            later = await self._journals.between(ring.journal, at + 1, 1 << 62)
             return later[0].sequence - 1 if later else ring.last_sequence
-        entry = await self._journals.find(journal, since) if _TRANSACTION.fullmatch(since) else None
+        entry = await self._journals.find(ring.journal, since) if _TRANSACTION.fullmatch(since) else None
         if entry is None:
             raise NotFound(wire.NOT_FOUND)
         return entry.sequence
 
 
-def _piece(entries: list[Entry]) -> list[Entry]:
+def _piece(entries: list[Numbered]) -> list[Numbered]:
     """Return the first entries that go out together: at least one, even where that is too large."""
     size = 0
-    for number, entry in enumerate(entries[:_DWEETS_A_PIECE]):
-        size += len(entry.data)
+    for number, (_, record) in enumerate(entries[:_DWEETS_A_PIECE]):
+        size += len(record)
         if size > _BYTES_A_PIECE and number:
             return entries[:number]
     return entries[:_DWEETS_A_PIECE]

@@ -81,10 +81,7 @@ class LockTable:
     def __init__(self) -> None:
         self._stored: dict[str, Stored[LockRecord | Damage]] = {}
         self._claims: dict[str, set[str]] = {}  # thing -> the locks whose records name it
-
-    def __len__(self) -> int:
-        things = {key.removeprefix("thing:") for key in self._stored if key.startswith("thing:")}
-        return len(things | self._claims.keys())
+        self.locked: set[str] = set()  # the things whose `state` is not None: every post asks
 
     def change(self, key: str, value: bytes | None) -> set[str]:
         """Take a record of a lock or a thing (None: it was removed); return the keys whose state may be another now."""
@@ -103,6 +100,8 @@ class LockTable:
         if kind == "lock" and (after := self._thing_of(key)) is not None:
             things.add(after)
             self._claims.setdefault(after, set()).add(name)
+        for thing in things:
+            (self.locked.discard if self.state(thing) is None else self.locked.add)(thing)
         locks = {lock_key(lock) for thing in things for lock in self._claims.get(thing, ())}
         return {key, *locks, *map(thing_key, things)}
 

@@ -101,23 +101,21 @@ class Locks:
     @property
     def locked_things(self) -> int:
         """How many things are locked."""
-        return len(self._table)
+        return len(self._table.locked)
 
     def is_locked(self, thing: str) -> bool:
         """Whether the thing is locked."""
-        return self._table.state(thing) is not None
+        return thing in self._table.locked
 
     def check_master(self, thing: str, key: str | None) -> None:
         """Raise KeyRejected unless the thing is unlocked or this is its master key."""
-        state = self._table.state(thing)
-        if state is not None and not _usable(state).is_master(_given(key)):
+        if thing in self._table.locked and not self._lock_on(thing).is_master(_given(key)):
             raise KeyRejected(wire.KEY_WRONG)
 
     def check_reader(self, thing: str, key: str | None) -> None:
         """Raise KeyRejected unless the thing is unlocked or this is its read or master key."""
-        state = self._table.state(thing)
-        if state is not None:
-            record, given = _usable(state), _given(key)
+        if thing in self._table.locked:
+            record, given = self._lock_on(thing), _given(key)
             if not (record.is_reader(given) or record.is_master(given)):
                 raise KeyRejected(wire.KEY_WRONG)
 
@@ -199,6 +197,12 @@ class Locks:
             raise KeyRejected(wire.KEY_WRONG)
         return used
 
+    def _lock_on(self, thing: str) -> LockRecord:
+        state = self._table.state(thing)
+        if not isinstance(state, LockRecord):
+            raise KeyRejected(wire.LOCK_DAMAGED)
+        return state
+
     def _refuse_damaged(self, thing: str | None, lock: str | None = None) -> None:
         if thing is not None and isinstance(self._table.state(thing), Damage):
             raise KeyRejected(wire.LOCK_DAMAGED)
@@ -222,12 +226,6 @@ def _refuse(state: str, call: str, fit: Fit) -> None:
 def _new_record(lock: str, master_key: str, read_key: str) -> LockRecord:
     salt = secrets.token_hex(16)
     return LockRecord(lock, salt, hash_of_key(salt, master_key), hash_of_key(salt, read_key))
-
-
-def _usable(record: LockRecord | Damage) -> LockRecord:
-    if isinstance(record, Damage):
-        raise KeyRejected(wire.LOCK_DAMAGED)
-    return record
 
 
 def _given(key: str | None) -> str:

@@ -1,29 +1,32 @@
-"""Hot things: the last dweets of a thing as ready-made bytes, and who listens to it.
+"""Hot things: the last dweets of a thing as ready-made bytes, and its listeners.
 
 A thing becomes hot when it is read. It then follows its journal, so it also holds what other gateways on the
 same store write. A thing of which only the latest dweet is read holds only that: so a fleet fits into memory.
-Cold things cost nothing; hot ones are let go when all together hold too much.
+When hot things hold too much together, those not read for longest are dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from toolkit.dweets.stream import Encode
 from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
-from toolkit.stores import Entry, Journals
+from toolkit.stores import Entry, Journals, StoreUnavailable
 
 #: Takes one piece of bytes for each dweet.
 Write = Callable[..., None]
-# Dweets that are told in one go: a batch is cut so that a reader who is too slow for it is noticed in time.
+#: The sequence number and the record of a dweet.
+Numbered = tuple[int, bytes]
+# Dweets are told in pieces of so many, so that a reader who is too slow is noticed in time.
 _DWEETS_A_TELLING = 64
 
-# What a thing costs beside its dweets, roughly, and a dweet beside its bytes: without the first, reading names that
-# nobody uses would cost nothing.
-_THING_BYTES, _ENTRY_BYTES = 2_000, 250
-# Bytes of dweets that hot things hold together before the ones not read for longest are let go.
+# What a thing costs beside its dweets, and a dweet beside its bytes, in CPython; a test measures it.
+_THING_BYTES, _DWEET_BYTES, _BYTES_BYTES = 1_500, 90, 40
+# What hot things hold together before some are dropped.
 HOT_BYTES = 128 * 1024 * 1024
 
 
@@ -32,14 +35,23 @@ def journal_of(thing: str) -> str:
     return f"dweets:{thing}"
 
 
+def _nothing(*_: Any) -> None:  # noqa: ANN401
+    pass
+
+
 class HotThing:
-    """The ring of the last `length` dweets of one thing, and its listeners by the form they read."""
+    """The last `length` dweets of one thing, and its listeners by the form they read.
+
+    `account` is called with every change of `size`. What is committed before `fill` is kept for it.
+    """
 
     __slots__ = (
         "_account",
-        "_entries",
+        "_early",
         "_history",
         "_listeners",
+        "_numbers",
+        "_records",
         "journal",
         "last_sequence",
         "length",
@@ -50,73 +62,109 @@ class HotThing:
 
     def __init__(self, name: str, account: Callable[[int], None], length: int) -> None:
         self.name = name
-        self.length = length
         self.journal = journal_of(name)
-        self._account = account
-        self._entries: deque[Entry] = deque(maxlen=length)
-        self._history: bytes | None = None
-        self._listeners: dict[Encode, dict[Write, None]] = {}
+        self.length = length
         self.last_sequence = 0
-        self.size = _THING_BYTES
-        self.unfollow: Callable[[], None] = lambda: None
+        self.size = 0
+        self.unfollow: Callable[[], None] = _nothing
+        self._account = account
+        # Lists, as a deque takes 600 bytes also for one dweet.
+        self._numbers: list[int] = []
+        self._records: list[bytes] = []
+        self._early: list[Entry] | None = []
+        self._history: bytes | None = None
+        self._listeners: dict[Encode, dict[Write, None]] | None = None
+
+    def fill(self, kept: Sequence[Entry]) -> None:
+        """Take the entries that were read, then those that were committed at that time."""
+        early, self._early = self._early or (), None
+        self._resize(_THING_BYTES + 2 * len(self.name))
+        self.extend(kept)
+        self.extend(early)
 
     def extend(self, entries: Sequence[Entry]) -> None:
         """Take entries that were committed, skip those it has, and pass the new ones to the listeners."""
-        before = self.size
-        fresh = [entry for entry in entries if entry.sequence > self.last_sequence]
-        for entry in fresh:
-            if len(self._entries) == self.length:
-                self.size -= len(self._entries[0].data) + _ENTRY_BYTES
-            self._entries.append(entry)
-            self.size += len(entry.data) + _ENTRY_BYTES
-            self.last_sequence = entry.sequence
-        self._history = None
-        self._account(self.size - before)
-        for encode, writes in list(self._listeners.items()):
-            tell(fresh, encode, list(writes))
+        if self._early is not None:
+            self._early += entries
+            return
+        fresh = [(entry.sequence, entry.data) for entry in entries if entry.sequence > self.last_sequence]
+        if not fresh:
+            return
+        numbers, records, change = self._numbers, self._records, 0
+        for number, record in fresh:
+            numbers.append(number)
+            records.append(record)
+            change += len(record) + _DWEET_BYTES
+        self.last_sequence = numbers[-1]
+        if (surplus := len(records) - self.length) > 0:
+            change -= sum(map(len, records[:surplus])) + surplus * _DWEET_BYTES
+            del numbers[:surplus], records[:surplus]
+        if self._history is not None:
+            change -= len(self._history) + _BYTES_BYTES
+            self._history = None
+        self._resize(change)
+        if self._listeners:
+            for encode, writes in list(self._listeners.items()):
+                tell(fresh, encode, list(writes))
 
     def latest(self) -> bytes | None:
         """Return the record of the newest dweet, or None where there is none."""
-        return self._entries[-1].data if self._entries else None
+        return self._records[-1] if self._records else None
 
     def history(self) -> bytes | None:
         """Return the response with at most the last 500 records, newest first; None where there is none.
 
         Its readers share it: 64 of them would hold 2 GB of copies.
         """
-        if self._history is None and self._entries:
-            records = b"[%b]" % b",".join([entry.data for entry in reversed(self._entries)])
-            self._history = succeeded("getting", "dweets", records)
+        if self._history is None and self._records:
+            self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._records[::-1]))
+            self._resize(len(self._history) + _BYTES_BYTES)
         return self._history
 
-    def entries_after(self, sequence: int) -> list[Entry] | None:
-        """Return what came after `sequence`, or None where the ring does not reach back that far."""
-        if self._entries and self._entries[0].sequence > sequence + 1:
+    def entries_after(self, sequence: int) -> list[Numbered] | None:
+        """Return what came after `sequence`, or None where this does not reach back that far."""
+        if self._numbers and self._numbers[0] > sequence + 1:
             return None
-        return [entry for entry in self._entries if entry.sequence > sequence]
+        pairs = zip(self._numbers, self._records, strict=True)
+        return [pair for pair in pairs if pair[0] > sequence]
 
     def listen(self, encode: Encode, write: Write) -> Callable[[], None]:
         """Write every new dweet, encoded once for all who read this form. Returns the call that ends it."""
-        writes = self._listeners.setdefault(encode, {})
+        if self._listeners is None:
+            self._listeners = {}
+        listeners = self._listeners
+        writes = listeners.setdefault(encode, {})
         writes[write] = None
 
         def stop() -> None:
             writes.pop(write, None)
-            if not writes and self._listeners.get(encode) is writes:
-                del self._listeners[encode]
+            if not writes and listeners.get(encode) is writes:
+                del listeners[encode]
 
         return stop
 
     @property
+    def is_filled(self) -> bool:
+        return self._early is None
+
+    @property
     def is_heard(self) -> bool:
-        """Whether anybody listens."""
         return bool(self._listeners)
 
+    def drop(self) -> None:
+        """Follow no more. Nothing may refer back to this object, or its memory is not freed at once."""
+        self.unfollow()
+        self.unfollow = self._account = _nothing
 
-def tell(entries: Sequence[Entry], encode: Encode, writes: Sequence[Write]) -> None:
+    def _resize(self, change: int) -> None:
+        self.size += change
+        self._account(change)
+
+
+def tell(entries: Sequence[Numbered], encode: Encode, writes: Sequence[Write]) -> None:
     """Write the entries in order to all of `writes`, each encoded once."""
     for start in range(0, len(entries), _DWEETS_A_TELLING):
-        pieces = [encode(entry.sequence, entry.data) for entry in entries[start : start + _DWEETS_A_TELLING]]
+        pieces = [encode(*entry) for entry in entries[start : start + _DWEETS_A_TELLING]]
         for write in writes:
             write(*pieces)
 
@@ -136,11 +184,13 @@ class Things:
         self._journals = journals
         self._hot_bytes = hot_bytes
         self._hot: OrderedDict[str, HotThing] = OrderedDict()
-        self._filling: dict[tuple[str, int], asyncio.Task[HotThing]] = {}
+        # What is being read, and the futures of those who wait for it.
+        self._loads: dict[tuple[str, int], list[asyncio.Future[HotThing]]] = {}
+        self._reads: set[asyncio.Future[list[Entry]]] = set()
         self._held = 0
 
     def hot(self, name: str, length: int = HISTORY_LENGTH) -> HotThing | None:
-        """Return the thing if its ring holds all of its last `length` dweets, without waiting."""
+        """Return the thing if it holds all of its last `length` dweets, without waiting."""
         thing = self._hot.get(name)
         if thing is None or thing.length < length or not self._journals.is_heard(thing.journal):
             return None
@@ -148,64 +198,68 @@ class Things:
         return thing
 
     def holds(self, thing: HotThing) -> bool:
-        """Whether the thing still hears what comes: it was not let go."""
+        """Whether the thing still follows its journal: it was not dropped."""
         return self._hot.get(thing.name) is thing
 
     def load(self, name: str, length: int = HISTORY_LENGTH) -> asyncio.Future[HotThing]:
-        """Return the thing, its ring filled. Whoever waits for it may give up without harm to the others."""
+        """Return the thing once it holds its last `length` dweets. All who wait for it share one read."""
+        future: asyncio.Future[HotThing] = asyncio.get_running_loop().create_future()
         thing = self.hot(name, length)
         if thing is not None:
-            filled: asyncio.Future[HotThing] = asyncio.get_running_loop().create_future()
-            filled.set_result(thing)
-            return filled
-        task = self._filling.get((name, length))
-        if task is None:
-            task = self._filling[name, length] = asyncio.ensure_future(self._fill(name, length))
-        return asyncio.shield(task)
+            future.set_result(thing)
+        elif (name, length) in self._loads:
+            self._loads[name, length].append(future)
+        else:
+            self._loads[name, length] = [future]
+            self._read(name, length)
+        return future
 
     async def catch_up(self, thing: HotThing) -> None:
-        """Let a thing hear now of what is committed and has not reached it yet."""
-        missed = await self._journals.after(journal_of(thing.name), thing.last_sequence)
-        if self._hot.get(thing.name) is thing:  # else it was let go meanwhile, and is not counted any more
+        """Give a thing what is committed and has not reached it yet."""
+        missed = await self._journals.after(thing.journal, thing.last_sequence)
+        if self.holds(thing):  # else it was dropped, and is not counted any more
             thing.extend(missed)
 
-    async def _fill(self, name: str, length: int) -> HotThing:
-        try:
-            held = self._hot.get(name)
-            if held is not None and held.length >= length:
-                # The store is or was away, so the ring may be out of date: read the store.
-                await self.catch_up(held)
-                return held
-            # Follow first and read then, or a dweet between the two would be missed; what comes twice is skipped.
-            early: list[Entry] = []
-            unfollow = self._journals.follow(journal_of(name), early.extend)
-            try:
-                kept = await self._journals.last(journal_of(name), length)
-            finally:
-                unfollow()
-        finally:
-            del self._filling[name, length]
-        # No waiting from here on.
-        held = self._hot.get(name)
-        if held is not None:
-            if held.length >= length:  # a longer ring was filled at the same time
-                return held
-            self._drop(held)
-        # It is counted before it is among the hot ones, so it is not let go at once.
-        thing = HotThing(name, self._account, length)
-        self._account(thing.size)
-        thing.extend(kept)
-        thing.extend(early)
-        thing.unfollow = self._journals.follow(thing.journal, thing.extend)
-        self._hot[name] = thing
-        return thing
+    def _read(self, name: str, length: int) -> None:
+        thing = self._hot.get(name)
+        if thing is not None and thing.length >= length:  # the store is or was away: it may be out of date
+            read = self._journals.after(thing.journal, thing.last_sequence)
+        else:
+            thing = HotThing(name, self._account, length)
+            # Follow first and read then, or a dweet between the two would be missed.
+            thing.unfollow = self._journals.follow(thing.journal, thing.extend)
+            read = self._journals.last(thing.journal, length)
+        reading = asyncio.ensure_future(read)
+        self._reads.add(reading)  # the loop does not hold it
+        reading.add_done_callback(partial(self._end, thing, length))
+
+    def _end(self, thing: HotThing, length: int, reading: asyncio.Future[list[Entry]]) -> None:
+        self._reads.discard(reading)
+        held = self._hot.get(thing.name)
+        error = StoreUnavailable("the gateway is stopping") if reading.cancelled() else reading.exception()
+        if error is not None:
+            if thing is not held:
+                thing.drop()
+        elif thing.is_filled:
+            thing.extend(reading.result())
+        elif held is not None and held.length >= length:  # a longer one was read at the same time
+            thing.drop()
+            thing = held
+        else:
+            if held is not None:
+                self._drop(held)
+            thing.fill(reading.result())
+            self._hot[thing.name] = thing
+        for future in self._loads.pop((thing.name, length)):
+            if future.done():
+                continue  # the caller gave up
+            if error is None:
+                future.set_result(thing)
+            else:
+                future.set_exception(error)
 
     def _account(self, change: int) -> None:
         self._held += change
-        if self._held > self._hot_bytes:
-            self._let_go()
-
-    def _let_go(self) -> None:
         while self._held > self._hot_bytes:
             oldest = next((thing for thing in self._hot.values() if not thing.is_heard), None)
             if oldest is None:
@@ -213,6 +267,6 @@ class Things:
             self._drop(oldest)
 
     def _drop(self, thing: HotThing) -> None:
-        self._held -= thing.size
-        thing.unfollow()
         del self._hot[thing.name]
+        self._held -= thing.size
+        thing.drop()
