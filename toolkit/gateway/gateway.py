@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.gateway.app import Application
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
-from toolkit.gateway.routes.identity import is_loopback
+from toolkit.gateway.routes.identity import SIMULATION_WARNING, is_loopback
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
 from toolkit.handwriting.service.handwriting import HandwritingSettings
@@ -37,6 +38,8 @@ from toolkit.stores.redis.store import RedisStore
 
 if TYPE_CHECKING:
     import pandas as pd
+
+log = logging.getLogger("toolkit.gateway")
 
 DEMO_START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 DEMO_SEED = 2026
@@ -140,6 +143,9 @@ class Gateway(PublicNames):
         opening, closing = partial(_open, self._services, self._locks), partial(_close, self._services, self._delivery)
         self._server = ServerThread(host, port, opening, closing)
         self._server.start()
+        # A clock that only steps belongs to a tutorial or a test, which no other program calls.
+        if self._services.simulates_phones and not isinstance(self._world.clock, SteppedClock):
+            log.warning(SIMULATION_WARNING)
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         self._forgotten.atexit = False  # the server itself ends with the process
         _started.add(self)

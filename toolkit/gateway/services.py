@@ -9,7 +9,7 @@ from toolkit.dweets.service.mail import Delivery
 from toolkit.gateway.exchange import Routes
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
-from toolkit.gateway.routes.identity import IdentityRoutes
+from toolkit.gateway.routes.identity import IdentityRoutes, simulates_phones
 from toolkit.gateway.routes.rewards import RewardRoutes
 from toolkit.handwriting.service.handwriting import HandwritingService, HandwritingSettings
 from toolkit.identity.service.callers import IdentitySetup
@@ -80,6 +80,12 @@ class Services:
         except BaseException:  # nobody closes what was never open: let go of the folder here
             await self.close()
             raise
+
+    @property
+    def simulates_phones(self) -> bool:
+        """Whether clients of section D may say which phone a call comes from."""
+        setup = self._identity_setup
+        return bool(setup.callers) and simulates_phones(setup.settings, on_loopback=self._on_loopback)
 
     def routes(self) -> list[Routes]:
         """Return the routes of all services; the first also answers for paths that belong to nobody."""

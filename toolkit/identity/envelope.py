@@ -64,8 +64,10 @@ STATUSES: dict[int, StatusRow] = {
     2040: StatusRow(429, "Too many requests.", RateLimited),
 }
 SUCCESS = "Success."
-#: Failures by which something secret could be guessed: the rate limits count them apart from all others.
-GUESSES = frozenset({1005, 2001, 2003, 2010, 2022, 2030})
+#: Failures that the rate limits count: those by which a client could guess at a user's data, and fingerprints that
+#: are unknown or used.
+GUESSES = frozenset({2010, 2022, 2030})
+WRONG_FINGERPRINT = frozenset({2001, 2003})
 
 # -- texts of AdditionalInfo: constants, so that nothing a caller sent can come back in one ------------------
 

@@ -57,12 +57,10 @@ class IdentityService:
         The body is a JSON object that is not checked yet; `address` is where the call came from, `origin` the scheme
         and host by which the gateway was reached.
         """
-        whose = f"address {address}"
         try:
             caller = caller_with(body.get("ApiClientId"), self._callers)
         except ServiceError:
-            await self._limits.check_failures(whose)
-            await self._limits.count_failure(whose)
+            await self._limits.count_wrong_key(address)
             raise
         check_fields(operation, body)
         await self._limits.count_call(caller.name, address)
@@ -71,19 +69,19 @@ class IdentityService:
                 return await self._authentication.start(caller, body, origin)
             return await self._work[operation.name](caller, body)
         except ServiceError as error:
-            if error.code in envelope.GUESSES:
-                await self._limits.count_failure(whose, f"client {caller.name}")
+            if error.code in envelope.WRONG_FINGERPRINT:
+                await self._limits.count_wrong_fingerprint(f"client {caller.name}")
+            elif error.code in envelope.GUESSES:
+                await self._limits.count_guess(caller.name)
             raise
 
     async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
         """Let a phone use the first fingerprint."""
-        whose = f"address {arrival.peer}"
-        await self._limits.check_failures(whose)
         try:
             return await self._authentication.open_target(fingerprint, arrival)
         except ServiceError as error:
-            if error.code in envelope.GUESSES:
-                await self._limits.count_failure(whose)
+            if error.code in envelope.WRONG_FINGERPRINT:
+                await self._limits.count_wrong_fingerprint(f"address {arrival.peer}")
             raise
 
     # -- eligibility -----------------------------------------------------------------------------------------
