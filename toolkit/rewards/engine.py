@@ -6,12 +6,12 @@ decides in the gateway and in a what-if.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from toolkit.keyed_noise import KeyedNoise
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
 from toolkit.rewards.device_state import DAY_MS, DeviceState
 
@@ -268,13 +268,8 @@ def draw(seed: int, *parts: str) -> float:
     >>> draw(7, "a", "b") == draw(7, "a", "b"), draw(7, "ab", "") == draw(7, "a", "b")
     (True, False)
     """
-    digest = hashlib.blake2b(key=str(seed).encode("ascii"), digest_size=8)
-    for part in parts:
-        # The length goes first, or ("a|b") and ("a", "b") would draw the same.
-        raw = part.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:%b" % (len(raw), raw))
-    # 53 bits: all that a float holds, so that the result never rounds up to 1.
-    return (int.from_bytes(digest.digest(), "big") >> 11) / (1 << 53)
+    # With their lengths, or ("a|b",) and ("a", "b") would draw the same number.
+    return KeyedNoise(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))
 
 
 def _weighted(choices: Sequence[tuple[T, float]], number: float) -> T:
