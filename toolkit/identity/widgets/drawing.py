@@ -1,29 +1,24 @@
-"""Boxes, arrows and labels, drawn twice: as SVG in the colours of the notebook's theme, and as PNG for a saved one."""
+"""Boxes, arrows and labels: as SVG in the colours of the notebook's theme, and as PNG for a saved notebook."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Literal
+
+from toolkit.themed_svg import INK, themed_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: ``plain`` follows the theme, ``faint`` does so quietly, ``good`` and ``bad`` have a colour and always a word as well.
 Tone = Literal["plain", "faint", "good", "bad"]
 
-_SVG_COLOURS: dict[Tone, str] = {
-    "plain": "currentColor",
-    "faint": "currentColor",
-    "good": "var(--toolkit-good, #2e7d32)",
-    "bad": "var(--toolkit-bad, #c62828)",
-}
-_PNG_COLOURS: dict[Tone, str] = {"plain": "#333333", "faint": "#bbbbbb", "good": "#2e7d32", "bad": "#c62828"}
-_FONT = 'font-size="12" font-family="system-ui,sans-serif"'
+_COLOURS: dict[Tone, str] = {"plain": INK, "faint": INK, "good": "#2e7d32", "bad": "#c62828"}
+_IN_A_PAGE = {colour: f"var(--toolkit-{tone}, {colour})" for tone, colour in _COLOURS.items() if colour != INK}
 _HEAD = 6.0
-#: Of its size: where the page is narrower, the drawing scrolls.
-_LEAST = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,40 +63,16 @@ class Drawing:
 
 
 def as_svg(drawing: Drawing) -> str:
-    """Return the drawing as SVG that fills its column, at most as wide as it was made, and never too small to read."""
-    body = "".join(_svg_of(shape) for shape in drawing.shapes)
-    wide = f"width:{drawing.width:g}px;max-width:100%;min-width:{_LEAST * drawing.width:.0f}px"
-    return (
-        f'<svg role="img" aria-label="{escape(drawing.said)}" viewBox="0 0 {drawing.width:g} {drawing.height:g}" '
-        f'style="{wide};height:auto" {_FONT}>{body}</svg>'
-    )
+    """Return the drawing as SVG that follows the theme of the page."""
+    return themed_svg(_figure([drawing]), drawing.said, _IN_A_PAGE)
 
 
-def _svg_of(shape: Arrow | Box | Label) -> str:
-    colour = _SVG_COLOURS[shape.tone]
-    fade = ' opacity="0.3"' if shape.tone == "faint" else ""
-    if isinstance(shape, Arrow):
-        return f"<g{fade}>{_svg_arrow(shape, colour)}</g>"
-    x, y = shape.middle
-    frame = weight = ""
-    if isinstance(shape, Box):
-        width, height = shape.size
-        fill = f'fill="{colour}" fill-opacity="0.18" stroke-width="2.5"' if shape.filled else 'fill="none"'
-        corner = f'x="{x - width / 2:g}" y="{y - height / 2:g}"'
-        frame = f'<rect {corner} width="{width:g}" height="{height:g}" rx="6" {fill} stroke="{colour}"/>'
-        weight = ' font-weight="bold"' if shape.filled else ""
-    text = f'<text x="{x:g}" y="{y + 4:g}" text-anchor="middle" fill="{colour}"{weight}>{escape(shape.text)}</text>'
-    return f"<g{fade}>{frame}{text}</g>"
-
-
-def _svg_arrow(arrow: Arrow, colour: str) -> str:
-    (x1, y1), (x2, y2) = arrow.start, arrow.end
-    dash = ' stroke-dasharray="5 4"' if arrow.dashed else ""
-    line = f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" stroke="{colour}"{dash}/>'
-    if not arrow.head:
-        return line
-    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _head_of(arrow))
-    return f'{line}<polygon points="{points}" fill="{colour}"/>'
+def as_png(drawings: Sequence[Drawing]) -> bytes:
+    """Return the drawings below each other as one PNG on white."""
+    out = io.BytesIO()
+    # No software name or date in the file: the same drawing is the same bytes.
+    _figure(drawings).savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()
 
 
 def _head_of(arrow: Arrow) -> list[tuple[float, float]]:
@@ -113,16 +84,11 @@ def _head_of(arrow: Arrow) -> list[tuple[float, float]]:
     return [(x2, y2), (back_x - half * down, back_y + half * across), (back_x + half * down, back_y - half * across)]
 
 
-def as_png(drawings: Sequence[Drawing]) -> bytes:
-    """Return the drawings under each other as one PNG on white."""
-    import io
-
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _figure(drawings: Sequence[Drawing]) -> Figure:
     from matplotlib.figure import Figure
 
     width, height = max(one.width for one in drawings), sum(one.height for one in drawings)
     figure = Figure(figsize=(width / 80, height / 80), dpi=110)
-    FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, width), ylim=(height, 0))
     axes.set_axis_off()
@@ -131,22 +97,20 @@ def as_png(drawings: Sequence[Drawing]) -> bytes:
         for shape in drawing.shapes:
             _draw(axes, shape, top)
         top += drawing.height
-    out = io.BytesIO()
-    # No software name or date in the file: the same drawing is the same bytes.
-    figure.savefig(out, format="png", metadata={"Software": None})
-    return out.getvalue()
+    return figure
 
 
 def _draw(axes: Axes, shape: Arrow | Box | Label, top: float) -> None:
     from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch, Polygon
 
-    colour = _PNG_COLOURS[shape.tone]
+    colour, alpha = _COLOURS[shape.tone], 0.3 if shape.tone == "faint" else 1.0
     if isinstance(shape, Arrow):
         (x1, y1), (x2, y2) = shape.start, shape.end
-        axes.plot([x1, x2], [y1 + top, y2 + top], color=colour, linewidth=1, linestyle="--" if shape.dashed else "-")
+        dash = "--" if shape.dashed else "-"
+        axes.plot([x1, x2], [y1 + top, y2 + top], color=colour, alpha=alpha, linewidth=1, linestyle=dash)
         if shape.head:
-            axes.add_patch(Polygon([(x, y + top) for x, y in _head_of(shape)], color=colour))
+            axes.add_patch(Polygon([(x, y + top) for x, y in _head_of(shape)], color=colour, alpha=alpha))
         return
     x, y = shape.middle
     bold = "bold" if isinstance(shape, Box) and shape.filled else "normal"
@@ -156,4 +120,5 @@ def _draw(axes: Axes, shape: Arrow | Box | Label, top: float) -> None:
         fill = to_rgba(colour, 0.18) if shape.filled else "none"
         style = "round,pad=0,rounding_size=6"
         axes.add_patch(FancyBboxPatch(corner, width, height, boxstyle=style, facecolor=fill, edgecolor=colour))
-    axes.text(x, y + top, shape.text, ha="center", va="center", color=colour, fontsize=9, fontweight=bold)
+    words = axes.text(x, y + top, shape.text, ha="center", va="center", color=colour, fontsize=9, fontweight=bold)
+    words.set_parse_math(False)

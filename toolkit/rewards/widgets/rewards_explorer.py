@@ -146,7 +146,7 @@ class RewardsExplorer(ServiceWidget):
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
         self._show(decided)
-        self.plots.value = _side_by_side(charts.funnel_svg(self.funnel), charts.rates_svg(self.rates))
+        self.plots.value = scrolled(charts.svg(self.funnel, self.rates), caption="Funnel and rates")
         self._offer_reasons()
         devices = counted(decided["device"].nunique(), "device")
         each = funnels.moments_per_session(decided)
@@ -224,7 +224,3 @@ def _trace_html(trace: pd.DataFrame) -> str:
 
 def _cell(text: str) -> str:
     return f'<td style="text-align:left">{text}</td>'
-
-
-def _side_by_side(*pictures: str) -> str:
-    return f'<div style="display:flex;flex-wrap:wrap;align-items:flex-start;gap:1em 2em">{"".join(pictures)}</div>'
