@@ -60,7 +60,7 @@ class IdentityService:
         try:
             caller = caller_with(body.get("ApiClientId"), self._callers)
         except ServiceError:
-            await self._limits.count_wrong_key(address)
+            self._limits.check_key(address, None)
             raise
         check_fields(operation, body)
         await self._limits.count_call(caller.name, address)

@@ -12,8 +12,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis.decision_frame import decision_frame
 from toolkit.rewards.analysis.rates import checked_configuration
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.device_state import DeviceState, Session
-from toolkit.rewards.engine import Engine, Moment, draw, record_of
+from toolkit.rewards.engine import DeviceState, Engine, Moment, Session, draw, record_of
 
 #: Names and shares of made-up moments.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
