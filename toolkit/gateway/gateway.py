@@ -228,9 +228,9 @@ class Gateway(PublicNames):
     @property
     def reward_sessions(self) -> pd.DataFrame:
         """All reward sessions, oldest first: session_id, at (UTC), app_key_sha256, device, test."""
-        from toolkit.rewards.analysis.decision_frame import session_frame
+        from toolkit.rewards.analysis.decision_frame import SESSION_COLUMNS, decision_frame
 
-        return session_frame(self._server.call(self._services.rewards.sessions()))
+        return decision_frame(self._server.call(self._services.rewards.sessions()), SESSION_COLUMNS)
 
     def issue_lock(self) -> IssuedLock:
         """Issue a lock: its name, its master key (everything) and its read key (latest, history, listen)."""

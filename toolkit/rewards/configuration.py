@@ -85,7 +85,6 @@ class QuietHours(Table, frozen=True):
     zone: ZoneInfo = msgspec.field(default_factory=lambda: ZoneInfo("UTC"))
 
     def covers(self, at: int) -> bool:
-        """Whether these milliseconds since the epoch lie in the quiet part of the day."""
         now = datetime.fromtimestamp(at / 1000, self.zone).time()
         if self.start <= self.end:
             return self.start <= now < self.end
@@ -131,13 +130,7 @@ class Configuration(Table, frozen=True):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Configuration:
-        """Read a ``.toml`` or ``.json`` file.
-
-        Raises
-        ------
-        InvalidArgument
-            The file cannot be read, or has an unknown key or a wrong value; the message names the key.
-        """
+        """Read a ``.toml`` or ``.json`` file; raises InvalidArgument as `parse`, and where it cannot be read."""
         file = Path(path)
         try:
             data = file.read_bytes()
@@ -171,7 +164,6 @@ class Configuration(Table, frozen=True):
 
     @property
     def stock(self) -> int:
-        """All units of all rewards."""
         return sum(reward.stock for reward in self.rewards)
 
     def with_limits(self, **changes: float) -> Configuration:

@@ -89,6 +89,7 @@ def _compared(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples:
     of_a, of_b = arms[a], arms[b]
     (hits_a, n_a), (hits_b, n_b) = ([int(total) for total in of.sum(axis=0)] for of in (of_a, of_b))
     by_device = bootstrap_difference(of_b, of_a, samples=samples, seed=seed)
+    z, p = two_proportions(hits_b, n_b, hits_a, n_a)
     return {
         "a": a,
         "b": b,
@@ -101,6 +102,7 @@ def _compared(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples:
         **newcombe(hits_b, n_b, hits_a, n_a)._asdict(),
         "device_low": by_device.low,
         "device_high": by_device.high,
-        **two_proportions(hits_b, n_b, hits_a, n_a)._asdict(),
+        "z": z,
+        "p": p,
         "n_for_80_power": sample_size(hits_a / n_a, hits_b / n_b),
     }

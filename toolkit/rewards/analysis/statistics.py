@@ -32,13 +32,6 @@ class Difference(NamedTuple):
     high: float
 
 
-class ZTest(NamedTuple):
-    """A test statistic and its two-sided p value."""
-
-    z: float
-    p: float
-
-
 def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
     """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 where there is nothing.
 
@@ -75,16 +68,16 @@ def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int, level: float = 0.95) 
     return Difference(difference, low, high)
 
 
-def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> ZTest:
-    """Return the pooled z test of ``hits_1 / n_1`` against ``hits_2 / n_2``."""
+def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float, float]:
+    """Return z and the two-sided p value of the pooled test of ``hits_1 / n_1`` against ``hits_2 / n_2``."""
     if n_1 == 0 or n_2 == 0:
-        return ZTest(math.nan, math.nan)
+        return math.nan, math.nan
     pooled = (hits_1 + hits_2) / (n_1 + n_2)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n_1 + 1 / n_2))
     if error == 0:
-        return ZTest(0.0, 1.0)
+        return 0.0, 1.0
     z = (hits_1 / n_1 - hits_2 / n_2) / error
-    return ZTest(z, 2 * (1 - _NORMAL.cdf(abs(z))))
+    return z, 2 * (1 - _NORMAL.cdf(abs(z)))
 
 
 def sample_size(rate_1: float, rate_2: float, power: float = 0.8, level: float = 0.95) -> float:
@@ -136,17 +129,15 @@ def bootstrap_difference(
     if not len(first) or not len(second):
         return Interval(math.nan, math.nan)
     generator = np.random.default_rng(seed)
-    rates = [_resampled(group, samples, generator) for group in (first, second)]
+    rates = []
+    for group in (first, second):
+        # How often each device is drawn, instead of which: one small table in place of one row a draw.
+        counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=samples)
+        hits, moments = (counts @ group).T
+        rates.append(hits / moments)
     tail = (1 - level) / 2
     low, high = np.quantile(rates[0] - rates[1], [tail, 1 - tail])
     return Interval(float(low), float(high))
-
-
-def _resampled(group: npt.NDArray[np.float64], samples: int, generator: np.random.Generator) -> npt.NDArray[np.float64]:
-    # How often each device is drawn, instead of which: one small table in place of one row a draw.
-    counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=samples)
-    hits, moments = (counts @ group).T
-    return np.asarray(hits / moments, dtype=np.float64)
 
 
 def _quantile(level: float) -> float:

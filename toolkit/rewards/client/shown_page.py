@@ -15,14 +15,9 @@ FRAME_HEIGHT = 330
 
 
 class RewardPage:
-    """The page of one reward.
+    """The page of one reward: its words as plain text, and its ``html`` once it was fetched.
 
-    Parameters
-    ----------
-    title, message
-        Its words, plain text.
-    body_url
-        Where it is; the address holds the view's token, so it is never part of a saved output.
+    Its address holds the view's token, so it is never part of a saved output.
     """
 
     def __init__(self, title: str, message: str, body_url: str) -> None:
@@ -32,7 +27,7 @@ class RewardPage:
         self.html = ""
 
     def fetch(self) -> None:
-        """Read the page itself into ``html``. Reading it counts as nothing: only a shown one is counted.
+        """Read the page into ``html``. Reading it counts as nothing: only a shown one is counted.
 
         Raises
         ------
@@ -59,30 +54,23 @@ class RewardPage:
 
     @property
     def frame(self) -> str:
-        """The page in a sandboxed frame, shown: its script runs, without the notebook's origin."""
-        return frame_of(self.body_url, self.title)
+        """The HTML of a sandboxed frame with the page: its script runs, without the notebook's origin."""
+        # Of the page's own colour schemes, or a dark notebook would put white behind it.
+        address, name = html.escape(f"{self.body_url}#show"), html.escape(self.title)
+        return (
+            f'<iframe src="{address}" title="{name}" sandbox="allow-scripts" referrerpolicy="no-referrer"'
+            f' style="color-scheme:light dark;border:0;width:100%;height:{FRAME_HEIGHT}px"></iframe>'
+        )
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         from ipywidgets import HTML
 
         live: dict[str, Any] = HTML(self.frame)._repr_mimebundle_() or {}
-        return {**live, "text/html": self._words_as_html(), "text/plain": repr(self)}
-
-    def _words_as_html(self) -> str:
-        """Return what is shown where the page itself cannot be; without its address, which holds the token."""
+        # For a saved notebook: the words without the address, which holds the token.
         title, message = html.escape(self.title), html.escape(self.message)
         style = "border:1px solid #8888;border-radius:8px;max-width:24em;padding:1em;text-align:center"
-        return f'<div style="{style}"><p><strong>{title}</strong></p><p>{message}</p></div>'
+        words = f'<div style="{style}"><p><strong>{title}</strong></p><p>{message}</p></div>'
+        return {**live, "text/html": words, "text/plain": repr(self)}
 
     def __repr__(self) -> str:
         return f"<RewardPage {self.title!r}: {self.message}>"
-
-
-def frame_of(body_url: str, title: str) -> str:
-    """Return the HTML of a sandboxed frame that shows a reward page."""
-    # Of the page's own colour schemes, or a dark notebook would put white behind it.
-    address, name = html.escape(f"{body_url}#show"), html.escape(title)
-    return (
-        f'<iframe src="{address}" title="{name}" sandbox="allow-scripts" referrerpolicy="no-referrer"'
-        f' style="color-scheme:light dark;border:0;width:100%;height:{FRAME_HEIGHT}px"></iframe>'
-    )
