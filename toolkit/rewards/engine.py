@@ -79,10 +79,9 @@ class DeviceState(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One moment, as the engine sees it.
+    """One moment; ``app`` and ``device`` are labels, ``at`` is in milliseconds since the epoch.
 
-    ``app`` and ``device`` are labels, not keys; ``at`` is milliseconds since the epoch; ``session_age_s`` is None
-    where the device has no live session.
+    ``session_age_s`` is None where the device has no live session.
     """
 
     app: str
@@ -95,7 +94,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the engine decided: the reason, the reward if there is one, the arm, and one trace line a rule."""
+    """What the engine decided, with one trace line for each rule."""
 
     reason: str
     reward: RewardItem | None
@@ -224,8 +223,7 @@ def _quiet_period(case: Case) -> Verdict:
 
 
 def _device_cap(case: Case) -> Verdict:
-    given = [at for at, _ in case.device.rewards]
-    return _cap("DEVICE_CAP", given, case.limits.per_device_per_day)
+    return _cap("DEVICE_CAP", [at for at, _ in case.device.rewards], case.limits.per_device_per_day)
 
 
 def _moment_cap(case: Case) -> Verdict:
@@ -238,8 +236,8 @@ def _cap(reason: str, given: list[int], limit: int) -> Verdict:
     if len(given) < limit:
         return None, details
     # The one that has to grow a day old before there is room; never where the limit is zero.
-    details["frees_at"] = instant_text(given[-limit] + DAY_MS) if limit else None
-    return reason, details
+    frees_at = time.gmtime((given[-limit] + DAY_MS) // 1000) if limit else None
+    return reason, {**details, "frees_at": frees_at and time.strftime("%Y-%m-%dT%H:%M:%SZ", frees_at)}
 
 
 def _min_gap(case: Case) -> Verdict:
@@ -315,8 +313,3 @@ RULES: tuple[tuple[str, Callable[[Case], Verdict]], ...] = (
     ("inventory", _inventory),
     ("draw", _draw),
 )
-
-
-def instant_text(at: int) -> str:
-    """Write milliseconds since the epoch as ``2014-10-03T18:07:11Z``, whole seconds."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at // 1000))

@@ -183,12 +183,7 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
     return error
 
 
-def decision_header(decision_id: str, reason: str) -> str:
-    """Write the header that says why, as ``d-000042; reason=DEVICE_CAP``."""
-    return f"{decision_id}; reason={reason}"
-
-
 def reason_of(header: str | None) -> str | None:
-    """Read the reason of a decision header; None where a server does not send one."""
+    """Read the reason of a header as ``d-000042; reason=DEVICE_CAP``; None where a server does not send one."""
     _, mark, reason = (header or "").partition("; reason=")
     return reason if mark else None

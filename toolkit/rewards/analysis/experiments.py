@@ -53,11 +53,6 @@ def ab(
     Caps tie the moments of a device together: trust the interval by device, and the z test as little as
     Newcombe's. And where one device meets both arms, arm A's rewards use up the cap that B needs: randomise by
     device, never by moment. A device count of both arms that adds up to more than there are devices shows it.
-
-    Raises
-    ------
-    InvalidArgument
-        An unknown metric, a missing column or arm, or fewer than two arms.
     """
     if metric not in METRICS:
         raise InvalidArgument(f"metric must be {', '.join(METRICS)}, not {metric!r}")

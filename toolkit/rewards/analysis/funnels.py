@@ -49,11 +49,6 @@ def funnel(
         belongs to no known session. Sessions of one device are not independent, so the intervals are rather too
         narrow.
 
-    Raises
-    ------
-    InvalidArgument
-        A column is missing, or `unit` is "session" and a rewarded moment has no session_id.
-
     Examples
     --------
     >>> decisions = pd.DataFrame({"device": ["a", "a", "b"], "rewarded": [True, True, False]})

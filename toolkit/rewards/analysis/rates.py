@@ -21,13 +21,7 @@ FEW = 30
 
 
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
-    """Return the decisions that count, in their order.
-
-    Raises
-    ------
-    InvalidArgument
-        A needed column is missing, or test or rewarded is neither true nor false in a row.
-    """
+    """Return the decisions that count, in their order, or raise InvalidArgument where they cannot be read."""
     if missing := [name for name in needed if name not in decisions.columns]:
         raise InvalidArgument(f"the decisions have no column {', '.join(missing)}")
     answers = {name: _booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}

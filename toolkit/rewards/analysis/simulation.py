@@ -54,11 +54,6 @@ def simulate(
         and the moments of a gateway they are the same decisions. Where stock or pacing bind, the order of moments
         matters, here as there.
 
-    Raises
-    ------
-    InvalidArgument
-        The events lack a column, or the configuration cannot be.
-
     Examples
     --------
     >>> events = made_up_moments(devices=3, days=1, seed=1)

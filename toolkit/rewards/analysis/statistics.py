@@ -42,7 +42,7 @@ def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
     """
     if n == 0:
         return Interval(0.0, 1.0)
-    z = _quantile(level)
+    z = _NORMAL.inv_cdf(0.5 + level / 2)
     rate, share = hits / n, z * z / n
     middle = (rate + share / 2) / (1 + share)
     half = z / (1 + share) * math.sqrt(rate * (1 - rate) / n + share / (4 * n))
@@ -91,7 +91,7 @@ def sample_size(rate_1: float, rate_2: float, power: float = 0.8, level: float =
     if rate_1 == rate_2 or math.isnan(rate_1) or math.isnan(rate_2):
         return math.nan
     mean = (rate_1 + rate_2) / 2
-    noise = _quantile(level) * math.sqrt(2 * mean * (1 - mean))
+    noise = _NORMAL.inv_cdf(0.5 + level / 2) * math.sqrt(2 * mean * (1 - mean))
     signal = _NORMAL.inv_cdf(power) * math.sqrt(rate_1 * (1 - rate_1) + rate_2 * (1 - rate_2))
     return float(math.ceil(((noise + signal) / (rate_1 - rate_2)) ** 2))
 
@@ -115,16 +115,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def bootstrap_difference(
     first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], *, samples: int, seed: int, level: float = 0.95
 ) -> Interval:
-    """Return the bootstrap interval of the difference of two rates, drawing whole devices.
+    """Return the bootstrap interval of the difference of two rates; each group has one row a device: hits, moments.
 
-    Moments of one device are not independent, as caps tie them together; whole devices are.
-
-    Parameters
-    ----------
-    first, second
-        One row a device: hits and moments.
-    samples, seed
-        How often to draw; the same seed gives the same interval.
+    Whole devices are drawn: moments of one device are not independent, as caps tie them together.
     """
     if not len(first) or not len(second):
         return Interval(math.nan, math.nan)
@@ -138,7 +131,3 @@ def bootstrap_difference(
     tail = (1 - level) / 2
     low, high = np.quantile(rates[0] - rates[1], [tail, 1 - tail])
     return Interval(float(low), float(high))
-
-
-def _quantile(level: float) -> float:
-    return _NORMAL.inv_cdf(0.5 + level / 2)

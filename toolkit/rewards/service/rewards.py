@@ -52,8 +52,12 @@ class RewardService:
         self._views = Views(store.records)
         self._answers = Answers(store, world.clock.now)
         limit = settings.calls_a_minute
-        self._limit = limit and RateLimit(limit, limit / 60, self._seconds)
-        self._wrong_keys = WrongKeys("partner keys", _WRONG_KEYS_A_MINUTE, self._seconds)
+
+        def seconds() -> float:
+            return world.clock.now() / 1000
+
+        self._limit = limit and RateLimit(limit, limit / 60, seconds)
+        self._wrong_keys = WrongKeys("partner keys", _WRONG_KEYS_A_MINUTE, seconds)
         self._ledger = Ledger(store, Engine(settings.configuration), self._sessions, self._describe, self._keep)
 
     async def open(self) -> None:
@@ -65,13 +69,7 @@ class RewardService:
         await self._ledger.close()
 
     async def answer(self, call: Call) -> Answer:
-        """Answer a session or a moment request.
-
-        Raises
-        ------
-        MalformedRequest, KeyRejected, Conflict, RateLimited
-            With a code of `wire.REFUSALS`.
-        """
+        """Answer a session or a moment request; errors have a code of `wire.REFUSALS`."""
         partner = self._partner(call)
         form = read_form(call.body, self._world.clock.now(), strict=self._settings.strict)
         if Secret(form.app_key) not in partner.apps:
@@ -82,7 +80,9 @@ class RewardService:
                 self._limit.take(device)
         key = ""
         if call.idempotency_key:
-            key = answer_key(partner.company_token, _checked_idempotency_key(call.idempotency_key))
+            if len(call.idempotency_key) > wire.MAX_IDEMPOTENCY_KEY or not call.idempotency_key.isprintable():
+                raise wire.refusal("bad_idempotency_key")
+            key = answer_key(partner.company_token, call.idempotency_key)
         if isinstance(form, SessionForm):
             answer = partial(self._start_session, form, device, call, key)
         else:
@@ -107,11 +107,7 @@ class RewardService:
         return [{**record, **events.get(record["view_id"], {})} for record in records]
 
     async def sessions(self) -> list[Record]:
-        """Return all sessions that were started, oldest first."""
         return await self._sessions.started()
-
-    def _seconds(self) -> float:
-        return self._world.clock.now() / 1000
 
     def _partner(self, call: Call) -> Partner:
         if not call.gatewaykey:
@@ -144,14 +140,13 @@ class RewardService:
     # -- what the ledger asks for ---------------------------------------------------------------------------
 
     def _describe(self, decision_id: str, ticket: Ticket, session: Session | None, decision: Decision) -> Record:
-        moment, private = ticket.moment, dict(ticket.private)
+        private, view_id = dict(ticket.private), None
         if session is not None:
             private["session"] = session
-        view_id = None
         if decision.reward is not None:
             view_id = self._world.fresh_id().replace("-", "")
             private["token"] = self._world.fresh_secret()
-        record = record_of(decision_id, moment, None if session is None else session.id, decision)
+        record = record_of(decision_id, ticket.moment, session and session.id, decision)
         words = {"view_id": view_id, "title": decision.title, "message": decision.message}
         return {**record, **words, PRIVATE: private}
 
@@ -172,14 +167,16 @@ class RewardService:
 
 
 def _answer_of(record: Record) -> Answer:
-    body: dict[str, Any] = {"date": _moment_date(record["at"])}
+    seconds, milliseconds = divmod(record["at"], 1000)
+    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    body: dict[str, Any] = {"date": f"{date}.{milliseconds:03d}000"}
     if record["view_id"] is not None:
         private = record[PRIVATE]
         path = wire.REWARD_PAGE.path_for(view=record["view_id"])
         body_url = f"{private['base_url']}{path}?{wire.TOKEN.name}={private['token']}"
         modal = {"message": record["message"], "body_url": body_url, "title": record["title"]}
         body["view"] = {"id": record["view_id"], "modal": modal}
-    return Answer(msgspec.json.encode(body), wire.decision_header(record["decision_id"], record["reason"]))
+    return Answer(msgspec.json.encode(body), f"{record['decision_id']}; reason={record['reason']}")
 
 
 def _moment_date(at: int) -> str:
