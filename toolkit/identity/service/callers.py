@@ -1,4 +1,4 @@
-"""Who may call section D, and what whoever runs the gateway may set."""
+"""Who may call section D, and the settings of the service."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class IdentitySettings:
-    """What whoever runs the gateway may set.
+    """The settings of the service.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
     Every caller is compared, each in constant time, so that the answer's time says nothing about any of them. Unknown
     and disabled ones are refused with one text.
     """
-    given = Secret(api_client_id) if type(api_client_id) is str else Secret("")
+    given = Secret(api_client_id if type(api_client_id) is str else "")
     fitting = [caller for caller in callers if caller.api_client_id == given and given]
     if not fitting or not fitting[0].enabled:
         raise refusal(1005)

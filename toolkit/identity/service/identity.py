@@ -6,9 +6,10 @@ No HTTP in here. Nothing about an alias can be learned before its authentication
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid5
+
+from msgspec.structs import replace
 
 from toolkit.errors import ServiceError
 from toolkit.identity import envelope, wire
@@ -212,28 +213,14 @@ def _payments_of(authentication: Authentication, subscriber: Subscriber) -> dict
 
 
 def _summary(payment_id: str, payment: Payment) -> Body:
-    values = (
-        payment_id,
-        payment.payment_type,
-        payment.brand,
-        payment.last_four,
-        payment.expiration_month,
-        payment.expiration_year,
-        payment.is_default,
-    )
+    expiration = (payment.expiration_month, payment.expiration_year)
+    values = (payment_id, payment.payment_type, payment.brand, payment.last_four, *expiration, payment.is_default)
     return dict(zip(wire.PAYMENT_FIELDS, values, strict=True))
 
 
 def _details(payment_id: str, payment: Payment, subscriber: Subscriber) -> Body:
-    values = (
-        payment_id,
-        payment.payment_type,
-        payment.brand,
-        payment.masked_number,
-        payment.expiration_month,
-        payment.expiration_year,
-        subscriber.name,
-    )
+    expiration = (payment.expiration_month, payment.expiration_year)
+    values = (payment_id, payment.payment_type, payment.brand, payment.masked_number, *expiration, subscriber.name)
     home = subscriber.address
     address = (home.line1, home.line2, home.city, home.region, home.postal_code, home.country_code)
     billing = dict(zip(wire.ADDRESS_FIELDS, address, strict=True))
