@@ -56,12 +56,14 @@ def expect(condition: bool, what: str) -> None:
 
 
 def matching(response: Response, name: str, pattern: re.Pattern[str]) -> str:
+    """Return a text field that must match as a whole."""
     value = response.get(name)
     expect(type(value) is str and pattern.fullmatch(value) is not None, f"{name} has another form")
     return str(value)
 
 
 def secret_in(response: Response, name: str) -> Secret:
+    """Return a token, wrapped."""
     return Secret(matching(response, name, _TOKEN))
 
 
@@ -78,6 +80,7 @@ def started(response: Response, base_url: str) -> tuple[str, Secret, int]:
 
 
 def authenticated(response: Response, now: int) -> AuthenticatedUser:
+    """Read an authenticated user."""
     expires = _milliseconds(matching(response, "AuthenticationExpiration", _TIME))
     expect(expires > now, "AuthenticationExpiration does not lie in the future")
     phone = (
@@ -90,6 +93,7 @@ def authenticated(response: Response, now: int) -> AuthenticatedUser:
 
 
 def echo_frame(response: Response) -> pd.DataFrame:
+    """Read an echo."""
     return _frame([response], ECHO_COLUMNS)
 
 
