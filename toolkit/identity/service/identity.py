@@ -50,8 +50,6 @@ class IdentityService:
             wire.PAYMENT_DETAILS.name: self._payment_details,
         }
 
-    # -- entrances -------------------------------------------------------------------------------------------
-
     async def answer(self, operation: wire.Operation, body: Body, address: str, origin: str) -> Body:
         """Make one of the six POST calls and return the ``Response`` of its envelope.
 
@@ -85,8 +83,6 @@ class IdentityService:
                 await self._limits.count_wrong_fingerprint(f"address {arrival.peer}")
             raise
 
-    # -- eligibility -----------------------------------------------------------------------------------------
-
     async def _eligibility(self, caller: Caller, request: Body) -> Body:
         while True:
             found, authentication = await self._authentication.authenticated(caller, request, Call.ELIGIBILITY)
@@ -100,8 +96,6 @@ class IdentityService:
             after = replace(authentication, state=step.next, challenge_id=challenge_id)
             if await self._authentication.advance(found, after):
                 return _eligibility_answer(after, subscriber, attempts)
-
-    # -- payments --------------------------------------------------------------------------------------------
 
     async def _payment_list(self, caller: Caller, request: Body) -> Body:
         authentication, subscriber = await self._unlocked(caller, request)

@@ -44,8 +44,6 @@ class MobileAuthentication:
         self._carrier = setup.carrier
         self._settings = setup.settings
 
-    # -- authenticateByRedirect ------------------------------------------------------------------------------
-
     async def start(self, caller: Caller, request: dict[str, Any], origin: str) -> dict[str, Any]:
         """Begin a transaction for the phone at this address, or of this carrier; TargetUrl begins with `origin`."""
         device_ip = normal_address(request.get("DeviceIp"))
@@ -85,8 +83,6 @@ class MobileAuthentication:
             raise refusal(1038, envelope.CARRIERS_DIFFER)
         return serving
 
-    # -- deviceAuthenticate ----------------------------------------------------------------------------------
-
     async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
         """Use the first fingerprint: it succeeds whether or not the network identified the phone.
 
@@ -105,24 +101,23 @@ class MobileAuthentication:
 
     async def _prove(self, found: Found, key: str, transaction: Transaction, arrival: Arrival) -> Opened:
         subscriber = await self._carrier.identify(arrival)
-        known = subscriber is not None and _is_this_phone(transaction, subscriber, arrival)
-        usable = known and subscriber is not None and subscriber.state == "ACTIVE"
-        step = move(State.STARTED, Call.OPEN, Fact.IDENTIFIED if usable else Fact.NOT_IDENTIFIED)
+        if subscriber is not None and not _is_this_phone(transaction, subscriber, arrival):
+            subscriber = None
+        is_identified = subscriber is not None and subscriber.state == "ACTIVE"
+        step = move(State.STARTED, Call.OPEN, Fact.IDENTIFIED if is_identified else Fact.NOT_IDENTIFIED)
         proof = Proof(
             state=step.next,
             expires=self._world.clock.tick() + self._settings.final_life * 1000,
             caller=transaction.caller,
             carrier=transaction.carrier,
             code_challenge=transaction.code_challenge,
-            subscriber=subscriber.id if known and subscriber is not None else None,
+            subscriber=subscriber.id if subscriber is not None else None,
         )
         final = one_time.fresh_token()
         changes = {key: replace(transaction, state=step.next).bytes(), one_time.proof_key(final): proof.bytes()}
         if not await self._records.change(found, changes, proof.expires):
             raise refusal(move(step.next, Call.OPEN).status)
         return Opened(final, with_fingerprint(transaction.final_target, final))
-
-    # -- authenticateByRedirectFinish ------------------------------------------------------------------------
 
     async def finish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
         """Use the final fingerprint: the answer holds the alias and the code.
@@ -215,8 +210,6 @@ class MobileAuthentication:
         # Of two first times at once, one alias stands and both get it.
         return await self._alias_of(caller, subscriber_id)
 
-    # -- what guards the account calls -----------------------------------------------------------------------
-
     async def authenticated(self, caller: Caller, request: dict[str, Any], call: Call) -> tuple[Found, Authentication]:
         """Return the authentication of an alias and its code, with the record as it was found.
 
@@ -261,12 +254,10 @@ def _is_pair(authentication: Authentication, caller: Caller, request: dict[str, 
 
 def _check_verifier(challenge: str | None, verifier: str | None) -> None:
     """Check PKCE (RFC 7636, S256 only): a verifier exactly where a challenge was sent, or a downgrade would pass."""
-    if challenge is None and verifier is None:
-        return
-    if challenge is None:
-        raise refusal(1000, envelope.VERIFIER_UNASKED)
-    if verifier is None:
-        raise refusal(1000, envelope.VERIFIER_NEEDED)
-    digest = hashlib.sha256(verifier.encode("ascii")).digest()
-    if not hmac.compare_digest(base64.urlsafe_b64encode(digest).rstrip(b"="), challenge.encode("ascii")):
+    if challenge is None or verifier is None:
+        if challenge is verifier:
+            return
+        raise refusal(1000, envelope.VERIFIER_UNASKED if challenge is None else envelope.VERIFIER_NEEDED)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest())
+    if not hmac.compare_digest(digest.rstrip(b"="), challenge.encode("ascii")):
         raise refusal(1000, envelope.VERIFIER_MISMATCH)

@@ -84,9 +84,8 @@ class IdentityWalkthrough(ServiceWidget):
         super().__init__()
         self._gateway = tk.gateway
         self._main = tk.identity
+        self._session = self._main.session()
         self._refused_attacks = 0
-        self._client = self._main.called_by(self._gateway.credentials["ApiClientId"])
-        self._session = self._client.session()
         self._calls: dict[str, Callable[[], str]] = {
             "start": self._start,
             "open": self._open,
@@ -98,8 +97,6 @@ class IdentityWalkthrough(ServiceWidget):
         self._make_controls(tk.gateway.presets, preset)
         self._lay_out()
         self._begin()
-
-    # -- what can be typed as well as clicked ----------------------------------------------------------------
 
     @property
     def trace(self) -> pd.DataFrame:
@@ -154,8 +151,6 @@ class IdentityWalkthrough(ServiceWidget):
         """The names of all attacks."""
         return tuple(ATTACKS)
 
-    # -- controls --------------------------------------------------------------------------------------------
-
     def _make_controls(self, presets: dict[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
         self.preset = sized(ipywidgets.Dropdown(options=options, value=preset, description="Phone"), "26em")
@@ -164,10 +159,9 @@ class IdentityWalkthrough(ServiceWidget):
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
-        self.answer = sized(
-            ipywidgets.Password(description="Answer", placeholder="empty: the owner answers", continuous_update=False),
-            "20em",
-        )
+        empty = "empty: the owner answers"
+        answer = ipywidgets.Password(description="Answer", placeholder=empty, continuous_update=False)
+        self.answer = sized(answer, "20em")
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
         self.attack = sized(ipywidgets.Dropdown(options=titles, description="Attack"), "32em")
         self.attack_button = button("Try it", "bolt", "Really send this attack")
@@ -199,8 +193,6 @@ class IdentityWalkthrough(ServiceWidget):
         self._done, self.outcome, self.result.value = 0, None, ""
         self.say("Choose a phone and start.")
         self._refresh()
-
-    # -- the steps -------------------------------------------------------------------------------------------
 
     def _start(self) -> str:
         transaction = self._session.start_authentication(self._phone)
@@ -236,8 +228,6 @@ class IdentityWalkthrough(ServiceWidget):
         typed = Secret(self.answer.value, guessable=True)
         self.answer.value = ""
         return typed or self._phone.answer
-
-    # -- what is shown ---------------------------------------------------------------------------------------
 
     @property
     def _states(self) -> frozenset[State]:

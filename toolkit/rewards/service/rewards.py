@@ -137,8 +137,6 @@ class RewardService:
             private |= {"key": key, "body": hash_of(call.body)}
         return _answer_of(await self._ledger.decide(Ticket(moment, private)))
 
-    # -- what the ledger asks for ---------------------------------------------------------------------------
-
     def _describe(self, decision_id: str, ticket: Ticket, session: Session | None, decision: Decision) -> Record:
         private, view_id = dict(ticket.private), None
         if session is not None:

@@ -93,8 +93,6 @@ class RewardsExplorer(ServiceWidget):
         )
         return replace(changed, arms_by=self.arms_by.value, rewards=_stocked(changed, self.stock.value))
 
-    # -- controls -----------------------------------------------------------------------------------------
-
     def _make_controls(self) -> None:
         limits = self._given.default
         self.p = ipywidgets.FloatSlider(limits.p, min=0, max=1, step=0.01, description="Chance p")
@@ -125,8 +123,6 @@ class RewardsExplorer(ServiceWidget):
             control.observe(self._changed, "value")
         self.why.observe(self._explain, "value")
         self.page_button.on_click(self._show_page)
-
-    # -- what clicks do -----------------------------------------------------------------------------------
 
     def _changed(self, _change: object) -> None:
         with self.working("Deciding"):
