@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -14,14 +15,47 @@ from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
 from toolkit.identity.client.answers import Response, expect, secret_in
 from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder
-from toolkit.identity.client.trace import Step, redacted, states_after
 from toolkit.identity.envelope import SUCCESS, error_of
-from toolkit.identity.flow import Call, State
-from toolkit.identity.wire import OPEN_TARGET, Operation
+from toolkit.identity.flow import MOVES, Call, State
+from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
 from toolkit.secret import Secret
 
 T = TypeVar("T")
 _STEPS_KEPT = 1_000
+
+TRACE_COLUMNS = {
+    "n": "int64",
+    "operation": "str",
+    "http": "Int64",
+    "status": "Int64",
+    "description": "str",
+    "transition": "str",
+    "ms": "float64",
+    "seconds_left": "float64",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call: what went out and came back, redacted; where the flow stood before and after."""
+
+    n: int
+    operation: str
+    http: int | None
+    status: int | None
+    description: str
+    before: frozenset[State]
+    after: frozenset[State]
+    ms: float
+    seconds_left: float | None = None
+    request: Mapping[str, Any] = field(default_factory=dict)
+    response: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def transition(self) -> str:
+        """``started → failed or proven``; empty where the call moved nothing."""
+        before, after = (" or ".join(sorted(states)) for states in (self.before, self.after))
+        return "" if before == after else f"{before} → {after}"
 
 
 class RecordedCalls:
@@ -196,3 +230,24 @@ def _device_error(http: int) -> ToolkitError:
     code = {404: 2001, 410: 2003, 429: 2040}.get(http)
     error = error_of({"Status": code}, http, request=_line_of(OPEN_TARGET)) if code else None
     return error or UnexpectedReply(f"{_line_of(OPEN_TARGET)} was answered by HTTP {http}")
+
+
+def states_after(states: Iterable[State], call: Call, status: int) -> frozenset[State]:
+    """Return where the flow may stand after a call was answered with this status."""
+    rows = [row for row in MOVES if row.call is call and row.status == status]
+    # An answer may say that the flow stood elsewhere: expired or revoked, which the caller could not know.
+    told = [row for row in rows if row.state in states] or rows
+    return frozenset(row.next for row in told) or frozenset(states)
+
+
+def redacted(value: Any, name: str = "") -> Any:  # noqa: ANN401
+    """Return JSON content with every secret replaced by its short hash."""
+    if isinstance(value, Secret):
+        return repr(value)
+    if name in SECRET_FIELDS or name == "vfp":
+        return repr(Secret(value, guessable=name in GUESSABLE_FIELDS)) if isinstance(value, str) else "Secret(***)"
+    if isinstance(value, Mapping):
+        return {key: redacted(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [redacted(inner) for inner in value]
+    return value

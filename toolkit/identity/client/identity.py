@@ -8,10 +8,11 @@ import pandas as pd
 
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument
+from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import wire
 from toolkit.identity.client import answers
-from toolkit.identity.client.calls import RecordedCalls
+from toolkit.identity.client.calls import TRACE_COLUMNS, RecordedCalls, Step
 from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import (
@@ -22,7 +23,6 @@ from toolkit.identity.client.held_secrets import (
     hidden,
 )
 from toolkit.identity.client.session import IdentitySession
-from toolkit.identity.client.trace import Step, trace_frame
 from toolkit.identity.flow import Call
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -282,7 +282,8 @@ class IdentityClient(PublicNames):
             ``n``, ``operation``, ``http``, ``status``, ``description``, ``transition``, ``ms``, ``seconds_left`` (of
             the code, where there is one). No secret is in it.
         """
-        return trace_frame(self._calls.steps)
+        rows = [{name: getattr(step, name) for name in TRACE_COLUMNS} for step in self._calls.steps]
+        return declared_frame(rows, TRACE_COLUMNS)
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -15,10 +15,9 @@ from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Call, Fact, State, move
 from toolkit.identity.service import one_time
 from toolkit.identity.service.body_checks import normal_address
-from toolkit.identity.service.callers import Caller, IdentitySetup
+from toolkit.identity.service.callers import Caller, IdentitySetup, is_registered, with_fingerprint
 from toolkit.identity.service.carrier import Arrival
 from toolkit.identity.service.one_time import Authentication, Found, OneTimeRecords, Proof, Transaction
-from toolkit.identity.service.redirect_targets import is_registered, with_fingerprint
 from toolkit.identity.service.subscribers import Subscriber
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Store

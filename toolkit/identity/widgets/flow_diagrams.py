@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from toolkit.identity.client.trace import Step
+from toolkit.identity.client.calls import Step
 from toolkit.identity.flow import MOVES, Call, State
 from toolkit.themed_svg import INK, themed_svg
 

@@ -13,9 +13,9 @@ import traitlets
 
 from toolkit.errors import InvalidArgument
 from toolkit.identity.client.attacks import ATTACKS, Outcome, carry_out
+from toolkit.identity.client.calls import Step
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser
-from toolkit.identity.client.trace import Step
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.flow_diagrams import calls_svg, diagrams_png, states_svg
 from toolkit.secret import Secret

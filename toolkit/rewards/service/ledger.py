@@ -140,21 +140,23 @@ class Ledger:
         return [msgspec.json.decode(once[name]) for name in sorted(once, key=lambda name: int(name[2:]))]
 
     async def _decide_all(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting[:_MOMENTS_A_BATCH], self._waiting[_MOMENTS_A_BATCH:]
-            futures = [future for _, future in batch]
-            decided = asyncio.ensure_future(self._decide_batch([ticket for ticket, _ in batch]))
-            await asyncio.wait([decided])
-            if error := decided.exception():
-                # Every caller of this batch gets the error; none was acknowledged.
-                self._books = None
-                _fail(futures, error)
-                continue
-            # Not waited for: the next batch is decided while this one is on its way to the journal.
-            task = asyncio.ensure_future(self._write(*decided.result(), futures))
-            self._writing.add(task)
-            task.add_done_callback(self._writing.discard)
-        self._deciding = None
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:_MOMENTS_A_BATCH], self._waiting[_MOMENTS_A_BATCH:]
+                futures = [future for _, future in batch]
+                decided = asyncio.ensure_future(self._decide_batch([ticket for ticket, _ in batch]))
+                await asyncio.wait([decided])
+                if error := decided.exception():
+                    # Every caller of this batch gets the error; none was acknowledged.
+                    self._books = None
+                    _fail(futures, error)
+                    continue
+                # Not waited for: the next batch is decided while this one is on its way to the journal.
+                task = asyncio.ensure_future(self._write(*decided.result(), futures))
+                self._writing.add(task)
+                task.add_done_callback(self._writing.discard)
+        finally:
+            self._deciding = None
 
     async def _decide_batch(self, tickets: Sequence[Ticket]) -> tuple[str, list[Record]]:
         while True:
