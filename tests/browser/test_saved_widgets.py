@@ -60,7 +60,7 @@ def assert_pictures(page: Page) -> None:
     expect(outputs(page).locator("img")).to_have_count(_PICTURES)
     for picture in outputs(page).locator("img").all():
         expect(picture).to_be_visible()
-    expect(outputs(page).get_by_text("[TEST] One song")).to_be_visible()
+    expect(outputs(page).get_by_text("[TEST] A cold drink on us")).to_be_visible()
     expect(outputs(page).get_by_text("IntSlider(value=0")).to_be_visible()
     expect(outputs(page)).to_have_count(_PICTURES + 2)
     expect(page.get_by_text("Error displaying widget")).to_have_count(0)

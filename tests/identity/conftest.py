@@ -128,14 +128,14 @@ class Wire:
 class Lab:
     """A gateway with the demo world's people, on a clock that only `clock.advance` moves."""
 
-    def __init__(self, folder: Path | None = None, seed: int = 1, **settings: Any) -> None:
+    def __init__(self, folder: Path | None = None, seed: int = 1, *, store: str | None = None, **settings: Any) -> None:
         self.demo = DemoWorld()
         setup = self.demo.identity_setup()
         callers = [*setup.callers, Caller("sleeping", Secret("disabled-client"), enabled=False)]
         limits = {"calls_a_minute": 100_000, "failures_a_minute": 100_000, **settings}
         self.setup = replace(setup, callers=callers, settings=IdentitySettings(**limits))
         self.clock = SteppedClock(DEMO_START, timedelta(0))
-        self.gateway = Gateway(folder, world=OutsideWorld(self.clock, seed), identity=self.setup)
+        self.gateway = Gateway(folder, store=store, world=OutsideWorld(self.clock, seed), identity=self.setup)
         # The handsets of the demo world, also outside of Gateway.demo().
         self.gateway._demo = self.demo
         self.wire = Wire(self.gateway.base_url)

@@ -36,8 +36,8 @@ from toolkit.errors import (
 )
 from toolkit.gateway import Gateway
 from toolkit.identity.client.answers import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS
+from toolkit.identity.client.calls import TRACE_COLUMNS
 from toolkit.identity.client.identity import IdentityClient
-from toolkit.identity.client.trace import TRACE_COLUMNS
 from toolkit.identity.flow import State
 from toolkit.secret import Secret
 

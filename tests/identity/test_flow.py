@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
 from tests.identity.conftest import PHONE, Lab, Wire, stop_later
+from tests.redis_servers import fresh_url
 from toolkit.identity.flow import MOVES, Call, Fact, ImpossibleMove, Move, State, move
 
 RIGHT, WRONG = "97024", "00000"
@@ -210,10 +211,12 @@ class AnyOrder(RuleBasedStateMachine):
     """Clients, phones and clock do anything in any order; the model says what must come of it."""
 
     flows = Bundle("flows")
+    #: The URL of an empty Redis, or None for the embedded store.
+    new_store: Callable[[], str | None] = staticmethod(lambda: None)
 
     def __init__(self) -> None:
         super().__init__()
-        self.lab = Lab()
+        self.lab = Lab(store=self.new_store())
         self.live: dict[tuple[str, str], Model] = {}
         self.wrong: dict[tuple[str, str], list[int]] = {}
         self.all_flows: list[Model] = []
@@ -362,7 +365,16 @@ class AnyOrder(RuleBasedStateMachine):
         assert all(flow.is_identified for flow in self.all_flows if flow.pair), "a code for an unidentified phone"
 
 
-def explore(examples: int, steps: int) -> None:
+class AnyOrderOnRedis(AnyOrder):
+    """The same over a Redis, where records expire by another mechanism and every change is a script."""
+
+    new_store = staticmethod(fresh_url)
+
+
+MACHINES = pytest.mark.parametrize("machine", [AnyOrder, AnyOrderOnRedis], ids=["embedded", "redis"])
+
+
+def explore(machine: type[AnyOrder], examples: int, steps: int) -> None:
     limits = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -372,14 +384,16 @@ def explore(examples: int, steps: int) -> None:
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
     )
-    run_state_machine_as_test(AnyOrder, settings=limits)
+    run_state_machine_as_test(machine, settings=limits)
 
 
-def test_random_orders_of_calls_never_leave_the_table() -> None:
-    explore(15, 30)
+@MACHINES
+def test_random_orders_of_calls_never_leave_the_table(machine: type[AnyOrder]) -> None:
+    explore(machine, 20, 30)
 
 
+@MACHINES
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_random_orders_of_calls_at_depth() -> None:
-    explore(400, 80)
+def test_random_orders_of_calls_at_depth(machine: type[AnyOrder]) -> None:
+    explore(machine, 400, 80)

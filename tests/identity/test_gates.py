@@ -212,33 +212,56 @@ def test_s25_a_lock_that_is_on_file_already_is_told_at_eligibility(lab: Lab) -> 
     assert answered(lab.wire, pair, challenge_id).status == 2023
 
 
-def test_s26_the_sixty_first_bad_fingerprint_in_a_minute_is_one_too_many(make_lab: Callable[..., Lab]) -> None:
+def test_s26_the_61st_wrong_fingerprint_a_minute_is_refused(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab(failures_a_minute=60)
     assert {lab.wire.open(f"bad-{n}").http for n in range(60)} == {404}
     over = lab.wire.open("bad-61")
     assert (over.http, over.json, over.headers["retry-after"]) == (429, {"error": "Too many requests."}, "60")
-    assert lab.wire.echo().status == 2040, "the address is the same"
     lab.clock.advance(seconds=48)
-    limited = lab.wire.echo()
-    assert (limited.http, limited.json["AdditionalInfo"]) == (429, "Retry after 12 seconds.")
-    assert limited.headers["retry-after"] == "12"
+    limited = lab.wire.open("bad-62")
+    assert (limited.http, limited.headers["retry-after"]) == (429, "12")
     lab.clock.advance(seconds=12)
-    assert lab.wire.echo().status == 0
+    assert lab.wire.open("bad-63").http == 404
 
 
-def test_s26_failures_of_a_client_are_counted_apart_from_its_calls(make_lab: Callable[..., Lab]) -> None:
+def test_s26_wrong_fingerprints_limit_neither_clients_nor_phones(make_lab: Callable[..., Lab]) -> None:
+    lab = make_lab(failures_a_minute=3)
+    assert [lab.wire.open(f"bad-{n}").http for n in range(4)] == [404] * 3 + [429]
+    assert lab.wire.echo().status == 0, "an authenticated client at the same address"
+    assert lab.wire.finish(lab.wire.final()).status == 0, "a phone with the right fingerprint, too"
+
+
+def test_s26_wrong_fingerprints_at_finish_limit_only_themselves(make_lab: Callable[..., Lab]) -> None:
     wire = make_lab(failures_a_minute=60).wire
     assert {wire.finish(f"bad-{n}").status for n in range(60)} == {2001}
-    assert wire.finish("bad-61").status == 2040
-    wire = make_lab(failures_a_minute=60).wire
-    assert {wire.echo().status for _ in range(70)} == {0}
+    over = wire.finish("bad-61")
+    assert (over.http, over.status, over.json["AdditionalInfo"]) == (429, 2040, "Retry after 60 seconds.")
+    assert wire.echo().status == 0
+    assert wire.finish(wire.final()).status == 0, "a user who plants wrong ones locks no other user out"
 
 
-def test_s26_guesses_at_the_client_key_are_limited_by_address(make_lab: Callable[..., Lab]) -> None:
+def test_s26_guesses_of_a_client_limit_the_client(make_lab: Callable[..., Lab]) -> None:
+    wire = make_lab(failures_a_minute=3).wire
+    assert {wire.echo().status for _ in range(10)} == {0}
+    wrong = {"ServiceAlias": str(uuid4()), "AuthenticationCode": "x"}
+    assert [wire.eligibility(wrong).status for _ in range(4)] == [2010] * 3 + [2040]
+    assert wire.echo().status == 2040
+
+
+def test_s26_wrong_client_keys_are_limited_and_logged_by_address(
+    make_lab: Callable[..., Lab], caplog: pytest.LogCaptureFixture
+) -> None:
     lab = make_lab(failures_a_minute=60)
-    stranger = Wire(lab.gateway.base_url, "guess")
+    assert lab.wire.echo().status == 0
+    stranger = Wire(lab.gateway.base_url, "guess-at-a-key")
     assert {stranger.echo().status for _ in range(60)} == {1005}
-    assert stranger.echo().status == 2040
+    assert [stranger.echo().status for _ in range(3)] == [2040] * 3
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == ["127.0.0.1 sent 60 wrong ApiClientIds within a minute; more are refused"]
+    assert lab.books.echo().status == 2040, "it may be a right guess"
+    assert lab.wire.echo().status == 0, "this client has called from there before"
+    lab.clock.advance(seconds=60)
+    assert lab.books.echo().status == 0
 
 
 def test_s26_calls_are_limited_too(make_lab: Callable[..., Lab]) -> None:

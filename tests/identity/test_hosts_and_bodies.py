@@ -134,6 +134,56 @@ def test_s35_an_exposed_gateway_simulates_no_phone(make_lab: Any) -> None:
     assert seen == [("198.18.0.9", "198.18.0.9")], "the header is ignored"
 
 
+SIMULATED = {"X-Simulated-Device-Ip": PHONE}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "identity.example"},
+        {"Host": "127.0.0.1"},
+        {"Host": "127.0.0.1", "X-Forwarded-For": "198.18.0.9"},
+    ],
+)
+def test_s35_behind_a_public_name_no_phone_is_simulated(make_lab: Any, headers: dict[str, str]) -> None:
+    wire = make_lab(public_url="https://identity.example").wire
+    target = f"{MOBILE}deviceAuthenticate?vfp={wire.first()}&r=f"
+    opened = wire.send("GET", target, headers=SIMULATED | headers)
+    assert opened.http == 200
+    assert wire.finish(opened.json["vfp"]).status == 1001
+
+
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "Via", "X-Real-IP"])
+def test_s35_a_call_through_a_proxy_simulates_no_phone(wire: Wire, name: str) -> None:
+    target = f"{MOBILE}deviceAuthenticate?vfp={wire.first()}&r=f"
+    opened = wire.send("GET", target, headers={**SIMULATED, name: "198.18.0.9"})
+    assert wire.finish(opened.json["vfp"]).status == 1001
+
+
+def test_s35_a_caller_elsewhere_simulates_no_phone(lab: Lab) -> None:
+    service = lab.gateway._services.identity
+    headers = [(b"host", b"127.0.0.1"), (b"x-simulated-device-ip", PHONE.encode())]
+    query = f"vfp={lab.wire.first()}&r=f".encode()
+    request = Request("GET", b"/mobileauth/2014/07/01/deviceAuthenticate", query, headers, "198.18.0.9")
+    handler = IdentityRoutes(service, on_loopback=True).table[-1].handler
+    reply = lab.gateway._server.call(handler(request))
+    assert lab.wire.finish(json.loads(reply.body)["vfp"]).status == 1001
+
+
+def test_s35_a_start_with_simulated_phones_is_logged(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    Gateway(identity=lab.setup).stop()
+    assert [record.getMessage() for record in caplog.records] == [
+        "mobile identity simulates phones: it believes X-Simulated-Device-Ip in calls to 127.0.0.1, so anybody who "
+        "reaches this gateway can be any phone. Set public_url in IdentitySettings before you put a proxy in front "
+        "of it."
+    ]
+    caplog.clear()
+    public = replace(lab.setup, settings=IdentitySettings(public_url="https://identity.example"))
+    Gateway(identity=public).stop()
+    Gateway().stop()
+    assert not caplog.records
+
+
 def test_s35_a_public_url_is_an_https_origin() -> None:
     with pytest.raises(InvalidArgument, match="public_url"):
         IdentitySettings(public_url="http://identity.example")

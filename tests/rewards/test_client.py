@@ -27,8 +27,7 @@ from toolkit.errors import (
     UnexpectedReply,
 )
 from toolkit.gateway import Gateway
-from toolkit.rewards.client.rewards import MOMENT_COLUMNS
-from toolkit.rewards.client.shown_page import RewardPage
+from toolkit.rewards.client.rewards import MOMENT_COLUMNS, RewardPage
 
 KEYS = {"gatewaykey": "partner-key", "app_key": "demo-app"}
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"

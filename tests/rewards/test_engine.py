@@ -12,8 +12,7 @@ import pytest
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis.explanation import explain, sentence
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.device_state import DAY_MS, DeviceState
-from toolkit.rewards.engine import REASONS, RULES, Decision, Engine, Moment, draw
+from toolkit.rewards.engine import DAY_MS, REASONS, RULES, Decision, DeviceState, Engine, Moment, draw
 from toolkit.rewards.service.partners import RewardSettings
 
 NOON = 1_412_337_600_000  # 2014-10-03T12:00:00Z

@@ -107,12 +107,21 @@ def test_the_saved_notebook_shows_a_picture_and_a_line(explorer: RewardsExplorer
     assert bundle["text/plain"] == f"<RewardsExplorer: {rewarded} of {len(EVENTS)} moments rewarded>"
 
 
-def test_pictures_are_drawings_that_follow_the_theme(explorer: RewardsExplorer) -> None:
-    for svg in (charts.funnel_svg(explorer.funnel), charts.rates_svg(explorer.rates)):
-        root = ElementTree.fromstring(svg)
-        assert root.get("fill") == "currentColor"
-        assert root.get("role") == "img"
-        assert root.get("aria-label")
+def test_the_picture_is_a_drawing_that_follows_the_theme(explorer: RewardsExplorer) -> None:
+    svg = charts.svg(explorer.funnel, explorer.rates)
+    root = ElementTree.fromstring(svg)
+    assert root.get("fill") == "currentColor"
+    assert root.get("role") == "img"
+    assert "moment" in root.get("aria-label")
+    assert "Funnel of sessions</text>" in svg
+    assert "#333333" not in svg
+    assert "<style" not in svg, "it would hold for the whole page"
+
+
+def test_a_name_with_dollar_signs_is_no_formula(explorer: RewardsExplorer) -> None:
+    rates = explorer.rates.assign(moment_id=[rf"$\bad{n}$" for n in range(len(explorer.rates))])
+    assert r"$\bad0$</text>" in charts.svg(explorer.funnel, rates)
+    assert charts.png(explorer.funnel, rates).startswith(b"\x89PNG")
 
 
 def test_a_moments_name_is_never_markup() -> None:

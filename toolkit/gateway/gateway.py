@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from toolkit.dweets.service.locks import IssuedLock
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
-from toolkit.gateway.routes.identity import is_loopback
+from toolkit.gateway.routes.identity import SIMULATION_WARNING, is_loopback
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
 from toolkit.handwriting.service.handwriting import HandwritingSettings
@@ -34,6 +35,8 @@ from toolkit.stores.redis.store import RedisStore
 
 if TYPE_CHECKING:
     import pandas as pd
+
+log = logging.getLogger("toolkit.gateway")
 
 DEMO_START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 DEMO_SEED = 2026
@@ -135,6 +138,9 @@ class Gateway(PublicNames):
         # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
         self._server = ServerThread(host, port, self._services.open, self._services.close)
         self._server.start()
+        # A clock that only steps belongs to a tutorial or a test, which no other program calls.
+        if self._services.simulates_phones and not isinstance(self._world.clock, SteppedClock):
+            log.warning(SIMULATION_WARNING)
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         self._forgotten.atexit = False  # the server itself ends with the process
         _started.add(self)
@@ -210,9 +216,9 @@ class Gateway(PublicNames):
     @property
     def reward_sessions(self) -> pd.DataFrame:
         """All reward sessions, oldest first: session_id, at (UTC), app_key_sha256, device, test."""
-        from toolkit.rewards.analysis.decision_frame import session_frame
+        from toolkit.rewards.analysis.decision_frame import SESSION_COLUMNS, decision_frame
 
-        return session_frame(self._server.call(self._services.rewards.sessions()))
+        return decision_frame(self._server.call(self._services.rewards.sessions()), SESSION_COLUMNS)
 
     def issue_lock(self) -> IssuedLock:
         """Issue a lock: its name, its master key (everything) and its read key (latest, history, listen)."""

@@ -10,7 +10,7 @@ from toolkit.gateway.app import Application
 from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
-from toolkit.gateway.routes.identity import IdentityRoutes
+from toolkit.gateway.routes.identity import IdentityRoutes, simulates_phones
 from toolkit.gateway.routes.rewards import RewardRoutes
 from toolkit.handwriting.service.handwriting import HandwritingService, HandwritingSettings
 from toolkit.identity.service.callers import IdentitySetup
@@ -61,6 +61,12 @@ class Services:
         return Application(
             [DweetRoutes(self.dweets), HandwritingRoutes(self.handwriting), identity, RewardRoutes(self.rewards)]
         )
+
+    @property
+    def simulates_phones(self) -> bool:
+        """Whether clients of section D may say which phone a call comes from."""
+        setup = self.identity_setup
+        return bool(setup.callers) and simulates_phones(setup.settings, on_loopback=self.on_loopback)
 
     async def close(self) -> None:
         await self.handwriting.close()

@@ -64,8 +64,10 @@ STATUSES: dict[int, StatusRow] = {
     2040: StatusRow(429, "Too many requests.", RateLimited),
 }
 SUCCESS = "Success."
-#: Failures by which something secret could be guessed: the rate limits count them apart from all others.
-GUESSES = frozenset({1005, 2001, 2003, 2010, 2022, 2030})
+#: Failures that the rate limits count: those by which a client could guess at a user's data, and fingerprints that
+#: are unknown or used.
+GUESSES = frozenset({2010, 2022, 2030})
+WRONG_FINGERPRINT = frozenset({2001, 2003})
 
 # -- texts of AdditionalInfo: constants, so that nothing a caller sent can come back in one ------------------
 
@@ -99,12 +101,10 @@ PAYMENT_NOT_ON_FILE = "At least one PaymentId is not on file for this alias."
 
 
 def retry_after_text(seconds: int) -> str:
-    """Say when to come back."""
     return f"Retry after {seconds} seconds."
 
 
 def attempts_left_text(count: int) -> str:
-    """Say how many wrong answers there may still be."""
     return f"{count} attempt{'' if count == 1 else 's'} left."
 
 
@@ -132,7 +132,6 @@ def refusal(
 
 
 def succeeded(request_id: str, response: dict[str, Any]) -> bytes:
-    """Write a success."""
     return _json({"RequestId": request_id, "Status": 0, "Description": SUCCESS, "Response": response})
 
 
@@ -144,7 +143,6 @@ def failed(request_id: str | None, error: ServiceError) -> bytes:
 
 
 def final_fingerprint(fingerprint: str) -> bytes:
-    """Write what a phone gets that asked with ``r=f``."""
     return _json({"vfp": fingerprint})
 
 
@@ -171,16 +169,12 @@ def _json(value: dict[str, Any]) -> bytes:
 
 # -- failures, read by the client ----------------------------------------------------------------------------
 
-_KNOWN_INFOS = frozenset(
-    _DIGITS.sub("#", text)
-    for text in (
-        *(value for value in globals().values() if type(value) is str),
-        *(field.rule for operation in OPERATIONS for field in operation.fields),
-        retry_after_text(1),
-        attempts_left_text(1),
-        attempts_left_text(2),
-    )
+_TEXTS = (
+    *(value for value in globals().values() if type(value) is str),
+    *(field.rule for operation in OPERATIONS for field in operation.fields),
+    *(retry_after_text(1), attempts_left_text(1), attempts_left_text(2)),
 )
+_KNOWN_INFOS = frozenset(_DIGITS.sub("#", text) for text in _TEXTS)
 
 
 def error_of(envelope: Mapping[str, Any], http: int, *, request: str) -> ServiceError | None:

@@ -33,14 +33,15 @@ class Field:
     secret: bool = False
 
 
-def _text(name: str, most: int, *, required: bool = True, secret: bool = False) -> Field:
-    form = re.compile(rf".{{0,{most}}}", re.DOTALL)
-    return Field(name, f"{name} must be a string of at most {most} characters.", form, required, secret)
+def _text(name: str, most: int, **about: bool) -> Field:
+    return _matching(name, f"must be a string of at most {most} characters.", rf"(?s:.{{0,{most}}})", **about)
 
 
-REQUEST_ID = Field(
-    "RequestId", "RequestId must be 1 to 64 of A-Z a-z 0-9 . _ : -", re.compile(r"[A-Za-z0-9._:-]{1,64}")
-)
+def _matching(name: str, rule: str, pattern: str, *, required: bool = True, secret: bool = False) -> Field:
+    return Field(name, f"{name} {rule}", re.compile(pattern), required, secret)
+
+
+REQUEST_ID = _matching("RequestId", "must be 1 to 64 of A-Z a-z 0-9 . _ : -", r"[A-Za-z0-9._:-]{1,64}")
 _ENVELOPE = (REQUEST_ID, Field("ApiClientId", "ApiClientId must be a string.", secret=True))
 # Missing is not malformed for these two: missing, unknown and not a pair are one answer, 2010.
 _AUTHENTICATED = (
@@ -49,7 +50,7 @@ _AUTHENTICATED = (
     _text("AuthenticationCode", 256, required=False, secret=True),
 )
 _ANSWER = (
-    Field("ChallengeId", "ChallengeId must be a GUID.", GUID, required=False),
+    _matching("ChallengeId", "must be a GUID.", GUID.pattern, required=False),
     _text("ChallengeAnswer", 64, required=False, secret=True),
 )
 
@@ -63,47 +64,27 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """Return the last segment of the path, by which the specification calls it."""
+        """The last segment of the path, by which the specification calls it."""
         return self.endpoint.template.rsplit("/", 1)[1]
 
 
-ECHO = Operation(
-    Endpoint("POST", "/account/2014/07/25/accountEcho"),
-    (*_ENVELOPE, _text("EchoMessage", 1024)),
-)
+ECHO = Operation(Endpoint("POST", "/account/2014/07/25/accountEcho"), (*_ENVELOPE, _text("EchoMessage", 1024)))
 START = Operation(
     Endpoint("POST", "/mobileauth/2014/07/01/authenticateByRedirect"),
     (
         *_ENVELOPE,
         Field("DeviceIp", "DeviceIp must be an IPv4 or IPv6 address.", required=False),
-        Field(
-            "CarrierShortCode",
-            "CarrierShortCode must be 2 to 8 of A-Z 0-9.",
-            re.compile(r"[A-Z0-9]{2,8}"),
-            required=False,
-        ),
+        _matching("CarrierShortCode", "must be 2 to 8 of A-Z 0-9.", r"[A-Z0-9]{2,8}", required=False),
         Field("FinalTargetUrl", "FinalTargetUrl must be https, or http to 127.0.0.1 or [::1], in printable ASCII."),
-        Field(
-            "CodeChallenge",
-            "CodeChallenge must be 43 characters of base64url.",
-            re.compile(r"[A-Za-z0-9_-]{43}"),
-            required=False,
-        ),
+        _matching("CodeChallenge", "must be 43 characters of base64url.", r"[A-Za-z0-9_-]{43}", required=False),
     ),
+)
+_VERIFIER = _matching(
+    "CodeVerifier", "must be 43 to 128 of A-Z a-z 0-9 . _ ~ -", r"[A-Za-z0-9._~-]{43,128}", required=False, secret=True
 )
 FINISH = Operation(
     Endpoint("POST", "/mobileauth/2014/07/01/authenticateByRedirectFinish"),
-    (
-        *_ENVELOPE,
-        _text("VerificationFingerprint", 256, secret=True),
-        Field(
-            "CodeVerifier",
-            "CodeVerifier must be 43 to 128 of A-Z a-z 0-9 . _ ~ -",
-            re.compile(r"[A-Za-z0-9._~-]{43,128}"),
-            required=False,
-            secret=True,
-        ),
-    ),
+    (*_ENVELOPE, _text("VerificationFingerprint", 256, secret=True), _VERIFIER),
 )
 ELIGIBILITY = Operation(Endpoint("POST", "/account/2014/07/25/getEligibility"), _AUTHENTICATED)
 PAYMENT_LIST = Operation(Endpoint("POST", "/account/2014/07/25/getPaymentList"), (*_AUTHENTICATED, *_ANSWER))
@@ -151,14 +132,7 @@ DETAIL_FIELDS = {
     "ExpirationYear": "Int64",
     "NameOnAccount": "str",
 }
-ADDRESS_FIELDS = {
-    "Line1": "str",
-    "Line2": "str",
-    "City": "str",
-    "Region": "str",
-    "PostalCode": "str",
-    "CountryCode": "str",
-}
+ADDRESS_FIELDS = dict.fromkeys(("Line1", "Line2", "City", "Region", "PostalCode", "CountryCode"), "str")
 #: What no log, no trace and no table may show, in requests and in responses.
 SECRET_FIELDS = frozenset(
     {field.name for operation in OPERATIONS for field in operation.fields if field.secret} | {"TargetUrl"}

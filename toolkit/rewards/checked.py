@@ -28,17 +28,9 @@ class TimeOfDay(time):
 
 
 def checked(value: object, kind: type[T], place: str = "") -> T:
-    """Convert what a file holds, and refuse unknown keys and wrong values.
+    """Convert what a file holds at `place` (``moments.run``; empty for the whole file); refuse unknown keys.
 
-    Parameters
-    ----------
-    place
-        Where the value is, as ``moments.finished_5k_run``; empty for the whole file.
-
-    Raises
-    ------
-    InvalidArgument
-        The message names the key and what is allowed, never the value: it may be a secret.
+    The message names the key and what is allowed, never the value: it may be a secret.
 
     Examples
     --------

@@ -37,6 +37,7 @@ from toolkit.rewards.checked import Table, TimeOfDay, checked
 Share = Annotated[float, Meta(ge=0, le=1)]
 ADay = Annotated[int, Meta(ge=0, le=10_000)]
 Units = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+LimitsT = TypeVar("LimitsT", bound="Limits")
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
@@ -85,7 +86,6 @@ class QuietHours(Table, frozen=True):
     zone: ZoneInfo = msgspec.field(default_factory=lambda: ZoneInfo("UTC"))
 
     def covers(self, at: int) -> bool:
-        """Whether these milliseconds since the epoch lie in the quiet part of the day."""
         now = datetime.fromtimestamp(at / 1000, self.zone).time()
         if self.start <= self.end:
             return self.start <= now < self.end
@@ -109,9 +109,6 @@ class Pacing(Table, frozen=True):
         return stock * min(max(elapsed, 0.0), 1.0) + self.slack
 
 
-LimitsOrRules = TypeVar("LimitsOrRules", bound=Limits)
-
-
 class Configuration(Table, frozen=True):
     """The engine's settings, checked. Made by `load` or `parse`; changed with `msgspec.structs.replace`."""
 
@@ -131,13 +128,7 @@ class Configuration(Table, frozen=True):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Configuration:
-        """Read a ``.toml`` or ``.json`` file.
-
-        Raises
-        ------
-        InvalidArgument
-            The file cannot be read, or has an unknown key or a wrong value; the message names the key.
-        """
+        """Read a ``.toml`` or ``.json`` file; raises InvalidArgument as `parse`, and where it cannot be read."""
         file = Path(path)
         try:
             data = file.read_bytes()
@@ -150,10 +141,7 @@ class Configuration(Table, frozen=True):
     def parse(cls, table: Mapping[str, Any]) -> Configuration:
         """Check a configuration given as a table. A moment inherits the default limits, an arm those of its moment.
 
-        Raises
-        ------
-        InvalidArgument
-            An unknown key, with the nearest known one, or a wrong value.
+        An unknown key or a wrong value raises InvalidArgument, with the nearest known key.
 
         Examples
         --------
@@ -166,18 +154,14 @@ class Configuration(Table, frozen=True):
         return replace(rules, moments={name: _moment(moments[name], name, rules.default) for name in moments})
 
     def rules_for(self, moment_id: str) -> MomentRules:
-        """Return the rules of a moment; a name that is not configured has the default ones."""
         return self.moments.get(moment_id) or MomentRules(**asdict(self.default))
 
     @property
     def stock(self) -> int:
-        """All units of all rewards."""
         return sum(reward.stock for reward in self.rewards)
 
     def with_limits(self, **changes: float) -> Configuration:
-        """Return the same configuration with other default limits, for a what-if.
-
-        They replace the same settings of every moment and arm only where these have the old default's value.
+        """Return the configuration with other default limits, also for moments and arms that have the old ones.
 
         Examples
         --------
@@ -186,7 +170,7 @@ class Configuration(Table, frozen=True):
         """
         default = replace(self.default, **changes)
 
-        def follow(limits: LimitsOrRules) -> LimitsOrRules:
+        def follow(limits: LimitsT) -> LimitsT:
             names = [name for name in changes if getattr(limits, name) == getattr(self.default, name)]
             return replace(limits, **{name: getattr(default, name) for name in names})
 
@@ -198,12 +182,13 @@ class Configuration(Table, frozen=True):
 
 
 def _moment(value: object, name: str, default: Limits) -> MomentRules:
-    own = checked(value, dict[str, Any], f"moments.{name}")
-    arms = checked(own.pop("arms", {}), dict[str, Any], f"moments.{name}.arms")
-    rules = checked({**asdict(default), **own}, MomentRules, f"moments.{name}")
-    return replace(rules, arms={arm: _arm(arms[arm], f"moments.{name}.arms.{arm}", rules) for arm in arms})
-
-
-def _arm(value: object, place: str, rules: MomentRules) -> Limits:
+    place = f"moments.{name}"
+    own = checked(value, dict[str, Any], place)
+    arms = checked(own.pop("arms", {}), dict[str, Any], f"{place}.arms")
+    rules = checked({**asdict(default), **own}, MomentRules, place)
     inherited = {key: getattr(rules, key) for key in Limits.__struct_fields__}
-    return checked({**inherited, **checked(value, dict[str, Any], place)}, Limits, place)
+    limits = {}
+    for arm, given in arms.items():
+        changes = checked(given, dict[str, Any], f"{place}.arms.{arm}")
+        limits[arm] = checked({**inherited, **changes}, Limits, f"{place}.arms.{arm}")
+    return replace(rules, arms=limits)

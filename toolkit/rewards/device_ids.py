@@ -19,17 +19,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 def checked_device_id(device_id: object, company_token: str) -> str:
     """Return the device id in lower case, or raise the refusal that teaches the rule it breaks.
 
-    Parameters
-    ----------
-    device_id
-        As it came in the body.
-    company_token
-        The one assigned to the caller's partner key.
-
-    Raises
-    ------
-    MalformedRequest
-        ``bad_device_id``, ``empty_advertiser_id`` or ``wrong_company_token``.
+    `device_id` is as it came in the body, `company_token` the one assigned to the caller's partner key.
     """
     if device_id is None or device_id == "":
         raise wire.refusal("empty_advertiser_id")
@@ -48,7 +38,7 @@ def checked_device_id(device_id: object, company_token: str) -> str:
 
 
 def new_device_id(company_token: str) -> str:
-    """Return a fresh device id for a user who opted out of advertiser tracking.
+    """Return a fresh device id for a user who opted out of advertiser tracking; keep it on the device.
 
     Parameters
     ----------
@@ -58,12 +48,7 @@ def new_device_id(company_token: str) -> str:
     Returns
     -------
     str
-        ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``; keep it on the device.
-
-    Raises
-    ------
-    InvalidArgument
-        The token cannot be one.
+        ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``.
 
     Examples
     --------

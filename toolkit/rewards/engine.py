@@ -6,14 +6,15 @@ decides in the gateway and in a what-if.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, MutableMapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
+from toolkit.keyed_noise import KeyedNoise
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
-from toolkit.rewards.device_state import DAY_MS, DeviceState
 
 #: Every reason there is, in the order of the rules.
 REASONS = (
@@ -33,16 +34,54 @@ REASONS = (
 TEST_MESSAGE = "This is a test reward."
 TEST_TITLE = "[TEST] "
 
+DAY_MS = 86_400_000
+# A caller that invents a name for every moment must not grow a device's record without bound; a name that was
+# forgotten draws its first number again.
+_NAMES_KEPT = 256
+
 Details = dict[str, Any]
 T = TypeVar("T")
 
 
+class Session(NamedTuple):
+    """A live session: its id, when it started and when it was last called (milliseconds since the epoch)."""
+
+    id: str
+    start: int
+    last: int
+
+    def age_s(self, at: int) -> float:
+        return max(at - self.start, 0) / 1000
+
+
+class DeviceState(msgspec.Struct, array_like=True):
+    """What is remembered of one device of one app.
+
+    ``rewards`` are those of the last day as (milliseconds, moment), oldest first; ``draws`` counts by moment.
+    """
+
+    rewards: list[tuple[int, str]] = []
+    draws: dict[str, int] = {}
+
+    def forget_before(self, at: int) -> None:
+        """Drop rewards that no rule looks at any more: older than a day at `at`."""
+        while self.rewards and self.rewards[0][0] <= at - DAY_MS:
+            del self.rewards[0]
+
+    def next_draw(self, moment_id: str) -> int:
+        """Return the ordinal of this draw of this moment, 0 for the first, and count it."""
+        ordinal = self.draws.pop(moment_id, 0)
+        self.draws[moment_id] = ordinal + 1
+        if len(self.draws) > _NAMES_KEPT:
+            del self.draws[next(iter(self.draws))]
+        return ordinal
+
+
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One moment, as the engine sees it.
+    """One moment; ``app`` and ``device`` are labels, ``at`` is in milliseconds since the epoch.
 
-    ``app`` and ``device`` are labels, not keys; ``at`` is milliseconds since the epoch; ``session_age_s`` is None
-    where the device has no live session.
+    ``session_age_s`` is None where the device has no live session.
     """
 
     app: str
@@ -55,7 +94,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the engine decided: the reason, the reward if there is one, the arm, and one trace line a rule."""
+    """What the engine decided, with one trace line for each rule."""
 
     reason: str
     reward: RewardItem | None
@@ -66,12 +105,11 @@ class Decision:
 
     @property
     def rewarded(self) -> bool:
-        """Whether a reward was given."""
         return self.reward is not None
 
     @property
     def title(self) -> str | None:
-        """The title to show; a test says that it is one."""
+        """The title to show; a test says so."""
         if self.reward is None:
             return None
         return (TEST_TITLE if self.reason == "TEST" else "") + self.reward.title
@@ -113,11 +151,6 @@ class Case:
 class Engine:
     """Decides moments by one configuration.
 
-    Parameters
-    ----------
-    configuration
-        The rules' settings.
-
     Examples
     --------
     >>> engine = Engine(Configuration.parse({"default": {"p": 1}}))
@@ -132,29 +165,28 @@ class Engine:
     def decide(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Decision:
         """Walk the rules for one moment.
 
-        Parameters
-        ----------
-        device
-            What is remembered of the device; a draw or a reward is added to it.
-        spent
-            Units spent by reward id; a reward is added to it.
+        A draw or a reward is added to what is remembered of the `device`, a reward to the units `spent` by its id.
         """
-        case = self._case(moment, device, spent)
+        rules, arm = self.configuration.rules_for(moment.moment_id), self.arm_of(moment)
+        limits = rules if arm is None else rules.arms[arm]
+        case = Case(moment, rules, limits, arm, device, spent, self.configuration)
         if moment.test:
-            return self._test(case)
+            # A test never fails and never costs: neither a cap nor the stock is looked at or changed.
+            reward = _chosen(case, self.configuration.rewards or Configuration().rewards, 0)
+            return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [{"rule": "test", "ok": True}])
         device.forget_before(moment.at)
         trace: list[Details] = []
         for name, rule in RULES:
             refusal, details = rule(case)
             trace.append({"rule": name, "ok": refusal is None, **details})
             if refusal is not None:
-                return Decision(refusal, None, None, case.arm, case.limits.p, trace)
+                return Decision(refusal, None, None, arm, limits.p, trace)
+        assert case.reward is not None
         reward = case.reward
-        assert reward is not None
         spent[reward.id] = spent.get(reward.id, 0) + 1
         device.rewards.append((moment.at, moment.moment_id))
         trace.append({"rule": "reserve", "ok": True, "reward": reward.id, "spent": spent[reward.id]})
-        return Decision("REWARDED", reward, case.rules.message or reward.message, case.arm, case.limits.p, trace)
+        return Decision("REWARDED", reward, rules.message or reward.message, arm, limits.p, trace)
 
     def arm_of(self, moment: Moment) -> str | None:
         """Return the arm of the experiment that this moment falls in, or None where there is none."""
@@ -165,18 +197,6 @@ class Engine:
         # The arms' names are the experiment's name: a device is in the same arm at all moments that share them.
         number = draw(self.configuration.seed, "arm", *arms, moment.app, *unit)
         return _weighted([(arm, 1.0) for arm in arms], number)
-
-    def _case(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Case:
-        rules = self.configuration.rules_for(moment.moment_id)
-        arm = self.arm_of(moment) if rules.arms else None
-        limits = rules if arm is None else rules.arms[arm]
-        return Case(moment, rules, limits, arm, device, spent, self.configuration)
-
-    def _test(self, case: Case) -> Decision:
-        # A test never fails and never costs: neither a cap nor the stock is looked at or changed.
-        items = case.configuration.rewards or Configuration().rewards
-        reward = _chosen(case, list(items), 0)
-        return Decision("TEST", reward, TEST_MESSAGE, case.arm, case.limits.p, [{"rule": "test", "ok": True}])
 
 
 Verdict = tuple[str | None, Details]
@@ -203,8 +223,7 @@ def _quiet_period(case: Case) -> Verdict:
 
 
 def _device_cap(case: Case) -> Verdict:
-    given = [at for at, _ in case.device.rewards]
-    return _cap("DEVICE_CAP", given, case.limits.per_device_per_day)
+    return _cap("DEVICE_CAP", [at for at, _ in case.device.rewards], case.limits.per_device_per_day)
 
 
 def _moment_cap(case: Case) -> Verdict:
@@ -216,16 +235,16 @@ def _cap(reason: str, given: list[int], limit: int) -> Verdict:
     details: Details = {"used": len(given), "limit": limit}
     if len(given) < limit:
         return None, details
-    # The one that has to grow a day old before there is room; never where the limit is nought.
-    details["frees_at"] = instant_text(given[-limit] + DAY_MS) if limit else None
-    return reason, details
+    # The one that has to grow a day old before there is room; never where the limit is zero.
+    frees_at = time.gmtime((given[-limit] + DAY_MS) // 1000) if limit else None
+    return reason, {**details, "frees_at": frees_at and time.strftime("%Y-%m-%dT%H:%M:%SZ", frees_at)}
 
 
 def _min_gap(case: Case) -> Verdict:
     needed = case.limits.min_gap_s
     if not case.device.rewards:
         return None, {"needed_s": needed}
-    # Never below nought: the clocks of two gateways differ by a little.
+    # Never below zero: the clocks of two gateways differ by a little.
     gap = max(case.moment.at - case.device.rewards[-1][0], 0) / 1000
     return ("MIN_GAP" if gap < needed else None), {"gap_s": gap, "needed_s": needed}
 
@@ -254,7 +273,7 @@ def _draw(case: Case) -> Verdict:
     return (None if number < p else "DRAW"), {"u": round(number, 6), "p": p, "ordinal": ordinal}
 
 
-def _chosen(case: Case, items: list[RewardItem], ordinal: int) -> RewardItem:
+def _chosen(case: Case, items: Sequence[RewardItem], ordinal: int) -> RewardItem:
     moment = case.moment
     number = draw(case.configuration.seed, "reward", moment.app, moment.device, moment.moment_id, str(ordinal))
     return _weighted([(item, item.weight) for item in items], number)
@@ -268,13 +287,8 @@ def draw(seed: int, *parts: str) -> float:
     >>> draw(7, "a", "b") == draw(7, "a", "b"), draw(7, "ab", "") == draw(7, "a", "b")
     (True, False)
     """
-    digest = hashlib.blake2b(key=str(seed).encode("ascii"), digest_size=8)
-    for part in parts:
-        # The length goes first, or ("a|b") and ("a", "b") would draw the same.
-        raw = part.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:%b" % (len(raw), raw))
-    # 53 bits: all that a float holds, so that the result never rounds up to 1.
-    return (int.from_bytes(digest.digest(), "big") >> 11) / (1 << 53)
+    # With their lengths, or ("a|b",) and ("a", "b") would draw the same number.
+    return KeyedNoise(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))
 
 
 def _weighted(choices: Sequence[tuple[T, float]], number: float) -> T:
@@ -287,7 +301,7 @@ def _weighted(choices: Sequence[tuple[T, float]], number: float) -> T:
     return choices[-1][0]
 
 
-#: The rules in their fixed order: the name in the trace, and what judges a case.
+#: The rules in their fixed order: the name in the trace, and what evaluates a case.
 RULES: tuple[tuple[str, Callable[[Case], Verdict]], ...] = (
     ("session", _session),
     ("enabled", _enabled),
@@ -299,8 +313,3 @@ RULES: tuple[tuple[str, Callable[[Case], Verdict]], ...] = (
     ("inventory", _inventory),
     ("draw", _draw),
 )
-
-
-def instant_text(at: int) -> str:
-    """Write milliseconds since the epoch as ``2014-10-03T18:07:11Z``, whole seconds."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at // 1000))

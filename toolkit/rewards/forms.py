@@ -21,8 +21,8 @@ class SessionForm(NamedTuple):
 
     app_key: str
     device_id: object
-    start: datetime
     test: bool
+    start: datetime
 
 
 class MomentForm(NamedTuple):
@@ -30,38 +30,32 @@ class MomentForm(NamedTuple):
 
     app_key: str
     device_id: object
-    moment_id: str
     test: bool
+    moment_id: str
 
 
 def read_form(body: bytes, now: int, *, strict: bool = False) -> SessionForm | MomentForm:
-    """Read and check a body; whose keys and device it names is not judged here.
+    """Read and check a body, or raise the refusal of the first rule that it breaks.
 
-    Parameters
-    ----------
-    body
-        The raw bytes.
-    now
-        Milliseconds since the epoch, for the window of a session's start.
-    strict
-        Refuse unknown fields instead of ignoring them.
-
-    Raises
-    ------
-    MalformedRequest
-        With the code of the first rule that the body breaks.
+    Whose keys and device it names is not checked here. `now` (milliseconds since the epoch) is for the window of a
+    session's start; `strict` refuses unknown fields.
     """
-    fields = _object(body)
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise wire.refusal("malformed_json", line=error.lineno, column=error.colno) from None
+    if not isinstance(fields, dict):
+        raise wire.refusal("not_an_object")
     _check_flat(fields, strict)
     is_session, is_moment = "events" in fields, "moment_id" in fields
     if is_session and is_moment:
         raise wire.refusal("ambiguous_form")
     if not is_session and not is_moment:
         raise wire.refusal("unknown_form")
-    app_key, device_id, test = _checked_common(fields)
+    common = _checked_common(fields)
     if is_session:
-        return SessionForm(app_key, device_id, _checked_start(fields["events"], now), test)
-    return MomentForm(app_key, device_id, checked_moment_id(fields["moment_id"]), test)
+        return SessionForm(*common, _checked_start(fields["events"], now))
+    return MomentForm(*common, checked_moment_id(fields["moment_id"]))
 
 
 def checked_moment_id(moment_id: object) -> str:
@@ -83,16 +77,6 @@ def start_text(start: datetime) -> str:
     '2014-10-03T18:05:22Z'
     """
     return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        fields = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise wire.refusal("malformed_json", line=error.lineno, column=error.colno) from None
-    if not isinstance(fields, dict):
-        raise wire.refusal("not_an_object")
-    return fields
 
 
 def _check_flat(fields: dict[str, Any], strict: bool) -> None:
@@ -121,22 +105,16 @@ def _checked_common(fields: dict[str, Any]) -> tuple[str, object, bool]:
 
 
 def _checked_start(events: object, now: int) -> datetime:
-    if not isinstance(events, list) or len(events) != 1:
-        raise wire.refusal("bad_events")
-    (event,) = events
+    event = events[0] if isinstance(events, list) and len(events) == 1 else None
     if not isinstance(event, dict) or event.get("id") != wire.SESSION_START:
         raise wire.refusal("bad_events")
-    start = _instant(event.get("start"))
-    age = now / 1000 - start.timestamp()
-    if not -wire.START_AHEAD_SECONDS <= age <= wire.START_OLDEST_SECONDS:
-        raise wire.refusal("bad_start")
-    return start
-
-
-def _instant(text: object) -> datetime:
+    text = event.get("start")
     if not isinstance(text, str) or _INSTANT.fullmatch(text) is None:
         raise wire.refusal("bad_start")
     try:
-        return datetime.fromisoformat(text.upper()).astimezone(UTC)
+        start = datetime.fromisoformat(text.upper()).astimezone(UTC)
     except (ValueError, OverflowError):
         raise wire.refusal("bad_start") from None
+    if not -wire.START_AHEAD_SECONDS <= now / 1000 - start.timestamp() <= wire.START_OLDEST_SECONDS:
+        raise wire.refusal("bad_start")
+    return start

@@ -117,6 +117,9 @@ REFUSALS: dict[str, Refusal] = {
     "too_many_requests": Refusal(
         429, RateLimited, None, "Too many calls for this device. Try again in {seconds} seconds."
     ),
+    "too_many_keys": Refusal(
+        429, RateLimited, None, "Too many wrong partner keys from this address. Try again in {seconds} seconds."
+    ),
     "failed": Refusal(500, ServiceFailure, None, "The gateway failed at this request."),
     "unavailable": Refusal(503, ServiceFailure, None, "The gateway cannot keep anything right now. Try again."),
 }
@@ -180,12 +183,7 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
     return error
 
 
-def decision_header(decision_id: str, reason: str) -> str:
-    """Write the header that says why, as ``d-000042; reason=DEVICE_CAP``."""
-    return f"{decision_id}; reason={reason}"
-
-
 def reason_of(header: str | None) -> str | None:
-    """Read the reason of a decision header; None where a server does not send one."""
+    """Read the reason of a header as ``d-000042; reason=DEVICE_CAP``; None where a server does not send one."""
     _, mark, reason = (header or "").partition("; reason=")
     return reason if mark else None

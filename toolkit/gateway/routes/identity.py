@@ -11,14 +11,19 @@ from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.body_checks import echoable_request_id, normal_address, parse_body
+from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.carrier import Arrival
 from toolkit.identity.service.identity import IdentityService
 
 _HOST = re.compile(r"(?P<name>localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
-_SIMULATED = wire.SIMULATED_ADDRESS.lower().encode("ascii")
+_PROXY_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
 _JSON_TYPE = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
 _DEVICE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
 _NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
+SIMULATION_WARNING = (
+    f"mobile identity simulates phones: it believes {wire.SIMULATED_ADDRESS} in calls to 127.0.0.1, so anybody who "
+    "reaches this gateway can be any phone. Set public_url in IdentitySettings before you put a proxy in front of it."
+)
 # What the gateway itself refuses, before any handler: its status, and what to say in this service's words.
 _OWN_WORDS = {
     404: envelope.NO_SUCH_OPERATION,
@@ -32,8 +37,13 @@ _OWN_WORDS = {
 class IdentityRoutes:
     """See `toolkit.gateway.exchange.Routes`.
 
-    Only a gateway that listens `on_loopback` simulates handsets and serves loopback names; any other serves nothing
-    but the host of the settings' ``public_url``.
+    Parameters
+    ----------
+    service
+        Section D.
+    on_loopback
+        Whether the gateway listens to this machine only: only then are loopback names served, and phones simulated
+        if there is no public URL. The host of the settings' ``public_url`` is always served.
     """
 
     segments = frozenset({b"account", b"mobileauth"})
@@ -98,9 +108,20 @@ class IdentityRoutes:
 
     def _arrival(self, request: Request) -> Arrival:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.fields.items()}
-        simulated = request.header(_SIMULATED) if self._on_loopback else ""
+        simulated = headers.get(wire.SIMULATED_ADDRESS.lower(), "") if self._may_simulate(request) else ""
         address = normal_address(simulated or request.client) or ""
         return Arrival(request.client, address, headers)
+
+    def _may_simulate(self, request: Request) -> bool:
+        """Whether the call comes from a program on this machine, as far as one can see: proxies name themselves."""
+        if not simulates_phones(self._service.settings, on_loopback=self._on_loopback):
+            return False
+        return is_loopback(request.client) and not any(request.header(name) for name in _PROXY_HEADERS)
+
+
+def simulates_phones(settings: IdentitySettings, *, on_loopback: bool) -> bool:
+    """Whether a call to a loopback name may say which phone it is; with a public URL, others can reach those names."""
+    return on_loopback and settings.public_url is None
 
 
 def is_loopback(host: str) -> bool:

@@ -55,6 +55,7 @@ class RewardRoutes:
             request.body,
             request.header(b"idempotency-key"),
             _base_url(request),
+            request.client,
         )
         answer = await self._service.answer(call)
         if answer.decision is None:

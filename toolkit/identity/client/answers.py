@@ -56,14 +56,14 @@ def expect(condition: bool, what: str) -> None:
 
 
 def matching(response: Response, name: str, pattern: re.Pattern[str]) -> str:
-    """Return a text field of the answer that must match as a whole."""
+    """Return a text field that must match as a whole."""
     value = response.get(name)
     expect(type(value) is str and pattern.fullmatch(value) is not None, f"{name} has another form")
     return str(value)
 
 
 def secret_in(response: Response, name: str) -> Secret:
-    """Return a token of the answer, wrapped."""
+    """Return a token, wrapped."""
     return Secret(matching(response, name, _TOKEN))
 
 
@@ -144,11 +144,11 @@ def detail_frame(response: Response) -> pd.DataFrame:
 
 def _payments(response: Response) -> list[dict[str, Any]]:
     payments = response.get("Payments")
-    whole = isinstance(payments, list) and all(isinstance(payment, dict) for payment in payments)
-    expect(whole, "Payments is not a list of objects")
-    for payment in payments or []:
+    if not isinstance(payments, list) or not all(isinstance(payment, dict) for payment in payments):
+        raise UnexpectedReply("the answer breaks the contract: Payments is not a list of objects")
+    for payment in payments:
         matching(payment, "PaymentId", GUID)
-    return payments or []
+    return payments
 
 
 def _frame(rows: Iterable[Response], columns: Mapping[str, str]) -> pd.DataFrame:
@@ -156,9 +156,8 @@ def _frame(rows: Iterable[Response], columns: Mapping[str, str]) -> pd.DataFrame
     try:
         return declared_frame(named, columns)
     except (ValueError, TypeError, OverflowError):
-        pass
-    # Outside of the except, so that the library's text, which quotes values, is nobody's context.
-    raise UnexpectedReply("the answer breaks the contract: a field has another type")
+        # The caller drops the context: the library's text quotes values.
+        raise UnexpectedReply("the answer breaks the contract: a field has another type") from None
 
 
 def _milliseconds(text: str) -> int:

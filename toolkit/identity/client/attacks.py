@@ -7,28 +7,15 @@ run" makes it older.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from toolkit.errors import ServiceError
-from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof
 from toolkit.identity.client.identity import IdentityClient
 from toolkit.secret import Secret
 
-
-class DemoGateway(Protocol):
-    """What the attacks need of the demo world."""
-
-    @property
-    def credentials(self) -> dict[str, Secret]:
-        """The keys of both demo clients."""
-
-    @property
-    def clock(self) -> Any:  # noqa: ANN401 - the demo world's can be advanced, others cannot
-        """The gateway's clock."""
-
-    def handset(self, preset: str) -> Handset:
-        """Return a simulated phone."""
+if TYPE_CHECKING:
+    from toolkit.gateway import Gateway
 
 
 class Scene(NamedTuple):
@@ -36,7 +23,7 @@ class Scene(NamedTuple):
 
     client: IdentityClient
     other: IdentityClient
-    gateway: DemoGateway
+    gateway: Any  # of the demo world, whose clock can be advanced
 
     def proof(self, preset: str = "no_challenge") -> PhoneProof:
         """Return a fresh proof of a phone."""
@@ -154,51 +141,27 @@ def _refused(work: Callable[[], object]) -> ServiceError:
     raise AssertionError("this attack was not refused")
 
 
+_ONCE, _BOUND = "a one-time secret works once: NIST 800-63B", "a code is bound to client and alias: RFC 6749, 10.5"
+_STOLEN, _PREVIEW = "used twice is stolen once: RFC 6749, 4.1.2", "only GET uses a fingerprint: the phone still can"
+_LIFE, _EXACT = "at most ten minutes: RFC 6749, 4.1.2", "exact match of redirect URIs: RFC 9700, 2.1"
+_PKCE, _NETWORK = "PKCE binds it to who began: RFC 7636", "only the network's answer is a proof"
+_SAME, _FEW = "and one answer for all mismatches tells nothing", "few attempts, then a lock: NIST 800-63B"
+
 ATTACKS: dict[str, Attack] = {
-    "replay the final fingerprint": Attack(
-        "Use the final fingerprint twice", "S07", 2012, "used twice is stolen once: RFC 6749, 4.1.2", _replay_final
-    ),
-    "replay TargetUrl": Attack(
-        "Open TargetUrl twice", "S03", 2003, "a one-time secret works once: NIST 800-63B", _replay_first
-    ),
-    "first fingerprint at Finish": Attack(
-        "Finish without any phone", "S05", 1039, "only the network's answer is a proof", _first_at_finish
-    ),
-    "plant a fingerprint": Attack(
-        "Finish with somebody else's final fingerprint", "S16", 1000, "PKCE binds it to who began: RFC 7636", _planted
-    ),
-    "swap the alias": Attack(
-        "Use a code with another user's alias",
-        "S17",
-        2010,
-        "a code is bound to client and alias: RFC 6749, 10.5",
-        _swap_alias,
-    ),
-    "swap the client": Attack(
-        "Use a code as another client", "S17", 2010, "and one answer for all mismatches tells nothing", _swap_client
-    ),
-    "let the clock run": Attack("Use a code after its end", "S06", 2011, "at most ten minutes: RFC 6749, 4.1.2", _wait),
-    "open redirect": Attack(
-        "Send the phone to an address of our own",
-        "S11",
-        1000,
-        "exact match of redirect URIs: RFC 9700, 2.1",
-        _open_redirect,
-    ),
-    "guess the ZIP code": Attack(
-        "Guess three times, then answer rightly", "S22", 2023, "few attempts, then a lock: NIST 800-63B", _guess
-    ),
-    "link preview": Attack(
-        "Let a chat program look at TargetUrl first",
-        "S14",
-        405,
-        "only GET uses a fingerprint: the phone still can",
-        _preview,
-    ),
+    "replay the final fingerprint": Attack("Use the final fingerprint twice", "S07", 2012, _STOLEN, _replay_final),
+    "replay TargetUrl": Attack("Open TargetUrl twice", "S03", 2003, _ONCE, _replay_first),
+    "first fingerprint at Finish": Attack("Finish without any phone", "S05", 1039, _NETWORK, _first_at_finish),
+    "plant a fingerprint": Attack("Finish with somebody else's final fingerprint", "S16", 1000, _PKCE, _planted),
+    "swap the alias": Attack("Use a code with another user's alias", "S17", 2010, _BOUND, _swap_alias),
+    "swap the client": Attack("Use a code as another client", "S17", 2010, _SAME, _swap_client),
+    "let the clock run": Attack("Use a code after its end", "S06", 2011, _LIFE, _wait),
+    "open redirect": Attack("Send the phone to an address of our own", "S11", 1000, _EXACT, _open_redirect),
+    "guess the ZIP code": Attack("Guess three times, then answer rightly", "S22", 2023, _FEW, _guess),
+    "link preview": Attack("Let a chat program look at TargetUrl first", "S14", 405, _PREVIEW, _preview),
 }
 
 
-def carry_out(name: str, client: IdentityClient, gateway: DemoGateway) -> Outcome:
+def carry_out(name: str, client: IdentityClient, gateway: Gateway) -> Outcome:
     """Try one of `ATTACKS` on a client of the demo world and tell what came of it."""
     attack = ATTACKS[name]
     keys = gateway.credentials

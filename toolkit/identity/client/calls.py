@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from toolkit.endpoint import Endpoint
@@ -13,25 +15,47 @@ from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
 from toolkit.identity.client.answers import Response, expect, secret_in
 from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder
-from toolkit.identity.client.trace import Step, redacted, states_after
 from toolkit.identity.envelope import SUCCESS, error_of
-from toolkit.identity.flow import Call, State
-from toolkit.identity.wire import OPEN_TARGET, Operation
+from toolkit.identity.flow import MOVES, Call, State
+from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
 from toolkit.secret import Secret
 
 T = TypeVar("T")
 _STEPS_KEPT = 1_000
 
+TRACE_COLUMNS = {
+    "n": "int64",
+    "operation": "str",
+    "http": "Int64",
+    "status": "Int64",
+    "description": "str",
+    "transition": "str",
+    "ms": "float64",
+    "seconds_left": "float64",
+}
 
-class _Sent(NamedTuple):
-    """A call that goes out: its number in the trace, its content, and whose flow it moves."""
 
-    number: int
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call: what went out and came back, redacted; where the flow stood before and after."""
+
+    n: int
     operation: str
-    endpoint: Endpoint
-    content: Mapping[str, Any]
-    call: Call | None
-    holder: Holder | None
+    http: int | None
+    status: int | None
+    description: str
+    before: frozenset[State]
+    after: frozenset[State]
+    ms: float
+    seconds_left: float | None = None
+    request: Mapping[str, Any] = field(default_factory=dict)
+    response: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def transition(self) -> str:
+        """``started → failed or proven``; empty where the call moved nothing."""
+        before, after = (" or ".join(sorted(states)) for states in (self.before, self.after))
+        return "" if before == after else f"{before} → {after}"
 
 
 class RecordedCalls:
@@ -45,7 +69,7 @@ class RecordedCalls:
     def __init__(self, http: HttpSession, api_client_id: Secret, now: Callable[[], int] | None = None) -> None:
         self._http = http
         self._api_client_id = api_client_id
-        self.now = now or _this_machine
+        self.now = now or (lambda: time.time_ns() // 1_000_000)
         self.steps: deque[Step] = deque(maxlen=_STEPS_KEPT)
         self._count = 0
 
@@ -66,34 +90,26 @@ class RecordedCalls:
         self._count += 1
         given = {name: value for name, value in fields.items() if value is not None}
         body = {"RequestId": f"req-{self._count:03d}", "ApiClientId": self._api_client_id, **given}
-        sent = _Sent(self._count, operation.name, operation.endpoint, body, call, holder)
 
         def understand(envelope: Mapping[str, Any], reply: HttpReply) -> T:
             return read(_response_of(envelope, body, reply, _line_of(operation.endpoint)))
 
-        def send() -> HttpReply:
-            return self._http.call(operation.endpoint, body=body)
-
-        outcome = self._attempt(sent, send, understand, told)
+        send = partial(self._http.call, operation.endpoint, body=body)
+        step = _Step(operation.name, _line_of(operation.endpoint), body, call, holder)
+        outcome = self._attempt(step, send, understand, told)
         return _result(outcome)
 
     def open(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret:
         """Open a TargetUrl as a phone does and return the final fingerprint."""
         self._count += 1
         query: dict[str, str | Secret | None] = {"vfp": fingerprint, "r": "f"}
-        sent = _Sent(self._count, Call.OPEN, OPEN_TARGET, query, Call.OPEN, holder)
-
-        def understand(answer: Mapping[str, Any], reply: HttpReply) -> Secret:
-            return _opened(answer, reply, fingerprint)
-
-        def send() -> HttpReply:
-            return self._http.call(OPEN_TARGET, query=query, headers=headers)
-
-        return _result(self._attempt(sent, send, understand))
+        send = partial(self._http.call, OPEN_TARGET, query=query, headers=headers)
+        step = _Step(Call.OPEN, _line_of(OPEN_TARGET), query, Call.OPEN, holder)
+        return _result(self._attempt(step, send, lambda answer, reply: _opened(answer, reply, fingerprint)))
 
     def _attempt(
         self,
-        sent: _Sent,
+        step: _Step,
         send: Callable[[], HttpReply],
         understand: Callable[[Mapping[str, Any], HttpReply], T],
         told: Callable[[T], State] | None = None,
@@ -102,43 +118,54 @@ class RecordedCalls:
         reply: HttpReply | None = None
         answer: Mapping[str, Any] = {}
         outcome: T | ToolkitError
+        state = None
         try:
             reply = send()
-            answer = _object_of(reply, _line_of(sent.endpoint))
+            answer = _object_of(reply, step.line)
             outcome = understand(answer, reply)
+            state = told and told(outcome)
         except ToolkitError as error:
             outcome = error
         ms = round((time.perf_counter() - began) * 1000, 3)
-        state = told(outcome) if told is not None and not isinstance(outcome, ToolkitError) else None
-        before, after = _moved(sent, _status_of(outcome), state)
-        user = next((one for one in (outcome, sent.holder) if isinstance(one, AuthenticatedUser)), None)
-        step = Step(
-            n=sent.number,
-            operation=sent.operation,
-            http=reply.status if reply is not None else None,
-            status=_status_of(outcome),
-            description=getattr(outcome, "message", str(outcome)) if isinstance(outcome, ToolkitError) else SUCCESS,
-            before=before,
-            after=after,
-            ms=ms,
-            seconds_left=user.seconds_left(self.now()) if user is not None else None,
-            request=redacted(sent.content),
-            response=redacted(answer),
+        status = _status_of(outcome)
+        before, after = _moved(step, status, state)
+        user = next((one for one in (outcome, step.holder) if isinstance(one, AuthenticatedUser)), None)
+        self.steps.append(
+            Step(
+                n=self._count,
+                operation=step.operation,
+                http=reply.status if reply is not None else None,
+                status=status,
+                description=getattr(outcome, "message", str(outcome)) if isinstance(outcome, ToolkitError) else SUCCESS,
+                before=before,
+                after=after,
+                ms=ms,
+                seconds_left=user.seconds_left(self.now()) if user is not None else None,
+                request=redacted(step.content),
+                response=redacted(answer),
+            )
         )
-        self.steps.append(step)
         return outcome
 
 
-def _moved(sent: _Sent, status: int | None, told: State | None) -> tuple[frozenset[State], frozenset[State]]:
+class _Step(NamedTuple):
+    """A call that goes out, and whose flow it moves."""
+
+    operation: str
+    line: str
+    content: Mapping[str, Any]
+    call: Call | None
+    holder: Holder | None
+
+
+def _moved(step: _Step, status: int | None, told: State | None) -> tuple[frozenset[State], frozenset[State]]:
     """Return where the flow stood before a call and stands after it, and tell its holder."""
-    before = frozenset({State.NEW} if sent.call is Call.START else ())
-    if sent.holder is not None:
-        before = sent.holder.states
-    after = states_after(before, sent.call, status) if sent.call is not None and status is not None else before
+    before = step.holder.states if step.holder else frozenset({State.NEW} if step.call is Call.START else ())
+    after = states_after(before, step.call, status) if step.call is not None and status is not None else before
     if told is not None:
         after = frozenset({told})
-    if sent.holder is not None:
-        sent.holder.states = after
+    if step.holder is not None:
+        step.holder.states = after
     return before, after
 
 
@@ -205,5 +232,22 @@ def _device_error(http: int) -> ToolkitError:
     return error or UnexpectedReply(f"{_line_of(OPEN_TARGET)} was answered by HTTP {http}")
 
 
-def _this_machine() -> int:
-    return time.time_ns() // 1_000_000
+def states_after(states: Iterable[State], call: Call, status: int) -> frozenset[State]:
+    """Return where the flow may stand after a call was answered with this status."""
+    rows = [row for row in MOVES if row.call is call and row.status == status]
+    # An answer may say that the flow stood elsewhere: expired or revoked, which the caller could not know.
+    told = [row for row in rows if row.state in states] or rows
+    return frozenset(row.next for row in told) or frozenset(states)
+
+
+def redacted(value: Any, name: str = "") -> Any:  # noqa: ANN401
+    """Return JSON content with every secret replaced by its short hash."""
+    if isinstance(value, Secret):
+        return repr(value)
+    if name in SECRET_FIELDS or name == "vfp":
+        return repr(Secret(value, guessable=name in GUESSABLE_FIELDS)) if isinstance(value, str) else "Secret(***)"
+    if isinstance(value, Mapping):
+        return {key: redacted(inner, key) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [redacted(inner) for inner in value]
+    return value

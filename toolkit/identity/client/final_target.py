@@ -42,12 +42,7 @@ class FinalTargetListener:
     def fingerprint(self, timeout: float = 60.0) -> Secret:
         """Wait for the browser and return the final fingerprint; the listener is closed then.
 
-        Raises
-        ------
-        Unreachable
-            Nobody came in time.
-        SessionClosed
-            It was closed before anybody came.
+        Raises Unreachable where no browser came in time, SessionClosed where it was closed before.
         """
         came = self._is_over.wait(timeout)
         self.close()
@@ -75,7 +70,7 @@ class FinalTargetListener:
                 self._server.handle_request()
 
     def _take(self, target: str) -> bool:
-        """Take the fingerprint of a request's target; False where it is not the one that is awaited."""
+        """Take the fingerprint of a request's target; False where it is not the expected one."""
         parts = urlsplit(target)
         given = parse_qs(parts.query).get("vfp", [])
         if parts.path != _PATH or len(given) != 1 or self._received is not None:

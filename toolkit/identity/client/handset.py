@@ -12,18 +12,8 @@ from toolkit.secret import Secret
 class Handset:
     """A phone as a caller sees it. Made by ``gateway.handset("happy")``.
 
-    Parameters
-    ----------
-    name
-        The preset it plays.
-    address
-        Its address on its network: what a gateway on this machine takes as the place its call comes from.
-    device_ip, carrier_short_code
-        What its app tells the caller to start with; None for what it does not know.
-    result
-        What a flow with this phone comes to.
-    answer
-        What its owner would answer to the challenge.
+    ``address`` is its own on its network, ``device_ip`` and ``carrier_short_code`` what its app tells the caller, None
+    for what it does not know. ``result`` is what a flow with this phone comes to, ``answer`` its owner's answer.
 
     Examples
     --------

@@ -17,7 +17,7 @@ from toolkit.secret import Secret
 
 
 class Holder:
-    """Holds secrets until it is told to forget them; `states` is where the flow may stand for all the caller knows."""
+    """Holds secrets until `forget`; `states` is where the flow may stand for all the caller knows."""
 
     def __init__(self, states: frozenset[State], **held: Secret) -> None:
         self._held: dict[str, Secret] | None = held
@@ -40,7 +40,7 @@ class Holder:
         return self._held[name]
 
     def forget(self) -> None:
-        """Let go of all secrets; every later use raises `SessionClosed`."""
+        """Forget all secrets; every later use raises `SessionClosed`."""
         self._held = None
 
     def _refuse(self, *_: object) -> NoReturn:
@@ -102,12 +102,13 @@ class AuthenticatedUser(Holder):
     def check_life(self, now: int) -> None:
         """Raise CodeExpired where the code is over."""
         if now >= self._expires:
-            ended = self.expires_at.strftime("%H:%M:%S")
-            raise CodeExpired(f"the code ended at {ended} UTC; begin again with start_authentication") from None
+            raise CodeExpired(
+                f"the code ended at {self.expires_at:%H:%M:%S} UTC; begin again with start_authentication"
+            )
 
     def __repr__(self) -> str:
-        until = self.expires_at.strftime("%H:%M:%S")
-        return f"<user {self.service_alias[:8]} at {self.mobile_operator_name}: {self.state}, until {until} UTC>"
+        who = f"{self.service_alias[:8]} at {self.mobile_operator_name}"
+        return f"<user {who}: {self.state}, until {self.expires_at:%H:%M:%S} UTC>"
 
 
 def fresh_verifier() -> tuple[Secret, Secret]:

@@ -8,10 +8,11 @@ import pandas as pd
 
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument
+from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import wire
 from toolkit.identity.client import answers
-from toolkit.identity.client.calls import RecordedCalls
+from toolkit.identity.client.calls import TRACE_COLUMNS, RecordedCalls, Step
 from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import (
@@ -22,7 +23,6 @@ from toolkit.identity.client.held_secrets import (
     hidden,
 )
 from toolkit.identity.client.session import IdentitySession
-from toolkit.identity.client.trace import Step, trace_frame
 from toolkit.identity.flow import Call
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -48,15 +48,10 @@ class IdentityClient(PublicNames):
     def echo(self, message: str) -> pd.DataFrame:
         """Ask whether the service is there: ``POST /account/2014/07/25/accountEcho``.
 
-        Parameters
-        ----------
-        message
-            At most 1,024 characters; comes back unchanged.
-
         Returns
         -------
         pandas.DataFrame
-            One row: ``echo_message``, ``api_version``.
+            One row: ``echo_message`` (unchanged; at most 1,024 characters), ``api_version``.
 
         Raises
         ------
@@ -83,6 +78,8 @@ class IdentityClient(PublicNames):
     ) -> StartedTransaction:
         """Begin to authenticate a phone: ``POST /mobileauth/2014/07/01/authenticateByRedirect``.
 
+        Only this program can finish what it begins: a PKCE challenge goes with it.
+
         Parameters
         ----------
         handset
@@ -92,15 +89,8 @@ class IdentityClient(PublicNames):
         final_target_url
             Where the phone is sent at the end: one that is registered for this client, or a listener.
 
-        Returns
-        -------
-        StartedTransaction
-            Hand it to `authenticate_device`. Only this program can finish it: a PKCE challenge goes with it.
-
         Raises
         ------
-        InvalidArgument
-            Neither an address nor a carrier was given.
         MalformedRequest
             1000 a URL that is not registered, 1003 a carrier that is not supported.
         NotAuthenticated
@@ -128,20 +118,13 @@ class IdentityClient(PublicNames):
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
 
-        Works once for each transaction, and is never repeated by itself. It succeeds also when the network did not
-        identify the phone: that is told by `finish_authentication`.
+        Works once for each transaction, and is never repeated. It succeeds also when the network did not identify
+        the phone: `finish_authentication` says so.
 
         Parameters
         ----------
-        transaction
-            From `start_authentication`.
         handset
             The simulated phone that opens it; None opens it from this machine, over its own network.
-
-        Returns
-        -------
-        PhoneProof
-            Hand it to `finish_authentication`.
 
         Raises
         ------
@@ -162,12 +145,7 @@ class IdentityClient(PublicNames):
     ) -> PhoneProof:
         """Wait until a browser on this machine was sent from TargetUrl to the listener.
 
-        Raises
-        ------
-        Unreachable
-            Nobody came within `timeout` seconds.
-        InvalidArgument
-            The transaction was started with another final target.
+        Raises Unreachable where no browser came within `timeout` seconds.
         """
         if transaction.final_target_url != listener.url:
             raise InvalidArgument("this transaction was started with another final target")
@@ -177,16 +155,6 @@ class IdentityClient(PublicNames):
         """Exchange a proof for alias and code: ``POST /mobileauth/2014/07/01/authenticateByRedirectFinish``.
 
         Works once: a second call with the same proof is refused and revokes the code of the first.
-
-        Parameters
-        ----------
-        proof
-            From `authenticate_device`.
-
-        Returns
-        -------
-        AuthenticatedUser
-            With ``service_alias`` (may be stored) and the code (cannot be).
 
         Raises
         ------
@@ -235,12 +203,10 @@ class IdentityClient(PublicNames):
         return frame
 
     def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
-        """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``.
+        """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Call `eligibility` first.
 
         Parameters
         ----------
-        user
-            From `finish_authentication`; call `eligibility` first.
         answer
             To the challenge's question. Needed until one was right.
 
@@ -254,14 +220,10 @@ class IdentityClient(PublicNames):
         ------
         CodeExpired
             The code's life is over; nothing was sent.
-        NotEligible
-            1010: the user is not eligible.
-        Conflict
-            2020: `eligibility` was not called yet.
-        KeyRejected
-            2021 an answer is needed, 2022 it is wrong.
-        RateLimited
-            2023: three wrong answers, the challenge is locked; ``retry_after`` seconds.
+        NotEligible, Conflict
+            1010 the user is not eligible, 2020 `eligibility` was not called yet.
+        KeyRejected, RateLimited
+            2021 an answer is needed, 2022 it is wrong; 2023 the challenge is locked for ``retry_after`` seconds.
         NotFound
             1012: there is no customer data.
         """
@@ -276,8 +238,6 @@ class IdentityClient(PublicNames):
 
         Parameters
         ----------
-        user
-            From `finish_authentication`.
         payment_ids
             1 to 20 distinct ids of `payment_list`.
         answer
@@ -322,7 +282,8 @@ class IdentityClient(PublicNames):
             ``n``, ``operation``, ``http``, ``status``, ``description``, ``transition``, ``ms``, ``seconds_left`` (of
             the code, where there is one). No secret is in it.
         """
-        return trace_frame(self._calls.steps)
+        rows = [{name: getattr(step, name) for name in TRACE_COLUMNS} for step in self._calls.steps]
+        return declared_frame(rows, TRACE_COLUMNS)
 
     @property
     def steps(self) -> tuple[Step, ...]:

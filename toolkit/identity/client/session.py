@@ -63,15 +63,7 @@ class IdentitySession:
     def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
         """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
 
-        Parameters
-        ----------
-        proof
-            One that came some other way, of this session's own transaction.
-
-        Raises
-        ------
-        InvalidArgument
-            The proof is of another transaction: somebody may have planted it. Nothing was sent.
+        A `proof` that came some other way must be of this session's own transaction: another may be planted.
         """
         self._check_open()
         proof = proof or _needed(self._proof, "authenticate_device")

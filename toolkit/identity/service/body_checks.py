@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from toolkit.errors import ServiceError
 from toolkit.identity import envelope
 from toolkit.identity.envelope import refusal
-from toolkit.identity.service.redirect_targets import is_allowed_form
+from toolkit.identity.service.callers import is_allowed_form
 from toolkit.identity.wire import MAX_BODY_BYTES, REQUEST_ID, Field, Operation
 
 _MAX_PAYMENT_IDS = 20

@@ -76,12 +76,10 @@ class SimulatedCarrier:
         self._by_address[subscriber.device_ip] = subscriber.id
 
     async def supports(self, short_code: str) -> bool:
-        """Whether this is the short code of a carrier that can identify phones now."""
         network = self._networks.get(short_code)
         return network is not None and not network.retired
 
     async def serving(self, address: str) -> str | None:
-        """Return the short code of the carrier that this address belongs to."""
         parsed = ip_address(address)
         return next((code for block, code in self._blocks if parsed in block), None)
 
@@ -91,19 +89,15 @@ class SimulatedCarrier:
         return self._by_id[found] if found is not None and self._is_mobile(arrival.address) else None
 
     async def subscriber(self, subscriber_id: str) -> Subscriber | None:
-        """Return what is known of a subscriber now."""
         return self._by_id.get(subscriber_id)
 
     async def name_of(self, short_code: str) -> str:
-        """Return the name that people know the carrier by."""
         return self._networks[short_code].name
 
     def _is_mobile(self, address: str) -> bool:
         parsed = ip_address(address)
-        for block, _ in self._blocks:
-            if parsed in block:
-                return int(parsed) - int(block.network_address) < block.num_addresses // 2
-        return False
+        block = next((block for block, _ in self._blocks if parsed in block), None)
+        return block is not None and int(parsed) - int(block.network_address) < block.num_addresses // 2
 
 
 def wifi_address(address: str) -> str:

@@ -6,11 +6,10 @@ It shows how 2014 worked. NIST 800-63B no longer allows knowledge questions as a
 from __future__ import annotations
 
 import hmac
-import json
 import re
 import unicodedata
-from dataclasses import dataclass
-from typing import Any, Self
+
+import msgspec
 
 from toolkit.identity.flow import Fact
 from toolkit.identity.service.subscribers import Subscriber
@@ -35,24 +34,11 @@ def is_right(answer: str, subscriber: Subscriber) -> bool:
     return hmac.compare_digest(given.encode("ascii"), subscriber.address.postal_code.encode("ascii"))
 
 
-@dataclass(frozen=True, slots=True)
-class Attempts:
+class Attempts(msgspec.Struct, frozen=True, array_like=True):
     """Wrong answers for one alias: how many in a row, and when each of the last hour was given."""
 
     in_a_row: int = 0
     times: tuple[int, ...] = ()
-
-    @classmethod
-    def parse(cls, data: bytes | None) -> Self:
-        """Read a record of the store; none means no wrong answer."""
-        if data is None:
-            return cls()
-        in_a_row, times = json.loads(data)
-        return cls(in_a_row, tuple(times))
-
-    def bytes(self) -> bytes:
-        """Write it for the store."""
-        return json.dumps([self.in_a_row, self.times]).encode("ascii")
 
     def at(self, now: int) -> Attempts:
         """Return what of it still counts: a lock that is over takes its row of answers with it."""
@@ -81,13 +67,12 @@ class ChallengeBook:
         self._records = records
 
     async def attempts(self, alias: str, subscriber: Subscriber, now: int) -> Attempts:
-        """Return the attempts of an alias as they count now."""
         return (await self._read(alias, subscriber, now))[1]
 
     async def judge(self, alias: str, subscriber: Subscriber, answer: str, now: int) -> tuple[Fact, Attempts]:
         """Take one answer: what it was, and the attempts after it.
 
-        While the lock holds no answer is judged. A verdict is given only once its attempt is written down, so a
+        While the lock holds no answer is evaluated. A verdict is given only once its attempt is written down, so a
         hundred guesses at once learn no more than three in a row.
         """
         while True:
@@ -100,14 +85,15 @@ class ChallengeBook:
             else:
                 after = Attempts(attempts.in_a_row + 1, (*attempts.times, now))
                 fact = Fact.LAST_WRONG_ANSWER if after.seconds_locked(now) else Fact.WRONG_ANSWER
-            if await self._records.swap(_SPACE, {alias: stored}, {alias: after.bytes()}, now + _HOUR):
+            if await self._records.swap(_SPACE, {alias: stored}, {alias: msgspec.json.encode(after)}, now + _HOUR):
                 return fact, after
 
-    async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[Any, Attempts]:
+    async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[bytes | None, Attempts]:
         stored = await self._records.get(_SPACE, alias)
         if stored is None and subscriber.wrong_answers:
             # What the carrier's own file says against the question counts as given just now.
             seeded = Attempts(subscriber.wrong_answers, (now,) * subscriber.wrong_answers)
-            await self._records.swap(_SPACE, {alias: None}, {alias: seeded.bytes()}, now + _HOUR)
+            await self._records.swap(_SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR)
             stored = await self._records.get(_SPACE, alias)
-        return stored, Attempts.parse(stored).at(now)
+        attempts = Attempts() if stored is None else msgspec.json.decode(stored, type=Attempts)
+        return stored, attempts.at(now)

@@ -6,9 +6,10 @@ No HTTP in here. Nothing about an alias can be learned before its authentication
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 from uuid import UUID, uuid5
+
+from msgspec.structs import replace
 
 from toolkit.errors import ServiceError
 from toolkit.identity import envelope, wire
@@ -49,20 +50,16 @@ class IdentityService:
             wire.PAYMENT_DETAILS.name: self._payment_details,
         }
 
-    # -- entrances -------------------------------------------------------------------------------------------
-
     async def answer(self, operation: wire.Operation, body: Body, address: str, origin: str) -> Body:
         """Make one of the six POST calls and return the ``Response`` of its envelope.
 
         The body is a JSON object that is not checked yet; `address` is where the call came from, `origin` the scheme
         and host by which the gateway was reached.
         """
-        whose = f"address {address}"
         try:
             caller = caller_with(body.get("ApiClientId"), self._callers)
         except ServiceError:
-            await self._limits.check_failures(whose)
-            await self._limits.count_failure(whose)
+            self._limits.check_key(address, None)
             raise
         check_fields(operation, body)
         await self._limits.count_call(caller.name, address)
@@ -71,22 +68,20 @@ class IdentityService:
                 return await self._authentication.start(caller, body, origin)
             return await self._work[operation.name](caller, body)
         except ServiceError as error:
-            if error.code in envelope.GUESSES:
-                await self._limits.count_failure(whose, f"client {caller.name}")
+            if error.code in envelope.WRONG_FINGERPRINT:
+                await self._limits.count_wrong_fingerprint(f"client {caller.name}")
+            elif error.code in envelope.GUESSES:
+                await self._limits.count_guess(caller.name)
             raise
 
     async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
         """Let a phone use the first fingerprint."""
-        whose = f"address {arrival.peer}"
-        await self._limits.check_failures(whose)
         try:
             return await self._authentication.open_target(fingerprint, arrival)
         except ServiceError as error:
-            if error.code in envelope.GUESSES:
-                await self._limits.count_failure(whose)
+            if error.code in envelope.WRONG_FINGERPRINT:
+                await self._limits.count_wrong_fingerprint(f"address {arrival.peer}")
             raise
-
-    # -- eligibility -----------------------------------------------------------------------------------------
 
     async def _eligibility(self, caller: Caller, request: Body) -> Body:
         while True:
@@ -101,8 +96,6 @@ class IdentityService:
             after = replace(authentication, state=step.next, challenge_id=challenge_id)
             if await self._authentication.advance(found, after):
                 return _eligibility_answer(after, subscriber, attempts)
-
-    # -- payments --------------------------------------------------------------------------------------------
 
     async def _payment_list(self, caller: Caller, request: Body) -> Body:
         authentication, subscriber = await self._unlocked(caller, request)
@@ -214,28 +207,14 @@ def _payments_of(authentication: Authentication, subscriber: Subscriber) -> dict
 
 
 def _summary(payment_id: str, payment: Payment) -> Body:
-    values = (
-        payment_id,
-        payment.payment_type,
-        payment.brand,
-        payment.last_four,
-        payment.expiration_month,
-        payment.expiration_year,
-        payment.is_default,
-    )
+    expiration = (payment.expiration_month, payment.expiration_year)
+    values = (payment_id, payment.payment_type, payment.brand, payment.last_four, *expiration, payment.is_default)
     return dict(zip(wire.PAYMENT_FIELDS, values, strict=True))
 
 
 def _details(payment_id: str, payment: Payment, subscriber: Subscriber) -> Body:
-    values = (
-        payment_id,
-        payment.payment_type,
-        payment.brand,
-        payment.masked_number,
-        payment.expiration_month,
-        payment.expiration_year,
-        subscriber.name,
-    )
+    expiration = (payment.expiration_month, payment.expiration_year)
+    values = (payment_id, payment.payment_type, payment.brand, payment.masked_number, *expiration, subscriber.name)
     home = subscriber.address
     address = (home.line1, home.line2, home.city, home.region, home.postal_code, home.country_code)
     billing = dict(zip(wire.ADDRESS_FIELDS, address, strict=True))

@@ -5,18 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from dataclasses import replace
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
+from toolkit.errors import ServiceError
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
-from toolkit.identity.flow import Call, Fact, Move, State, move
+from toolkit.identity.flow import Call, Fact, State, move
 from toolkit.identity.service import one_time
 from toolkit.identity.service.body_checks import normal_address
-from toolkit.identity.service.callers import Caller, IdentitySetup
+from toolkit.identity.service.callers import Caller, IdentitySetup, is_registered, with_fingerprint
 from toolkit.identity.service.carrier import Arrival
 from toolkit.identity.service.one_time import Authentication, Found, OneTimeRecords, Proof, Transaction
-from toolkit.identity.service.redirect_targets import is_registered, with_fingerprint
 from toolkit.identity.service.subscribers import Subscriber
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Store
@@ -42,8 +43,6 @@ class MobileAuthentication:
         self._carrier = setup.carrier
         self._settings = setup.settings
 
-    # -- authenticateByRedirect ------------------------------------------------------------------------------
-
     async def start(self, caller: Caller, request: dict[str, Any], origin: str) -> dict[str, Any]:
         """Begin a transaction for the phone at this address, or of this carrier; TargetUrl begins with `origin`."""
         device_ip = normal_address(request.get("DeviceIp"))
@@ -60,7 +59,8 @@ class MobileAuthentication:
             final_target=request["FinalTargetUrl"],
             code_challenge=request.get("CodeChallenge"),
         )
-        await self._records.add(one_time.transaction_key(fingerprint), transaction)
+        key = one_time.transaction_key(fingerprint)
+        await self._records.change({key: None}, {key: transaction.bytes()}, transaction.expires)
         return {
             "AuthenticateTransactionId": self._world.fresh_id(),
             "TargetUrl": f"{origin}{wire.OPEN_TARGET.path_for()}?vfp={fingerprint}",
@@ -82,45 +82,41 @@ class MobileAuthentication:
             raise refusal(1038, envelope.CARRIERS_DIFFER)
         return serving
 
-    # -- deviceAuthenticate ----------------------------------------------------------------------------------
-
     async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
         """Use the first fingerprint: it succeeds whether or not the network identified the phone.
 
-        That it did not is told at the end, to the client, and never to whoever holds the phone.
+        That it did not is told at the end, to the client, and never to the phone.
         """
         key = one_time.transaction_key(fingerprint)
         found = await self._records.find(key)
-        stored = found[key]
-        if stored is None:
+        transaction = Transaction.parse(found[key])
+        if transaction is None:
             raise refusal(2001)
-        transaction = Transaction.parse(stored)
         if transaction.state is not State.STARTED:
-            raise _refused(move(transaction.state, Call.OPEN))
+            raise refusal(move(transaction.state, Call.OPEN).status)
         if self._world.clock.now() >= transaction.expires:
-            raise _refused(move(transaction.state, Call.TIME, Fact.LIFE_OVER))
+            raise refusal(move(transaction.state, Call.TIME, Fact.LIFE_OVER).status)
         return await self._prove(found, key, transaction, arrival)
 
     async def _prove(self, found: Found, key: str, transaction: Transaction, arrival: Arrival) -> Opened:
         subscriber = await self._carrier.identify(arrival)
-        known = subscriber is not None and _is_this_phone(transaction, subscriber, arrival)
-        usable = known and subscriber is not None and subscriber.state == "ACTIVE"
-        step = move(State.STARTED, Call.OPEN, Fact.IDENTIFIED if usable else Fact.NOT_IDENTIFIED)
+        if subscriber is not None and not _is_this_phone(transaction, subscriber, arrival):
+            subscriber = None
+        is_identified = subscriber is not None and subscriber.state == "ACTIVE"
+        step = move(State.STARTED, Call.OPEN, Fact.IDENTIFIED if is_identified else Fact.NOT_IDENTIFIED)
         proof = Proof(
             state=step.next,
             expires=self._world.clock.tick() + self._settings.final_life * 1000,
             caller=transaction.caller,
             carrier=transaction.carrier,
             code_challenge=transaction.code_challenge,
-            subscriber=subscriber.id if known and subscriber is not None else None,
+            subscriber=subscriber.id if subscriber is not None else None,
         )
         final = one_time.fresh_token()
         changes = {key: replace(transaction, state=step.next).bytes(), one_time.proof_key(final): proof.bytes()}
         if not await self._records.change(found, changes, proof.expires):
-            raise _refused(move(step.next, Call.OPEN))
+            raise refusal(move(step.next, Call.OPEN).status)
         return Opened(final, with_fingerprint(transaction.final_target, final))
-
-    # -- authenticateByRedirectFinish ------------------------------------------------------------------------
 
     async def finish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
         """Use the final fingerprint: the answer holds the alias and the code.
@@ -132,40 +128,38 @@ class MobileAuthentication:
         key = one_time.proof_key(fingerprint)
         while True:
             found = await self._records.find(key)
-            stored = found[key]
-            proof = Proof.parse(stored) if stored is not None else None
+            proof = Proof.parse(found[key])
             if proof is None or proof.caller != caller.name:
                 raise await self._no_proof(caller, fingerprint)
             _check_verifier(proof.code_challenge, request.get("CodeVerifier"))
             if proof.state not in (State.PROVEN, State.FAILED):
                 raise await self._reused(proof)
             if self._world.clock.now() >= proof.expires:
-                raise _refused(move(proof.state, Call.TIME, Fact.LIFE_OVER))
+                raise refusal(move(proof.state, Call.TIME, Fact.LIFE_OVER).status)
             answer = await self._use(found, key, proof)
             if answer is not None:
                 return answer
 
-    async def _no_proof(self, caller: Caller, fingerprint: str) -> Exception:
+    async def _no_proof(self, caller: Caller, fingerprint: str) -> ServiceError:
         """Return why there is no such proof: a first fingerprint sent too early, or nothing of this client's."""
         key = one_time.transaction_key(fingerprint)
-        stored = (await self._records.find(key))[key]
-        transaction = Transaction.parse(stored) if stored is not None else None
+        transaction = Transaction.parse((await self._records.find(key))[key])
         if transaction is None or transaction.caller != caller.name:
             return refusal(2001)
         if transaction.state is not State.STARTED:
             return refusal(1039, envelope.FIRST_FINGERPRINT)
         if self._world.clock.now() >= transaction.expires:
-            return _refused(move(State.STARTED, Call.TIME, Fact.LIFE_OVER))
-        return _refused(move(State.STARTED, Call.FINISH), envelope.NOT_OPENED)
+            return refusal(move(State.STARTED, Call.TIME, Fact.LIFE_OVER).status)
+        return refusal(move(State.STARTED, Call.FINISH).status, envelope.NOT_OPENED)
 
-    async def _reused(self, proof: Proof) -> Exception:
+    async def _reused(self, proof: Proof) -> ServiceError:
         step = move(proof.state, Call.FINISH, Fact.REUSED)
         if proof.issued is not None:
             alias, code_hash = proof.issued
             live = one_time.live_code_key(alias)
             # Only this proof's own code: a newer one may be the rightful user's.
             await self._records.change({live: code_hash.encode("ascii")}, {live: b"revoked"}, proof.expires)
-        return _refused(step, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
+        return refusal(step.status, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
 
     async def _use(self, found: Found, key: str, proof: Proof) -> dict[str, Any] | None:
         """Use a proof once; None where somebody else changed something in between."""
@@ -174,7 +168,7 @@ class MobileAuthentication:
         if step.status or subscriber is None:
             if not await self._records.change(found, {key: replace(proof, state=step.next).bytes()}, proof.expires):
                 return None
-            raise _refused(step, envelope.NOT_BY_NETWORK if step.status == 1001 else None)
+            raise refusal(step.status, envelope.NOT_BY_NETWORK if step.status == 1001 else None)
         return await self._issue(found, key, replace(proof, state=step.next), subscriber)
 
     async def _issue(self, found: Found, key: str, proof: Proof, subscriber: Subscriber) -> dict[str, Any] | None:
@@ -182,7 +176,9 @@ class MobileAuthentication:
         code = one_time.fresh_token()
         code_hash, live = one_time.hashed(code), one_time.live_code_key(alias)
         expires = self._world.clock.tick() + self._settings.code_life * 1000
-        authentication = Authentication(proof.state, expires, proof.caller, alias, subscriber.id)
+        authentication = Authentication(
+            state=proof.state, expires=expires, caller=proof.caller, alias=alias, subscriber=subscriber.id
+        )
         changes = {
             key: replace(proof, issued=(alias, code_hash)).bytes(),
             one_time.code_key(code_hash): authentication.bytes(),
@@ -205,15 +201,13 @@ class MobileAuthentication:
         """Return the alias of this pair, the same for ever and random: two clients cannot compare theirs."""
         key = one_time.hashed(f"{len(caller)}:{caller}:{subscriber_id}")
         stored = await self._durable.get(_ALIASES, key)
-        if stored is None:
-            # Of two first times at once, one alias stands and both get it.
-            await self._durable.swap(_ALIASES, {key: None}, {key: self._world.fresh_id().encode("ascii")})
-            stored = await self._durable.get(_ALIASES, key)
-        if stored is None:
-            raise LookupError("an alias that was just kept is gone")
-        return stored.decode("ascii")
-
-    # -- what guards the account calls -----------------------------------------------------------------------
+        if stored is not None:
+            return stored.decode("ascii")
+        fresh = self._world.fresh_id()
+        if await self._durable.swap(_ALIASES, {key: None}, {key: fresh.encode("ascii")}):
+            return fresh
+        # Of two first times at once, one alias stands and both get it.
+        return await self._alias_of(caller, subscriber_id)
 
     async def authenticated(self, caller: Caller, request: dict[str, Any], call: Call) -> tuple[Found, Authentication]:
         """Return the authentication of an alias and its code, with the record as it was found.
@@ -223,24 +217,19 @@ class MobileAuthentication:
         code_hash = one_time.hashed(request.get("AuthenticationCode") or "")
         key, live = one_time.code_key(code_hash), one_time.live_code_key(request.get("ServiceAlias") or "")
         found = await self._records.find(key, live)
-        stored = found[key]
-        authentication = Authentication.parse(stored) if stored is not None else None
+        authentication = Authentication.parse(found[key])
         if authentication is None or not _is_pair(authentication, caller, request):
             raise refusal(2010)
         if found[live] != code_hash.encode("ascii"):
-            raise _refused(move(State.REVOKED, call))
+            raise refusal(move(State.REVOKED, call).status)
         if self._world.clock.now() >= authentication.expires:
-            raise _refused(move(State.EXPIRED, call), envelope.START_AGAIN)
-        return {key: stored}, authentication
+            raise refusal(move(State.EXPIRED, call).status, envelope.START_AGAIN)
+        return {key: found[key]}, authentication
 
     async def advance(self, found: Found, authentication: Authentication) -> bool:
         """Write an authentication down if its record is still as it was found."""
         changes = dict.fromkeys(found, authentication.bytes())
         return await self._records.change(found, changes, authentication.expires)
-
-
-def _refused(step: Move, info: str | None = None) -> Exception:
-    return refusal(step.status, info)
 
 
 def _is_this_phone(transaction: Transaction, subscriber: Subscriber, arrival: Arrival) -> bool:
@@ -264,12 +253,10 @@ def _is_pair(authentication: Authentication, caller: Caller, request: dict[str, 
 
 def _check_verifier(challenge: str | None, verifier: str | None) -> None:
     """Check PKCE (RFC 7636, S256 only): a verifier exactly where a challenge was sent, or a downgrade would pass."""
-    if challenge is None and verifier is None:
-        return
-    if challenge is None:
-        raise refusal(1000, envelope.VERIFIER_UNASKED)
-    if verifier is None:
-        raise refusal(1000, envelope.VERIFIER_NEEDED)
-    digest = hashlib.sha256(verifier.encode("ascii")).digest()
-    if not hmac.compare_digest(base64.urlsafe_b64encode(digest).rstrip(b"="), challenge.encode("ascii")):
+    if challenge is None or verifier is None:
+        if challenge is verifier:
+            return
+        raise refusal(1000, envelope.VERIFIER_UNASKED if challenge is None else envelope.VERIFIER_NEEDED)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("ascii")).digest())
+    if not hmac.compare_digest(digest.rstrip(b"="), challenge.encode("ascii")):
         raise refusal(1000, envelope.VERIFIER_MISMATCH)

@@ -1,45 +1,60 @@
-"""How often a client may call, and how often a client or an address may guess."""
+"""How often a client may call and guess, and how many wrong keys and fingerprints an address may send."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
+from toolkit.errors import ServiceError
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.callers import IdentitySettings
+from toolkit.rate_limit import LimitReached
 from toolkit.stores import Records
+from toolkit.wrong_keys import WrongKeys
 
 _SPACE = "identity.rates"
 _MINUTE = 60_000
 
 
 class RateLimits:
-    """Counts by the minute, in records that end with the store and that all its gateways share."""
+    """Counts by the minute; all but the wrong keys in records that the gateways of a store share."""
 
     def __init__(self, fleeting: Records, now: Callable[[], int], settings: IdentitySettings) -> None:
         self._records = fleeting
         self._now = now
-        self._settings = settings
+        self._calls = settings.calls_a_minute
+        self._failures = settings.failures_a_minute
+        self._wrong_keys = WrongKeys("ApiClientIds", settings.failures_a_minute, lambda: now() / 1000)
 
     async def count_call(self, caller: str, address: str) -> None:
-        """Count a call of a known client, or raise RateLimited for its calls, its failures or its address's."""
-        await self.check_failures(f"client {caller}", f"address {address}")
-        limit = self._settings.calls_a_minute
-        if not await self._records.count(_SPACE, f"calls of client {caller}", limit, self._end()):
+        """Count a call of a known client; refuse it after too many calls or guesses of the client."""
+        self.check_key(address, caller)
+        guesses = await self._records.get(_SPACE, f"guesses of {caller}")
+        if int(guesses or 0) >= self._failures:
+            raise self._too_many()
+        if not await self._records.count(_SPACE, f"calls of {caller}", self._calls, self._end()):
             raise self._too_many()
 
-    async def check_failures(self, *whose: str) -> None:
-        """Raise RateLimited where one of these failed too often in this minute."""
-        for one in whose:
-            failures = await self._records.get(_SPACE, f"failures of {one}")
-            if int(failures or 0) >= self._settings.failures_a_minute:
-                raise self._too_many()
+    async def count_guess(self, caller: str) -> None:
+        """Count a failure by which a client could guess at a user's data."""
+        await self._records.count(_SPACE, f"guesses of {caller}", expires=self._end())
 
-    async def count_failure(self, *whose: str) -> None:
-        """Count a failure by which something could be guessed."""
-        for one in whose:
-            await self._records.count(_SPACE, f"failures of {one}", expires=self._end())
+    def check_key(self, address: str, caller: str | None) -> None:
+        """Take note of a call with the key of `caller`, or with a wrong one: None."""
+        try:
+            self._wrong_keys.check(address, caller)
+        except LimitReached as reached:
+            raise refusal(2040, retry_after=math.ceil(reached.retry_after)) from None
 
-    def _too_many(self) -> Exception:
+    async def count_wrong_fingerprint(self, whose: str) -> None:
+        """Count a wrong fingerprint of a client or an address; too many of them limit nothing but wrong ones.
+
+        A fingerprint is too long to be guessed, and anybody can send wrong ones in another's name.
+        """
+        if await self._records.count(_SPACE, f"fingerprints of {whose}", expires=self._end()) > self._failures:
+            raise self._too_many()
+
+    def _too_many(self) -> ServiceError:
         return refusal(2040, retry_after=max(1, -(-(self._end() - self._now()) // 1000)))
 
     def _end(self) -> int:

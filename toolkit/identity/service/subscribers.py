@@ -6,10 +6,10 @@ is at example.com, and of each published test card only the first six and last f
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,6 @@ class Payment:
 
     @property
     def masked_number(self) -> str | None:
-        """First six and last four with stars between, as long as the number was."""
         if self.first_six is None or self.last_four is None:
             return None
         return self.first_six + "*" * (self.digits - 10) + self.last_four
@@ -75,12 +74,10 @@ class Subscriber:
         return "*" * 9 + self.mobile_number[-2:]
 
 
+class _File(msgspec.Struct):
+    subscribers: list[Subscriber]
+
+
 def load_subscribers(path: Path) -> list[Subscriber]:
     """Read the subscribers of a demo world from its data file."""
-    stored = json.loads(path.read_text("utf-8"))
-    return [_subscriber(fields) for fields in stored["subscribers"]]
-
-
-def _subscriber(fields: dict[str, Any]) -> Subscriber:
-    payments = tuple(Payment(**payment) for payment in fields["payments"])
-    return Subscriber(**(fields | {"address": Address(**fields["address"]), "payments": payments}))
+    return msgspec.json.decode(path.read_bytes(), type=_File).subscribers

@@ -1,15 +1,26 @@
-"""Two drawings of a flow: who said what to whom so far, and where the state table says it stands."""
+"""Two diagrams of a flow: who said what to whom so far, and where the state table says it stands."""
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from toolkit.identity.client.trace import Step
+from toolkit.identity.client.calls import Step
 from toolkit.identity.flow import MOVES, Call, State
-from toolkit.identity.widgets.drawing import Arrow, Box, Drawing, Label, Tone
+from toolkit.themed_svg import INK, themed_svg
 
-WIDTH = 820.0
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: ``plain`` follows the theme, ``good`` and ``bad`` have a colour and always a word as well.
+Tone = Literal["plain", "good", "bad"]
+Point = tuple[float, float]
+
+_COLOURS: dict[Tone, str] = {"plain": INK, "good": "#2e7d32", "bad": "#c62828"}
+_IN_A_PAGE = {colour: f"var(--toolkit-{tone}, {colour})" for tone, colour in _COLOURS.items() if colour != INK}
+_WIDTH = 820.0
 _ROW = 26.0
 _HEADS = 44.0
 _CALLER, _GATEWAY, _CARRIER, _PHONE = 70.0, 370.0, 560.0, 750.0
@@ -25,8 +36,9 @@ _BROUGHT = {
     "accountEcho": "the same text",
 }
 
+_STATES_HEIGHT = 216.0
 _NODE = (92.0, 26.0)
-_PLACES: dict[State, tuple[float, float]] = {
+_PLACES: dict[State, Point] = {
     State.NEW: (60, 65),
     State.STARTED: (195, 65),
     State.PROVEN: (330, 65),
@@ -41,7 +53,7 @@ _PLACES: dict[State, tuple[float, float]] = {
     State.REVOKED: (465, 190),
 }
 #: The two ends open from almost everywhere: words say it better than a dozen arrows.
-_ENDS_IN_WORDS = {
+_ENDS_IN_WORDS: dict[State, tuple[Point, str]] = {
     State.EXPIRED: ((238.0, 190.0), "the life of a fingerprint or a code is over"),
     State.REVOKED: ((620.0, 190.0), "used twice, or a newer code came"),
 }
@@ -56,37 +68,68 @@ class _Said(NamedTuple):
     dashed: bool = False
 
 
-def sequence_diagram(steps: Sequence[Step]) -> Drawing:
-    """Return who said what to whom; a refusal is red and begins with a cross and its status."""
+def states_svg(current: Iterable[State]) -> str:
+    """Return the state table as SVG, the present state filled.
+
+    Every arrow is a row of the table. Left out is what asking for eligibility again may change.
+    """
+    here = frozenset(current)
+    figure, axes = _sheet(_STATES_HEIGHT)
+    _draw_states(axes, here)
+    return themed_svg(figure, f"State diagram, the flow is {' or '.join(sorted(here)) or 'new'}", _IN_A_PAGE)
+
+
+def calls_svg(steps: Sequence[Step]) -> str:
+    """Return who said what to whom as SVG; a refusal is red and begins with a cross and its status."""
     said = [one for step in steps for one in _said_in(step)]
-    height = _HEADS + _ROW * max(1, len(said)) + 12
-    shapes: list[Arrow | Box | Label] = []
+    figure, axes = _sheet(_calls_height(said))
+    _draw_calls(axes, said)
+    spoken = "; ".join(one.text for one in said) or "nothing was said yet"
+    return themed_svg(figure, f"Sequence of calls: {spoken}", _IN_A_PAGE)
+
+
+def diagrams_png(current: Iterable[State], steps: Sequence[Step]) -> bytes:
+    """Return both diagrams below each other as PNG on white."""
+    said = [one for step in steps for one in _said_in(step)]
+    figure, axes = _sheet(_STATES_HEIGHT + _calls_height(said))
+    _draw_states(axes, frozenset(current))
+    _draw_calls(axes, said, _STATES_HEIGHT)
+    out = io.BytesIO()
+    # No software name or date in the file: the same diagrams are the same bytes.
+    figure.savefig(out, format="png", metadata={"Software": None})
+    return out.getvalue()
+
+
+def _calls_height(said: Sequence[_Said]) -> float:
+    return _HEADS + _ROW * max(1, len(said)) + 12
+
+
+def _draw_calls(axes: Axes, said: Sequence[_Said], top: float = 0.0) -> None:
     for name, x in _PEOPLE.items():
-        shapes.append(Arrow((x, _HEADS - 14), (x, height - 4), "faint", head=False))
-        shapes.append(Box((x, 16), (110, 26), name))
+        axes.plot([x, x], [top + _HEADS - 14, top + _calls_height(said) - 4], color=INK, alpha=0.3, linewidth=1)
+        _box(axes, (x, top + 16), (110, 26), name)
     for place, one in enumerate(said):
-        y = _HEADS + _ROW * (place + 0.75)
-        shapes.append(Arrow((one.start, y), (one.end, y), one.tone, one.dashed))
+        y = top + _HEADS + _ROW * (place + 0.75)
+        _arrow(axes, (one.start, y), (one.end, y), one.tone, dashed=one.dashed)
         # Beside the gateway's line, not on it, where an arrow passes by.
         middle = (_CALLER + _GATEWAY) / 2 if {one.start, one.end} == {_CALLER, _PHONE} else (one.start + one.end) / 2
-        shapes.append(Label((middle, y - 9), one.text, one.tone))
-    spoken = "; ".join(one.text for one in said) or "nothing was said yet"
-    return Drawing(WIDTH, height, f"Sequence of calls: {spoken}", shapes)
+        _label(axes, (middle, y - 9), one.text, one.tone)
 
 
 def _said_in(step: Step) -> list[_Said]:
     refused = step.status != 0
     answer = f"✗ {step.status or step.http or ''} {step.description}".replace("  ", " ") if refused else ""
+    shown = answer if len(answer) <= 46 else f"{answer[:45]}…"
     tone: Tone = "bad" if refused else "good"
     if step.operation != Call.OPEN:
-        back = _Said(_GATEWAY, _CALLER, _cut(answer) or _BROUGHT[step.operation], tone, True)
+        back = _Said(_GATEWAY, _CALLER, shown or _BROUGHT[step.operation], tone, True)
         return [_Said(_CALLER, _GATEWAY, step.operation), back]
     opening = [
         _Said(_CALLER, _PHONE, "TargetUrl", dashed=True),
         _Said(_PHONE, _GATEWAY, "deviceAuthenticate, over its network"),
     ]
     if refused:
-        return [*opening, _Said(_GATEWAY, _PHONE, _cut(answer), tone, True)]
+        return [*opening, _Said(_GATEWAY, _PHONE, shown, tone, True)]
     return [
         *opening,
         _Said(_GATEWAY, _CARRIER, "whose phone is this?"),
@@ -95,24 +138,15 @@ def _said_in(step: Step) -> list[_Said]:
     ]
 
 
-def _cut(text: str, most: int = 46) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def state_diagram(current: Iterable[State]) -> Drawing:
-    """Return the state table as a drawing, the present state filled.
-
-    Every arrow is a row of the table. Left out is what asking for eligibility again may change.
-    """
-    here = frozenset(current)
-    shapes: list[Arrow | Box | Label] = [_edge(start, end) for start, end in _edges()]
+def _draw_states(axes: Axes, here: frozenset[State]) -> None:
+    for start, end in _edges():
+        _arrow(axes, *_between(_PLACES[start], _PLACES[end]))
     for state, place in _PLACES.items():
         is_here = state in here
         tone: Tone = ("bad" if state in _BAD else "good") if is_here else "plain"
-        shapes.append(Box(place, _NODE, f"● {state}" if is_here else str(state), tone, is_here))
-    shapes += [Label(place, text) for place, text in _ENDS_IN_WORDS.values()]
-    where = " or ".join(sorted(here)) or "new"
-    return Drawing(WIDTH, 216, f"State diagram, the flow is {where}", shapes)
+        _box(axes, place, _NODE, f"● {state}" if is_here else str(state), tone, filled=is_here)
+    for place, text in _ENDS_IN_WORDS.values():
+        _label(axes, place, text)
 
 
 def _edges() -> list[tuple[State, State]]:
@@ -121,13 +155,48 @@ def _edges() -> list[tuple[State, State]]:
     return sorted({(row.state, row.next) for row in rows if row.state is not row.next})
 
 
-def _edge(start: State, end: State) -> Arrow:
-    (x1, y1), (x2, y2) = _PLACES[start], _PLACES[end]
-    half_width, half_height = _NODE[0] / 2, _NODE[1] / 2
+def _between(start: Point, end: Point) -> tuple[Point, Point]:
+    """Return where an arrow between two boxes begins and ends."""
+    (x1, y1), (x2, y2) = start, end
     if x1 != x2:
-        side = half_width if x2 > x1 else -half_width
-        return Arrow((x1 + side, y1), (x2 - side, y2))
-    side = half_height if y2 > y1 else -half_height
+        side = _NODE[0] / 2 if x2 > x1 else -_NODE[0] / 2
+        return (x1 + side, y1), (x2 - side, y2)
+    side = _NODE[1] / 2 if y2 > y1 else -_NODE[1] / 2
     # There and back again are two arrows beside each other.
     shift = -8.0 if y2 > y1 else 8.0
-    return Arrow((x1 + shift, y1 + side), (x2 + shift, y2 - side))
+    return (x1 + shift, y1 + side), (x2 + shift, y2 - side)
+
+
+# -- shapes, in pixels from the top left ---------------------------------------------------------------------
+
+
+def _sheet(height: float) -> tuple[Figure, Axes]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH / 80, height / 80), dpi=110)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, _WIDTH), ylim=(height, 0))
+    axes.set_axis_off()
+    return figure, axes
+
+
+def _arrow(axes: Axes, start: Point, end: Point, tone: Tone = "plain", *, dashed: bool = False) -> None:
+    line = {"color": _COLOURS[tone], "linestyle": "--" if dashed else "-", "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "linewidth": 1, **line})
+
+
+def _box(
+    axes: Axes, middle: Point, size: tuple[float, float], text: str, tone: Tone = "plain", *, filled: bool = False
+) -> None:
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import FancyBboxPatch
+
+    corner = middle[0] - size[0] / 2, middle[1] - size[1] / 2
+    fill, style = to_rgba(_COLOURS[tone], 0.18) if filled else "none", "round,pad=0,rounding_size=6"
+    axes.add_patch(FancyBboxPatch(corner, *size, boxstyle=style, facecolor=fill, edgecolor=_COLOURS[tone]))
+    _label(axes, middle, text, tone, weight="bold" if filled else "normal")
+
+
+def _label(axes: Axes, middle: Point, text: str, tone: Tone = "plain", *, weight: str = "normal") -> None:
+    shown = axes.text(*middle, text, ha="center", va="center", color=_COLOURS[tone], fontsize=9, fontweight=weight)
+    shown.set_parse_math(False)

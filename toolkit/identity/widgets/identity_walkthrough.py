@@ -5,23 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from html import escape
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import ipywidgets
 import pandas as pd
 import traitlets
 
 from toolkit.errors import InvalidArgument
-from toolkit.identity.client.attacks import ATTACKS, DemoGateway, Outcome, carry_out
+from toolkit.identity.client.attacks import ATTACKS, Outcome, carry_out
+from toolkit.identity.client.calls import Step
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser
-from toolkit.identity.client.identity import IdentityClient
-from toolkit.identity.client.trace import Step
 from toolkit.identity.flow import State
-from toolkit.identity.widgets.drawing import as_png, as_svg
-from toolkit.identity.widgets.flow_diagrams import sequence_diagram, state_diagram
+from toolkit.identity.widgets.flow_diagrams import calls_svg, diagrams_png, states_svg
 from toolkit.secret import Secret
 from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, in_turn, row, scrolled, sized
+
+if TYPE_CHECKING:
+    from toolkit.connection import Connection
 
 #: The steps in their order: what the button says, and the call behind it.
 STEPS: dict[str, str] = {
@@ -32,18 +33,6 @@ STEPS: dict[str, str] = {
     "payment_list": "5 Payment list",
     "payment_details": "6 Details",
 }
-
-
-class Connected(Protocol):
-    """What the walkthrough needs of a connection."""
-
-    @property
-    def identity(self) -> IdentityClient:
-        """The client."""
-
-    @property
-    def gateway(self) -> Any:  # noqa: ANN401 - a gateway of this process with the demo world, or None
-        """The gateway that phones are simulated at."""
 
 
 class IdentityWalkthrough(ServiceWidget):
@@ -89,20 +78,25 @@ class IdentityWalkthrough(ServiceWidget):
     state = traitlets.Unicode(State.NEW.value)
     outcome = traitlets.Instance(Outcome, allow_none=True)
 
-    def __init__(self, tk: Connected, *, preset: str = "happy") -> None:
+    def __init__(self, tk: Connection, *, preset: str = "happy") -> None:
         if tk.gateway is None or not tk.gateway.presets:
             raise InvalidArgument("the walkthrough needs the demo world in this process: connect(Gateway.demo())")
         super().__init__()
-        self._gateway: DemoGateway = tk.gateway
+        self._gateway = tk.gateway
         self._main = tk.identity
+        self._session = self._main.session()
         self._refused_attacks = 0
-        self._client = self._main.called_by(self._gateway.credentials["ApiClientId"])
-        self._session = self._client.session()
+        self._calls: dict[str, Callable[[], str]] = {
+            "start": self._start,
+            "open": self._open,
+            "finish": self._finish,
+            "eligibility": self._eligibility,
+            "payment_list": self._payment_list,
+            "payment_details": self._payment_details,
+        }
         self._make_controls(tk.gateway.presets, preset)
         self._lay_out()
         self._begin()
-
-    # -- what can be typed as well as clicked ----------------------------------------------------------------
 
     @property
     def trace(self) -> pd.DataFrame:
@@ -112,18 +106,10 @@ class IdentityWalkthrough(ServiceWidget):
     @in_turn
     def take(self, step: str) -> None:
         """Take a step as a click on its button would: one of `STEPS`."""
-        calls: dict[str, Callable[[], str]] = {
-            "start": self._start,
-            "open": self._open,
-            "finish": self._finish,
-            "eligibility": self._eligibility,
-            "payment_list": self._payment_list,
-            "payment_details": self._payment_details,
-        }
         label = STEPS[step][2:]
         with self.working(label):
-            said = calls[step]()
-            self._done = list(STEPS).index(step) + 1
+            said = self._calls[step]()
+            self._done = list(self._calls).index(step) + 1
             self.say(f"{label}: {said}")
         self._refresh()
 
@@ -150,7 +136,7 @@ class IdentityWalkthrough(ServiceWidget):
 
     def picture(self) -> bytes:
         """Return both diagrams as PNG."""
-        return as_png([state_diagram(self._states), sequence_diagram(self._client.steps)])
+        return diagrams_png(self._states, self._client.steps)
 
     def summary(self) -> str:
         """Return phone, state and counts: the same for the same clicks."""
@@ -165,8 +151,6 @@ class IdentityWalkthrough(ServiceWidget):
         """The names of all attacks."""
         return tuple(ATTACKS)
 
-    # -- controls --------------------------------------------------------------------------------------------
-
     def _make_controls(self, presets: dict[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
         self.preset = sized(ipywidgets.Dropdown(options=options, value=preset, description="Phone"), "26em")
@@ -175,10 +159,9 @@ class IdentityWalkthrough(ServiceWidget):
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
-        self.answer = sized(
-            ipywidgets.Password(description="Answer", placeholder="empty: the owner answers", continuous_update=False),
-            "20em",
-        )
+        empty = "empty: the owner answers"
+        answer = ipywidgets.Password(description="Answer", placeholder=empty, continuous_update=False)
+        self.answer = sized(answer, "20em")
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
         self.attack = sized(ipywidgets.Dropdown(options=titles, description="Attack"), "32em")
         self.attack_button = button("Try it", "bolt", "Really send this attack")
@@ -210,8 +193,6 @@ class IdentityWalkthrough(ServiceWidget):
         self._done, self.outcome, self.result.value = 0, None, ""
         self.say("Choose a phone and start.")
         self._refresh()
-
-    # -- the steps -------------------------------------------------------------------------------------------
 
     def _start(self) -> str:
         transaction = self._session.start_authentication(self._phone)
@@ -248,8 +229,6 @@ class IdentityWalkthrough(ServiceWidget):
         self.answer.value = ""
         return typed or self._phone.answer
 
-    # -- what is shown ---------------------------------------------------------------------------------------
-
     @property
     def _states(self) -> frozenset[State]:
         steps = self._client.steps
@@ -258,8 +237,8 @@ class IdentityWalkthrough(ServiceWidget):
     def _refresh(self) -> None:
         steps = self._client.steps
         self.state = " or ".join(sorted(self._states))
-        self.states.value = scrolled(as_svg(state_diagram(self._states)), caption="States")
-        self.sequence.value = scrolled(as_svg(sequence_diagram(steps)), caption="Calls")
+        self.states.value = scrolled(states_svg(self._states), caption="States")
+        self.sequence.value = scrolled(calls_svg(steps), caption="Calls")
         self.exchange.value = _exchange_html(steps[-1]) if steps else ""
         user = self._session.user if self._done > list(STEPS).index("finish") else None
         self.life.value = _life_html(user, self._gateway.clock.now())

@@ -34,29 +34,19 @@ DECISION_COLUMNS = {
 }
 SESSION_COLUMNS = {"session_id": "str", "at": _UTC, "app_key_sha256": "str", "device": "str", "test": "bool"}
 
-_TIMES = {"at": "at", "shown_at": "shown", "claimed_at": "claimed", "dismissed_at": "dismissed"}
 
-
-def decision_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return decisions as a frame of `DECISION_COLUMNS`, in their order.
+def decision_frame(records: Iterable[Mapping[str, Any]], columns: Mapping[str, str] = DECISION_COLUMNS) -> pd.DataFrame:
+    """Return decisions, or sessions with `SESSION_COLUMNS`, as a frame in their order.
 
     Parameters
     ----------
     records
-        As the ledger writes them, times in milliseconds since the epoch.
+        As the gateway stores them: ``at``, ``shown``, ``claimed`` and ``dismissed`` in milliseconds since the epoch.
     """
-    return _frame(list(records), DECISION_COLUMNS)
-
-
-def session_frame(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return sessions as a frame of `SESSION_COLUMNS`, in their order."""
-    return _frame(list(records), SESSION_COLUMNS)
-
-
-def _frame(records: list[Mapping[str, Any]], columns: Mapping[str, str]) -> pd.DataFrame:
-    frame = declared_frame(records, {name: dtype for name, dtype in columns.items() if name not in _TIMES})
-    for place, name in enumerate(columns):
-        if name in _TIMES:
-            values = pd.array([record.get(_TIMES[name]) for record in records], dtype="Int64")
+    rows = list(records)
+    frame = declared_frame(rows, {name: dtype for name, dtype in columns.items() if dtype != _UTC})
+    for place, (name, dtype) in enumerate(columns.items()):
+        if dtype == _UTC:
+            values = pd.array([row.get(name.removesuffix("_at")) for row in rows], dtype="Int64")
             frame.insert(place, name, pd.to_datetime(values, unit="ms", utc=True).as_unit("us"))
     return frame

@@ -53,11 +53,6 @@ def ab(
     Caps tie the moments of a device together: trust the interval by device, and the z test as little as
     Newcombe's. And where one device meets both arms, arm A's rewards use up the cap that B needs: randomise by
     device, never by moment. A device count of both arms that adds up to more than there are devices shows it.
-
-    Raises
-    ------
-    InvalidArgument
-        An unknown metric, a missing column or arm, or fewer than two arms.
     """
     if metric not in METRICS:
         raise InvalidArgument(f"metric must be {', '.join(METRICS)}, not {metric!r}")
@@ -89,6 +84,7 @@ def _compared(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples:
     of_a, of_b = arms[a], arms[b]
     (hits_a, n_a), (hits_b, n_b) = ([int(total) for total in of.sum(axis=0)] for of in (of_a, of_b))
     by_device = bootstrap_difference(of_b, of_a, samples=samples, seed=seed)
+    z, p = two_proportions(hits_b, n_b, hits_a, n_a)
     return {
         "a": a,
         "b": b,
@@ -101,6 +97,7 @@ def _compared(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples:
         **newcombe(hits_b, n_b, hits_a, n_a)._asdict(),
         "device_low": by_device.low,
         "device_high": by_device.high,
-        **two_proportions(hits_b, n_b, hits_a, n_a)._asdict(),
+        "z": z,
+        "p": p,
         "n_for_80_power": sample_size(hits_a / n_a, hits_b / n_b),
     }

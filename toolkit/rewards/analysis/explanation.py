@@ -1,4 +1,4 @@
-"""One decision in words: a sentence for whoever asks, and its trace as a table."""
+"""One decision in words: a sentence, and its trace as a table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import pandas as pd
 from toolkit.errors import InvalidArgument
 
 Line = Mapping[str, Any]
-
-EXPLANATION_COLUMNS = ["rule", "ok", "detail"]
 
 
 def explain(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> pd.DataFrame:
@@ -27,15 +25,10 @@ def explain(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> pd.D
     -------
     pandas.DataFrame
         rule, ok, detail; in the order in which the rules were walked. ``attrs["sentence"]`` says it in words.
-
-    Raises
-    ------
-    InvalidArgument
-        Not one decision, or one without a trace.
     """
     row = _row(decision)
-    rows = [{"rule": line["rule"], "ok": bool(line["ok"]), "detail": _detail(line)} for line in row["trace"]]
-    table = pd.DataFrame(rows, columns=EXPLANATION_COLUMNS)
+    rows = [(line["rule"], bool(line["ok"]), _detail(line)) for line in row["trace"]]
+    table = pd.DataFrame(rows, columns=["rule", "ok", "detail"])
     table.attrs["sentence"] = sentence(row)
     return table
 
@@ -49,11 +42,9 @@ def sentence(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> str
     'Not rewarded: the draw was 0.812, and only numbers below 0.3 win.'
     """
     row = _row(decision)
-    last: Line = row["trace"][-1]
-    write = _SENTENCES.get(row["reason"])
-    if write is None:
+    if row["reason"] not in _SENTENCES:
         raise InvalidArgument(f"there is no reason {row['reason']}")
-    return write(last)
+    return _SENTENCES[row["reason"]](row["trace"][-1])
 
 
 def _row(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> Mapping[str, Any]:
@@ -68,13 +59,10 @@ def _row(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> Mapping
 
 
 def _detail(line: Line) -> str:
-    return ", ".join(f"{name} {_shown(value)}" for name, value in line.items() if name not in ("rule", "ok"))
+    def shown(value: object) -> str:
+        return "never" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "never"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return ", ".join(f"{name} {shown(value)}" for name, value in line.items() if name not in ("rule", "ok"))
 
 
 def _capped(line: Line, of: str) -> str:

@@ -49,11 +49,6 @@ def funnel(
         belongs to no known session. Sessions of one device are not independent, so the intervals are rather too
         narrow.
 
-    Raises
-    ------
-    InvalidArgument
-        A column is missing, or `unit` is "session" and a rewarded moment has no session_id.
-
     Examples
     --------
     >>> decisions = pd.DataFrame({"device": ["a", "a", "b"], "rewarded": [True, True, False]})
@@ -102,10 +97,10 @@ def _unit_of(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
     if unit not in ("session", "device", None):
         raise InvalidArgument(f"the unit of a funnel is session or device, not {unit!r}")
     inside = _in_sessions(decisions)
-    outside = int(decisions["rewarded"].sum()) - int(inside["rewarded"].sum())
-    if unit == "session" and (outside or inside.empty):
+    is_lost = inside.empty or inside["rewarded"].sum() < decisions["rewarded"].sum()
+    if unit == "session" and is_lost:
         raise InvalidArgument("moments have no session_id: count devices, with unit='device'")
-    return unit or ("device" if outside or inside.empty else "session")
+    return unit or ("device" if is_lost else "session")
 
 
 def _in_sessions(decisions: pd.DataFrame) -> pd.DataFrame:

@@ -21,13 +21,7 @@ FEW = 30
 
 
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
-    """Return the decisions that count, in their order.
-
-    Raises
-    ------
-    InvalidArgument
-        A needed column is missing, or test or rewarded is neither true nor false in a row.
-    """
+    """Return the decisions that count, in their order, or raise InvalidArgument where they cannot be read."""
     if missing := [name for name in needed if name not in decisions.columns]:
         raise InvalidArgument(f"the decisions have no column {', '.join(missing)}")
     answers = {name: _booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
@@ -91,14 +85,11 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
         counts = counts.reindex(hours, fill_value=0)
     counts["rate"] = (counts["rewarded"] / counts["moments"]).where(counts["moments"] > 0)
     counts.index = pd.DatetimeIndex(counts.index, name="hour").tz_convert(tz)
-    counts["clock_change"] = pd.Series([_is_clock_change(hour) for hour in counts.index], counts.index, dtype=bool)
+    midnights = counts.index.normalize()
+    changes = [a.utcoffset() != (a + pd.DateOffset(days=1)).utcoffset() for a in midnights]
+    counts["clock_change"] = pd.Series(changes, counts.index, dtype=bool)
     counts.attrs.update(kept.attrs)
     return counts
-
-
-def _is_clock_change(hour: pd.Timestamp) -> bool:
-    midnight = hour.normalize()
-    return bool(midnight.utcoffset() != (midnight + pd.DateOffset(days=1)).utcoffset())
 
 
 def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[str, Any] | None = None) -> pd.DataFrame:
@@ -128,19 +119,12 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
 
 
 def _busiest_day(times: pd.Series[pd.Timestamp]) -> int:
-    ordered = times.sort_values()
-    ones = pd.Series(1, index=pd.DatetimeIndex(ordered))
+    ones = pd.Series(1, index=pd.DatetimeIndex(times.sort_values()))
     return int(ones.rolling("24h").sum().max())
 
 
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return how often each rule decided.
-
-    Returns
-    -------
-    pandas.DataFrame
-        reason, n, share; in the order of the rules, also those that never decided.
-    """
+    """Return how often each rule decided: reason, n, share; in the order of the rules, also those that never did."""
     kept = without_tests(decisions, ("reason",))
     counts = kept["reason"].value_counts()
     reasons = [reason for reason in REASONS if reason != "TEST"]

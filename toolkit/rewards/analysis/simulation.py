@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,8 +13,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis.decision_frame import decision_frame
 from toolkit.rewards.analysis.rates import checked_configuration
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.device_state import DeviceState, Session
-from toolkit.rewards.engine import Engine, Moment, draw, record_of
+from toolkit.rewards.engine import DeviceState, Engine, Moment, Session, draw, record_of
 
 #: Names and shares of made-up moments.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
@@ -54,11 +54,6 @@ def simulate(
         and the moments of a gateway they are the same decisions. Where stock or pacing bind, the order of moments
         matters, here as there.
 
-    Raises
-    ------
-    InvalidArgument
-        The events lack a column, or the configuration cannot be.
-
     Examples
     --------
     >>> events = made_up_moments(devices=3, days=1, seed=1)
@@ -69,19 +64,25 @@ def simulate(
         raise InvalidArgument(f"the events have no column {', '.join(sorted(missing))}")
     checked = checked_configuration(configuration)
     ordered = events.sort_values("at", kind="stable")
-    records = list(_decided(Engine(checked), _moments(ordered, _SessionBook(checked, sessions)), trace))
+    n = len(ordered)
+    columns = (
+        _milliseconds(ordered["at"]),
+        ordered["device"],
+        ordered["moment_id"],
+        ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n,
+        ordered["test"] if "test" in ordered else [False] * n,
+        _sessions_of(ordered, sessions, round(checked.session_minutes * 60_000)),
+    )
+    engine, spent = Engine(checked), dict[str, int]()
+    devices: dict[tuple[str, str], DeviceState] = {}
+    records = []
+    for number, (at, device, moment_id, app, test, (session_id, age)) in enumerate(zip(*columns, strict=True), 1):
+        moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
+        state = devices.setdefault((moment.app, moment.device), DeviceState())
+        record = record_of(f"d-{number:06d}", moment, session_id, engine.decide(moment, state, spent))
+        records.append(record if trace else {**record, "trace": None})
     _read_pages(records, checked.seed, shown, claimed)
     return decision_frame(records)
-
-
-def _decided(engine: Engine, moments: Iterator[tuple[Moment, str | None]], trace: bool) -> Iterator[dict[str, Any]]:
-    devices: dict[tuple[str, str], DeviceState] = {}
-    spent: dict[str, int] = {}
-    for number, (moment, session_id) in enumerate(moments, 1):
-        device = devices.setdefault((moment.app, moment.device), DeviceState())
-        decision = engine.decide(moment, device, spent)
-        record = record_of(f"d-{number:06d}", moment, session_id, decision)
-        yield record if trace else {**record, "trace": None}
 
 
 def _read_pages(records: list[dict[str, Any]], seed: int, shown: float, claimed: float) -> None:
@@ -95,54 +96,30 @@ def _read_pages(records: list[dict[str, Any]], seed: int, shown: float, claimed:
                 record["claimed"] = record["at"] + 5_000
 
 
-class _SessionBook:
-    """Which session a moment is in: of the given starts, or as the events say."""
-
-    def __init__(self, configuration: Configuration, sessions: pd.DataFrame | None) -> None:
-        self._life = round(configuration.session_minutes * 60_000)
-        self._live: dict[str, Session] = {}
-        self.given = sessions is not None
-        self._starts: list[tuple[int, str]] = []
-        if sessions is not None:
-            ordered = sessions.sort_values("at", kind="stable")
-            self._starts = list(zip(_milliseconds(ordered["at"]), ordered["device"], strict=True))
-        self._next = 0
-
-    def at(self, device: str, at: int) -> Session | None:
-        while self._next < len(self._starts) and self._starts[self._next][0] <= at:
-            start, started = self._starts[self._next]
-            self._next += 1
-            self._live[started] = Session(f"s-{self._next:04d}", start, start)
-        session = self._live.get(device)
-        if session is None or at >= session.last + self._life:
-            return None
-        self._live[device] = session._replace(last=at)
-        return session
-
-
-def _moments(events: pd.DataFrame, book: _SessionBook) -> Iterator[tuple[Moment, str | None]]:
-    n = len(events)
-    apps = events["app_key_sha256"] if "app_key_sha256" in events else [""] * n
-    tests = events["test"] if "test" in events else [False] * n
-    ids = events["session_id"] if "session_id" in events else [None] * n
-    says_sessions = _says_sessions(events)
-    times = _milliseconds(events["at"])
-    for at, device, moment_id, app, test, given in zip(
-        times, events["device"], events["moment_id"], apps, tests, ids, strict=True
-    ):
-        if book.given:
-            session = book.at(device, at)
-            session_id, age = (None, None) if session is None else (session.id, session.age_s(at))
+def _sessions_of(
+    events: pd.DataFrame, sessions: pd.DataFrame | None, life: int
+) -> Iterator[tuple[str | None, float | None]]:
+    """Return id and age (seconds) of each event's session, by the given starts, or as the events say."""
+    if sessions is None:
+        ids = events["session_id"] if "session_id" in events else pd.Series(None, index=events.index, dtype="object")
+        # Whether a missing id means that there was no session; a refusal for that reason says so, too.
+        says = ids.notna().any() or ("reason" in events and (events["reason"] == "NO_SESSION").any())
+        for given in ids:
+            yield (None, None if says else 0.0) if pd.isna(given) else (str(given), 0.0)
+        return
+    ordered = sessions.sort_values("at", kind="stable")
+    starts = deque(enumerate(zip(_milliseconds(ordered["at"]), ordered["device"], strict=True), 1))
+    live: dict[str, Session] = {}
+    for at, device in zip(_milliseconds(events["at"]), events["device"], strict=True):
+        while starts and starts[0][1][0] <= at:
+            number, (start, started) = starts.popleft()
+            live[started] = Session(f"s-{number:04d}", start, start)
+        session = live.get(device)
+        if session is None or at >= session.last + life:
+            yield None, None
         else:
-            session_id = None if pd.isna(given) else str(given)
-            age = None if session_id is None and says_sessions else 0.0
-        yield Moment(str(app), str(device), str(moment_id), at, bool(test), age), session_id
-
-
-def _says_sessions(events: pd.DataFrame) -> bool:
-    """Whether a missing session_id means that there was no session; a refusal for that reason says so, too."""
-    named = "session_id" in events and events["session_id"].notna().any()
-    return bool(named or ("reason" in events and (events["reason"] == "NO_SESSION").any()))
+            live[device] = session._replace(last=at)
+            yield session.id, session.age_s(at)
 
 
 def _milliseconds(times: pd.Series[Any]) -> list[int]:
@@ -183,11 +160,8 @@ def made_up_moments(
     at = pd.Timestamp(start).tz_convert("UTC").as_unit("ms") + pd.to_timedelta(offset, unit="ms")
     labels = np.array([f"dev-{number:04d}" for number in range(devices)])
     frame = pd.DataFrame({"at": pd.DatetimeIndex(at).as_unit("us"), "device": labels[who], "moment_id": what})
-    return _with_sessions(frame).sort_values(["at", "device"], ignore_index=True)
-
-
-def _with_sessions(moments: pd.DataFrame) -> pd.DataFrame:
-    ordered = moments.sort_values(["device", "at"], ignore_index=True)
+    ordered = frame.sort_values(["device", "at"], ignore_index=True)
     silence = ordered.groupby("device")["at"].diff()
     number = (silence.isna() | (silence > pd.Timedelta(minutes=30))).cumsum()
-    return ordered.assign(session_id=[f"s-{value:05d}" for value in number])
+    with_sessions = ordered.assign(session_id=[f"s-{value:05d}" for value in number])
+    return with_sessions.sort_values(["at", "device"], ignore_index=True)

@@ -32,13 +32,6 @@ class Difference(NamedTuple):
     high: float
 
 
-class ZTest(NamedTuple):
-    """A test statistic and its two-sided p value."""
-
-    z: float
-    p: float
-
-
 def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
     """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 where there is nothing.
 
@@ -49,7 +42,7 @@ def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
     """
     if n == 0:
         return Interval(0.0, 1.0)
-    z = _quantile(level)
+    z = _NORMAL.inv_cdf(0.5 + level / 2)
     rate, share = hits / n, z * z / n
     middle = (rate + share / 2) / (1 + share)
     half = z / (1 + share) * math.sqrt(rate * (1 - rate) / n + share / (4 * n))
@@ -75,16 +68,16 @@ def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int, level: float = 0.95) 
     return Difference(difference, low, high)
 
 
-def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> ZTest:
-    """Return the pooled z test of ``hits_1 / n_1`` against ``hits_2 / n_2``."""
+def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float, float]:
+    """Return z and the two-sided p value of the pooled test of ``hits_1 / n_1`` against ``hits_2 / n_2``."""
     if n_1 == 0 or n_2 == 0:
-        return ZTest(math.nan, math.nan)
+        return math.nan, math.nan
     pooled = (hits_1 + hits_2) / (n_1 + n_2)
     error = math.sqrt(pooled * (1 - pooled) * (1 / n_1 + 1 / n_2))
     if error == 0:
-        return ZTest(0.0, 1.0)
+        return 0.0, 1.0
     z = (hits_1 / n_1 - hits_2 / n_2) / error
-    return ZTest(z, 2 * (1 - _NORMAL.cdf(abs(z))))
+    return z, 2 * (1 - _NORMAL.cdf(abs(z)))
 
 
 def sample_size(rate_1: float, rate_2: float, power: float = 0.8, level: float = 0.95) -> float:
@@ -98,7 +91,7 @@ def sample_size(rate_1: float, rate_2: float, power: float = 0.8, level: float =
     if rate_1 == rate_2 or math.isnan(rate_1) or math.isnan(rate_2):
         return math.nan
     mean = (rate_1 + rate_2) / 2
-    noise = _quantile(level) * math.sqrt(2 * mean * (1 - mean))
+    noise = _NORMAL.inv_cdf(0.5 + level / 2) * math.sqrt(2 * mean * (1 - mean))
     signal = _NORMAL.inv_cdf(power) * math.sqrt(rate_1 * (1 - rate_1) + rate_2 * (1 - rate_2))
     return float(math.ceil(((noise + signal) / (rate_1 - rate_2)) ** 2))
 
@@ -122,32 +115,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def bootstrap_difference(
     first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], *, samples: int, seed: int, level: float = 0.95
 ) -> Interval:
-    """Return the bootstrap interval of the difference of two rates, drawing whole devices.
+    """Return the bootstrap interval of the difference of two rates; each group has one row a device: hits, moments.
 
-    Moments of one device are not independent, as caps tie them together; whole devices are.
-
-    Parameters
-    ----------
-    first, second
-        One row a device: hits and moments.
-    samples, seed
-        How often to draw; the same seed gives the same interval.
+    Whole devices are drawn: moments of one device are not independent, as caps tie them together.
     """
     if not len(first) or not len(second):
         return Interval(math.nan, math.nan)
     generator = np.random.default_rng(seed)
-    rates = [_resampled(group, samples, generator) for group in (first, second)]
+    rates = []
+    for group in (first, second):
+        # How often each device is drawn, instead of which: one small table in place of one row a draw.
+        counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=samples)
+        hits, moments = (counts @ group).T
+        rates.append(hits / moments)
     tail = (1 - level) / 2
     low, high = np.quantile(rates[0] - rates[1], [tail, 1 - tail])
     return Interval(float(low), float(high))
-
-
-def _resampled(group: npt.NDArray[np.float64], samples: int, generator: np.random.Generator) -> npt.NDArray[np.float64]:
-    # How often each device is drawn, instead of which: one small table in place of one row a draw.
-    counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=samples)
-    hits, moments = (counts @ group).T
-    return np.asarray(hits / moments, dtype=np.float64)
-
-
-def _quantile(level: float) -> float:
-    return _NORMAL.inv_cdf(0.5 + level / 2)

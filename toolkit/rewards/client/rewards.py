@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import html
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pandas as pd
 
 from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
 from toolkit.frames import declared_frame
-from toolkit.http_client import HttpReply, HttpSession
+from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 from toolkit.rewards import wire
 from toolkit.rewards.analysis import experiments, explanation, funnels, simulation
 from toolkit.rewards.analysis import rates as analysis
-from toolkit.rewards.client.shown_page import RewardPage
 from toolkit.rewards.device_ids import new_device_id
 from toolkit.rewards.forms import checked_moment_id, start_text
 from toolkit.secret import Secret
@@ -34,21 +35,74 @@ MOMENT_COLUMNS = {
     "body_url": "str",
     "reason": "str",
 }
+_FRAME_HEIGHT = 330
 SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
 
 
-class RewardClient(PublicNames):
-    """Sessions, moments and what they say. Made by `toolkit.connect`, as ``tk.rewards``.
+class RewardPage:
+    """The page of one reward: its words as plain text, and its ``html`` once it was fetched.
 
-    Parameters
-    ----------
-    session
-        Calls to the gateway.
-    gatewaykey, app_key
-        The partner key and the app's key.
-    now
-        Milliseconds since the epoch: the gateway's clock where it is at hand, the machine's if None.
+    Its address holds the view's token, so it is never part of a saved output.
     """
+
+    def __init__(self, title: str, message: str, body_url: str) -> None:
+        self.title = title
+        self.message = message
+        self.body_url = body_url
+        self.html = ""
+
+    def fetch(self) -> None:
+        """Read the page into ``html``. Reading it counts as nothing: only a shown one is counted.
+
+        Raises
+        ------
+        NotFound
+            It does not exist, or has expired.
+        UnexpectedReply
+            It is no page.
+        """
+        parts = urlsplit(self.body_url)
+        before, _, view_id = parts.path.rpartition("/reward/")
+        token = parse_qs(parts.query).get(wire.TOKEN.name, [""])[0]
+        session = HttpSession(f"{parts.scheme}://{parts.netloc}{before}")
+        try:
+            reply = session.call(wire.REWARD_PAGE, {"view": view_id}, query={wire.TOKEN.name: Secret(token)})
+        finally:
+            session.close()
+        if reply.status in (404, 410):
+            error = wire.refusal("unknown_reward" if reply.status == 404 else "reward_expired")
+            error.service, error.request = "rewards", "GET /reward/{view}"
+            raise error
+        if reply.status != 200 or not reply.headers.get("content-type", "").startswith("text/html"):
+            raise UnexpectedReply("the answer to GET /reward/{view} is no page")
+        self.html = reply.body.decode("utf-8", "replace")
+
+    @property
+    def frame(self) -> str:
+        """The HTML of a sandboxed frame with the page: its script runs, without the notebook's origin."""
+        # Of the page's own colour schemes, or a dark notebook would put white behind it.
+        address, name = html.escape(f"{self.body_url}#show"), html.escape(self.title)
+        return (
+            f'<iframe src="{address}" title="{name}" sandbox="allow-scripts" referrerpolicy="no-referrer"'
+            f' style="color-scheme:light dark;border:0;width:100%;height:{_FRAME_HEIGHT}px"></iframe>'
+        )
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        from ipywidgets import HTML
+
+        live: dict[str, Any] = HTML(self.frame)._repr_mimebundle_() or {}
+        # For a saved notebook: the words without the address, which holds the token.
+        title, message = html.escape(self.title), html.escape(self.message)
+        style = "border:1px solid #8888;border-radius:8px;max-width:24em;padding:1em;text-align:center"
+        words = f'<div style="{style}"><p><strong>{title}</strong></p><p>{message}</p></div>'
+        return {**live, "text/html": words, "text/plain": repr(self)}
+
+    def __repr__(self) -> str:
+        return f"<RewardPage {self.title!r}: {self.message}>"
+
+
+class RewardClient(PublicNames):
+    """Sessions, moments and what they say. Made by `toolkit.connect`, as ``tk.rewards``."""
 
     def __init__(
         self, session: HttpSession, gatewaykey: Secret, app_key: Secret, now: Callable[[], int] | None = None
@@ -56,7 +110,7 @@ class RewardClient(PublicNames):
         self._session = session
         self._gatewaykey = gatewaykey
         self._app_key = app_key
-        self._now = now or _machine_now
+        self._now = now or (lambda: time.time_ns() // 1_000_000)
 
     new_device_id = staticmethod(new_device_id)
     funnel = staticmethod(funnels.funnel)
@@ -75,9 +129,9 @@ class RewardClient(PublicNames):
         return f"<Mobile rewards at {self._session.base_url}>"
 
     def start_session(self, device: str, *, start: datetime | None = None, test: bool = False) -> pd.DataFrame:
-        """Start a session for a device that came online.
+        """Start a session for a device that came online: ``POST /2.0/web/moment/`` in its session form.
 
-        ``POST /2.0/web/moment/`` in its session form. Moments earn rewards only while a session is live.
+        Moments earn rewards only while a session is live.
 
         Parameters
         ----------
@@ -95,8 +149,6 @@ class RewardClient(PublicNames):
 
         Raises
         ------
-        InvalidArgument
-            `start` has no zone.
         MalformedRequest, KeyRejected, RateLimited
             The service refused; ``error.code`` and ``error.field`` say what.
 
@@ -117,14 +169,10 @@ class RewardClient(PublicNames):
     def moment(
         self, device: str, moment_id: str, *, test: bool = False, idempotency_key: str | None = None
     ) -> pd.DataFrame:
-        """Submit one rewardable action.
-
-        ``POST /2.0/web/moment/`` in its moment form.
+        """Submit one rewardable action: ``POST /2.0/web/moment/`` in its moment form.
 
         Parameters
         ----------
-        device
-            The device's identifier.
         moment_id
             Your name for the action, 1 to 128 characters; new names need no registration.
         test
@@ -143,19 +191,17 @@ class RewardClient(PublicNames):
         InvalidArgument
             The moment cannot have this name.
         MalformedRequest, KeyRejected, Conflict, RateLimited
-            The service refused; ``error.code`` and ``error.field`` say what.
+            As in `start_session`.
         """
         return declared_frame([self._moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
 
     def moments(self, moments: pd.DataFrame, *, progress: bool = True) -> pd.DataFrame:
-        """Submit a whole frame of moments, one after the other in its order.
+        """Submit a frame of moments, one after the other in its order.
 
         Parameters
         ----------
         moments
             Columns device, moment_id, and test where some are. All names are checked before the first one is sent.
-        progress
-            Show a progress bar.
 
         Returns
         -------
@@ -174,21 +220,9 @@ class RewardClient(PublicNames):
         )
 
     def page(self, reward: pd.DataFrame | Mapping[str, Any] | pd.Series[Any]) -> RewardPage:
-        """Return the reward page of a rewarded moment; it shows itself in a sandboxed frame.
+        """Return the reward page of a row of `moment`, or of a frame of one row; it shows itself in a sandboxed frame.
 
-        ``GET`` of the moment's ``body_url``.
-
-        Parameters
-        ----------
-        reward
-            A row of `moment`, or a frame of one row.
-
-        Raises
-        ------
-        InvalidArgument
-            This moment earned nothing.
-        NotFound
-            The reward does not exist, or has expired (``error.status`` 410).
+        ``GET`` of the moment's ``body_url``. NotFound with ``status`` 410 says that the reward has expired.
         """
         if isinstance(reward, pd.DataFrame):
             if len(reward) != 1:
@@ -201,24 +235,14 @@ class RewardClient(PublicNames):
         page.fetch()
         return page
 
-    # -- one call -----------------------------------------------------------------------------------------
-
     def _moment(self, device: str, moment_id: str, test: bool, key: str | None) -> dict[str, Any]:
         body = {"device_id": device, "moment_id": _checked_name(moment_id), "test": test}
         answer, reason = self._post(body, key)
         view = answer.view
-        return {
-            "date": _utc(answer.date),
-            "moment_id": moment_id,
-            "device": device,
-            "test": test,
-            "rewarded": view is not None,
-            "view_id": view and view.id,
-            "title": view and view.modal.title,
-            "message": view and view.modal.message,
-            "body_url": view and view.modal.body_url,
-            "reason": reason,
-        }
+        words = {"title": view.modal.title, "message": view.modal.message} if view else {}
+        address = {"view_id": view.id, "body_url": view.modal.body_url} if view else {}
+        row = {"date": _utc(answer.date), "moment_id": moment_id, "device": device, "test": test, "reason": reason}
+        return {**row, "rewarded": view is not None, **words, **address}
 
     def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_Answer, str | None]:
         body = {"app_key": self._app_key, "protocol": wire.PROTOCOL, "sdk_version": wire.SDK_VERSION, **fields}
@@ -228,7 +252,14 @@ class RewardClient(PublicNames):
         # `r` keeps caches from answering; the service does not look at it.
         query: dict[str, str | Secret] = {wire.R.name: str(int(time.time())), wire.GATEWAYKEY.name: self._gatewaykey}
         reply = self._session.call(wire.MOMENT, query=query, body=body, headers=headers)
-        return _checked_answer(reply), wire.reason_of(reply.headers.get(wire.DECISION_HEADER.lower()))
+        request = f"{wire.MOMENT.method} {wire.MOMENT.template}"
+        if reply.status != 200:
+            raise wire.error_of(reply.status, reply.body, request=request, retry_after=reply.headers.get("retry-after"))
+        try:
+            answer = msgspec.json.decode(reply.body, type=_Answer)
+        except (ValueError, RecursionError):
+            raise UnexpectedReply(f"the answer to {request} is no session and no moment") from None
+        return answer, wire.reason_of(reply.headers.get(wire.DECISION_HEADER.lower()))
 
 
 class _Modal(msgspec.Struct):
@@ -247,16 +278,6 @@ class _Answer(msgspec.Struct):
     view: _View | None = None
 
 
-def _checked_answer(reply: HttpReply) -> _Answer:
-    request = f"{wire.MOMENT.method} {wire.MOMENT.template}"
-    if reply.status != 200:
-        raise wire.error_of(reply.status, reply.body, request=request, retry_after=reply.headers.get("retry-after"))
-    try:
-        return msgspec.json.decode(reply.body, type=_Answer)
-    except (ValueError, RecursionError):
-        raise UnexpectedReply(f"the answer to {request} is no session and no moment") from None
-
-
 def _checked_name(moment_id: object) -> str:
     try:
         return checked_moment_id(moment_id)
@@ -266,7 +287,3 @@ def _checked_name(moment_id: object) -> str:
 
 def _utc(at: datetime) -> datetime:
     return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-
-
-def _machine_now() -> int:
-    return time.time_ns() // 1_000_000

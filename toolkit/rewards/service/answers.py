@@ -27,13 +27,7 @@ class Answer(NamedTuple):
 
 
 class Answers:
-    """Answers by idempotency key.
-
-    Parameters
-    ----------
-    store, now
-        Where they are kept; the clock in milliseconds.
-    """
+    """Answers by idempotency key; a key comes from `answer_key`."""
 
     def __init__(self, store: Store, now: Callable[[], int]) -> None:
         self._store = store
@@ -42,14 +36,7 @@ class Answers:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def once(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return the kept answer of this key, or make it and keep it.
-
-        Parameters
-        ----------
-        key
-            From `answer_key`.
-        body
-            The request's body; another one under the same key is refused.
+        """Return the stored answer of this key, or make one; `answer` stores what it makes.
 
         Raises
         ------
@@ -59,37 +46,36 @@ class Answers:
         async with self._locks.setdefault(key, asyncio.Lock()):
             if not await self._store.fleeting.swap(_CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
                 raise wire.refusal("idempotency_key_busy")
+            is_known = True
             try:
-                result = await self._kept_or_made(key, body, answer)
+                return await self._stored_or_made(key, body, answer)
             except OutcomeUnknown:
-                # Perhaps decided: the claim stays until it expires, and by then a gateway has kept the answer.
+                # Perhaps decided: the claim stays until it expires, and by then a gateway has stored the answer.
+                is_known = False
                 raise
-            except BaseException:
-                await self._store.fleeting.take(_CLAIMS, key)
-                raise
-            await self._store.fleeting.take(_CLAIMS, key)
-            return result
+            finally:
+                if is_known:
+                    await self._store.fleeting.take(_CLAIMS, key)
 
     def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
-        """Keep an answer for a day."""
+        """Store an answer for a day."""
         data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])
         return self._store.records.put(_ANSWERS, key, data, at + wire.ANSWER_SECONDS * 1000)
 
-    async def _kept_or_made(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
-        kept = await self._store.records.get(_ANSWERS, key)
-        if kept is None:
+    async def _stored_or_made(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
+        stored = await self._store.records.get(_ANSWERS, key)
+        if stored is None:
             return await answer()
-        body_hash, text, decision = msgspec.json.decode(kept, type=tuple[str, str, str | None])
+        body_hash, text, decision = msgspec.json.decode(stored, type=tuple[str, str, str | None])
         if body_hash != hash_of(body):
             raise wire.refusal("idempotency_key_reused")
         return Answer(text.encode("utf-8"), decision)
 
 
 def answer_key(partner: str, key: str) -> str:
-    """Return where the answer of a partner's idempotency key is kept; two partners never share one."""
+    """Return where the answer of a partner's idempotency key is stored; two partners never share one."""
     return hash_of(f"{len(partner)}:{partner}{key}".encode("utf-8", "surrogatepass"))
 
 
 def hash_of(data: bytes) -> str:
-    """Return a digest of `data` as text."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -1,10 +1,10 @@
 """The ledger: decides moments in batches, so that caps and stock are never overspent and no decision is lost.
 
 All that arrives while one batch is being decided becomes the next batch. A batch reads the devices it is about,
-decides in memory, and changes everything it touched in **one** atomic swap: devices, the ledger (units spent, the
-next number) and the batch's own lines. If another gateway on the same store was faster, nothing was changed and
-the batch is decided anew. The lines then go to the journal; a gateway that dies in between left them in its batch,
-and the next one to open the store, or one that is open already, writes them there. So a line may come twice, and is
+decides in memory, and changes everything it touched in **one** conditional write: devices, the ledger (units spent,
+the next number) and the batch's own records. If another gateway on the same store was faster, nothing was changed and
+the batch is decided again. The records then go to the journal; a gateway that dies in between left them in its batch,
+and the next one to open the store, or one that is open already, writes them there. So a record may come twice, and is
 read once, by its id.
 """
 
@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Container, Sequence
+from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from toolkit.rewards.device_state import DeviceState, Session
-from toolkit.rewards.engine import Decision, Engine, Moment
+from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session
 from toolkit.rewards.service.sessions import Sessions
 from toolkit.stores import Draft, OutcomeUnknown, Store, StoreUnavailable
 
@@ -29,12 +28,11 @@ JOURNAL = "rewards:decisions"
 _LEDGER = "ledger"
 _MOMENTS_A_BATCH = 256
 _DEVICES_AT_HAND = 20_000
-# How far back a start looks for lines that a gateway wrote before it died; more than any batch on its way.
-_LINES_SEARCHED = 4_096
+# How far back a start looks for records that a gateway wrote before it died; more than any batch on its way.
+_ENTRIES_SEARCHED = 4_096
 # A batch that a gateway sees twice, so long apart, was left by one that died. Twice this is less than the life of a
-# claim on an idempotency key: who asks again once that is over finds the answer.
+# claim on an idempotency key: a caller that tries again after that finds the answer.
 _SECONDS_BETWEEN_LOOKS = 20.0
-
 
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -57,38 +55,32 @@ class Books(msgspec.Struct):
     batches: list[str] = []
 
 
-class Bookkeeper(Protocol):
-    """Writes the records of decisions, and what goes with them."""
-
-    def describe(self, decision_id: str, ticket: Ticket, session: Session | None, decision: Decision) -> Record:
-        """Return the record of a decision; its ``private`` part does not reach the journal."""
-        ...
-
-    def keep(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
-        """Keep what goes with these records (views, answers); doing it twice does no harm."""
-        ...
-
-
 class Ledger:
     """Decides moments, atomically and durably.
 
     Parameters
     ----------
     store
-        Its records hold devices and stock, its journals the decisions; it may be shared by several gateways.
-    engine
-        Decides.
-    sessions
-        Which devices are live.
-    bookkeeper
-        Makes the records.
+        Its records hold devices and stock, its journals the decisions; several gateways may share it.
+    describe
+        Makes the record of a decision from its id, ticket, session and outcome.
+    keep
+        Stores what goes with records (views, answers); doing it twice does no harm.
     """
 
-    def __init__(self, store: Store, engine: Engine, sessions: Sessions, bookkeeper: Bookkeeper) -> None:
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        sessions: Sessions,
+        describe: Callable[[str, Ticket, Session | None, Decision], Record],
+        keep: Callable[[Sequence[Record]], list[Awaitable[Any]]],
+    ) -> None:
         self._store = store
         self._engine = engine
         self._sessions = sessions
-        self._bookkeeper = bookkeeper
+        self._describe = describe
+        self._keep_with = keep
         self._waiting: list[tuple[Ticket, asyncio.Future[Record]]] = []
         self._deciding: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[None]] = set()
@@ -98,7 +90,7 @@ class Ledger:
         self._looking: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Write down what a gateway that died had decided, and go on looking for such."""
+        """Write down what gateways that died had decided, now and from time to time."""
         self._books = await self._store.records.get(SPACE, _LEDGER)
         await self._take_up(_read(self._books, Books).batches)
         self._looking = asyncio.ensure_future(self._look_for_abandoned())
@@ -126,7 +118,7 @@ class Ledger:
         """Write batches to the journal whose gateway may have died before it did."""
         if not batches:
             return
-        newest = await self._store.journals.last(JOURNAL, _LINES_SEARCHED)
+        newest = await self._store.journals.last(JOURNAL, _ENTRIES_SEARCHED)
         written = {entry.id for entry in newest}
         for key in batches:
             records: list[Record] = msgspec.json.decode(await self._store.records.get(SPACE, key) or b"[]")
@@ -152,14 +144,15 @@ class Ledger:
             while self._waiting:
                 batch, self._waiting = self._waiting[:_MOMENTS_A_BATCH], self._waiting[_MOMENTS_A_BATCH:]
                 futures = [future for _, future in batch]
-                try:
-                    key, records = await self._decide_batch([ticket for ticket, _ in batch])
-                except Exception as error:  # every caller of this batch is told, none was acknowledged
+                decided = asyncio.ensure_future(self._decide_batch([ticket for ticket, _ in batch]))
+                await asyncio.wait([decided])
+                if error := decided.exception():
+                    # Every caller of this batch gets the error; none was acknowledged.
                     self._books = None
                     _fail(futures, error)
                     continue
                 # Not waited for: the next batch is decided while this one is on its way to the journal.
-                task = asyncio.ensure_future(self._write(key, records, futures))
+                task = asyncio.ensure_future(self._write(*decided.result(), futures))
                 self._writing.add(task)
                 task.add_done_callback(self._writing.discard)
         finally:
@@ -182,7 +175,7 @@ class Ledger:
             self._books = await self._store.records.get(SPACE, _LEDGER)
 
     async def _devices_of(self, tickets: Sequence[Ticket]) -> dict[str, bytes | None]:
-        # What is at hand is not read again: the swap makes sure that it still stands.
+        # What is at hand is not read again: the conditional write makes sure that it still holds.
         if len(self._devices) > _DEVICES_AT_HAND:
             self._devices.clear()
         keys = {device_key(ticket.moment) for ticket in tickets if not ticket.moment.test}
@@ -202,7 +195,7 @@ class Ledger:
             moment = replace(ticket.moment, session_age_s=age)
             device = DeviceState() if moment.test else devices[device_key(moment)]
             decision = self._engine.decide(moment, device, books.spent)
-            records.append(self._bookkeeper.describe(f"d-{books.next:06d}", ticket, session, decision))
+            records.append(self._describe(f"d-{books.next:06d}", ticket, session, decision))
             books.next += 1
         books.batches = [key for key in books.batches if key not in self._journaled] + [batch]
         changes: dict[str, bytes | None] = {key: msgspec.json.encode(state) for key, state in devices.items()}
@@ -211,13 +204,11 @@ class Ledger:
         return batch, records, changes
 
     async def _write(self, key: str, records: list[Record], futures: list[asyncio.Future[Record]]) -> None:
-        try:
-            await self._keep(records)
-        except StoreUnavailable as error:  # the callers are told; what was decided stays in the batch for a later look
-            _fail(futures, OutcomeUnknown(str(error)))
-            return
-        except Exception as error:
-            _fail(futures, error)
+        written = asyncio.ensure_future(self._keep(records))
+        await asyncio.wait([written])
+        if error := written.exception():
+            # What was decided stays in the batch, for a later look.
+            _fail(futures, OutcomeUnknown(str(error)) if isinstance(error, StoreUnavailable) else error)
             return
         self._journaled.append(key)
         for record, future in zip(records, futures, strict=True):
@@ -226,7 +217,7 @@ class Ledger:
 
     async def _keep(self, records: Sequence[Record], written: Container[str] = ()) -> None:
         drafts = [_draft(record) for record in records if record["decision_id"] not in written]
-        await asyncio.gather(self._store.journals.append(JOURNAL, drafts), *self._bookkeeper.keep(records))
+        await asyncio.gather(self._store.journals.append(JOURNAL, drafts), *self._keep_with(records))
 
 
 def device_key(moment: Moment) -> str:
@@ -244,7 +235,7 @@ def _draft(record: Record) -> Draft:
     return Draft(record["at"], record["decision_id"], msgspec.json.encode(public))
 
 
-def _fail(futures: Sequence[asyncio.Future[Record]], error: Exception) -> None:
+def _fail(futures: Sequence[asyncio.Future[Record]], error: BaseException) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)

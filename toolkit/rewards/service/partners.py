@@ -50,12 +50,6 @@ class RewardSettings(Table, frozen=True):
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> RewardSettings:
-        """Check the ``rewards`` section of a world.
-
-        Raises
-        ------
-        InvalidArgument
-            An unknown key, or a wrong value.
-        """
+        """Check the ``rewards`` section of a world; an unknown key or a wrong value raises InvalidArgument."""
         given = checked(table, dict[str, Any], "rewards")
         return checked({**given, "configuration": Configuration.parse(given.get("configuration", {}))}, cls, "rewards")

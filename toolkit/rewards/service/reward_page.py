@@ -20,13 +20,7 @@ class Document(NamedTuple):
 
 
 def page(view: View, *, claimed: bool) -> Document:
-    """Return the page of a view. It stays hidden until ``#show``, or until its frame's owner posts ``show``.
-
-    Parameters
-    ----------
-    claimed
-        Whether the reward was claimed already; the page then says so instead of offering it again.
-    """
+    """Return the page of a view. It stays hidden until ``#show``, or until its frame's owner posts ``show``."""
     words = {
         "view_id": view.id,
         "title": view.title,
@@ -45,9 +39,8 @@ def notice(text: str) -> Document:
 def _filled(name: str, words: dict[str, str], policy: str) -> Document:
     nonce = secrets.token_urlsafe(16)
     safe = {key: html.escape(value, quote=True) for key, value in words.items()}
-    text = _template(name).substitute(safe, nonce=nonce)
     return Document(
-        text.encode("utf-8", "replace"),
+        _template(name).substitute(safe, nonce=nonce).encode("utf-8", "replace"),
         f"default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; {policy}"
         "base-uri 'none'; form-action 'none'",
     )

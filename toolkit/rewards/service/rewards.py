@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,8 +16,7 @@ from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.rewards import wire
 from toolkit.rewards.device_ids import app_label, checked_device_id, device_label
-from toolkit.rewards.device_state import Session
-from toolkit.rewards.engine import Decision, Engine, Moment, record_of
+from toolkit.rewards.engine import Decision, Engine, Moment, Session, record_of
 from toolkit.rewards.forms import MomentForm, SessionForm, read_form, start_text
 from toolkit.rewards.service.answers import Answer, Answers, answer_key, hash_of
 from toolkit.rewards.service.ledger import PRIVATE, Ledger, Record, Ticket
@@ -24,26 +25,24 @@ from toolkit.rewards.service.sessions import Sessions
 from toolkit.rewards.service.views import View, Views
 from toolkit.secret import Secret
 from toolkit.stores import Store
+from toolkit.wrong_keys import WrongKeys
+
+_WRONG_KEYS_A_MINUTE = 60
 
 
 class Call(NamedTuple):
-    """One POST: its query values, its body, its idempotency key, and where its caller reaches the gateway."""
+    """One POST: query values, body, idempotency key, where its caller reaches the gateway, and the caller's address."""
 
     gatewaykey: str | None
     r: str | None
     body: bytes
     idempotency_key: str
     base_url: str
+    address: str = ""
 
 
 class RewardService:
-    """Section C over a store.
-
-    Parameters
-    ----------
-    store, world, settings
-        Where all is kept; clock and identifiers; partners and rules.
-    """
+    """Section C over a store."""
 
     def __init__(self, store: Store, world: OutsideWorld, settings: RewardSettings) -> None:
         self._world = world
@@ -53,11 +52,16 @@ class RewardService:
         self._views = Views(store.records)
         self._answers = Answers(store, world.clock.now)
         limit = settings.calls_a_minute
-        self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
-        self._ledger = Ledger(store, Engine(settings.configuration), self._sessions, self)
+
+        def seconds() -> float:
+            return world.clock.now() / 1000
+
+        self._limit = limit and RateLimit(limit, limit / 60, seconds)
+        self._wrong_keys = WrongKeys("partner keys", _WRONG_KEYS_A_MINUTE, seconds)
+        self._ledger = Ledger(store, Engine(settings.configuration), self._sessions, self._describe, self._keep)
 
     async def open(self) -> None:
-        """Take up what the store holds."""
+        """Finish what gateways that died had decided."""
         await self._ledger.open()
 
     async def close(self) -> None:
@@ -65,51 +69,33 @@ class RewardService:
         await self._ledger.close()
 
     async def answer(self, call: Call) -> Answer:
-        """Answer a session or a moment request.
-
-        Raises
-        ------
-        MalformedRequest, KeyRejected, Conflict, RateLimited
-            With a code of `wire.REFUSALS`.
-        """
+        """Answer a session or a moment request; errors have a code of `wire.REFUSALS`."""
         partner = self._partner(call)
         form = read_form(call.body, self._world.clock.now(), strict=self._settings.strict)
         if Secret(form.app_key) not in partner.apps:
             raise wire.refusal("unknown_app")
         device = checked_device_id(form.device_id, partner.company_token)
-        self._count_call(device)
-        if not call.idempotency_key:
-            return await self._answer(form, device, call, "")
-        key = answer_key(partner.company_token, _checked_idempotency_key(call.idempotency_key))
-        return await self._answers.once(key, call.body, lambda: self._answer(form, device, call, key))
-
-    def _count_call(self, device: str) -> None:
-        if not self._limit:
-            return
-        try:
-            self._limit.take(device)
-        except LimitReached as reached:
-            raise wire.refusal("too_many_requests", seconds=math.ceil(reached.retry_after - 1e-6)) from None
+        if self._limit:
+            with _refused_as("too_many_requests"):
+                self._limit.take(device)
+        key = ""
+        if call.idempotency_key:
+            if len(call.idempotency_key) > wire.MAX_IDEMPOTENCY_KEY or not call.idempotency_key.isprintable():
+                raise wire.refusal("bad_idempotency_key")
+            key = answer_key(partner.company_token, call.idempotency_key)
+        if isinstance(form, SessionForm):
+            answer = partial(self._start_session, form, device, call, key)
+        else:
+            answer = partial(self._decide, form, device, call, key)
+        return await (self._answers.once(key, call.body, answer) if key else answer())
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
-        """Return a view, and whether it was claimed.
-
-        Raises
-        ------
-        NotFound
-            No such view and token, or it has expired.
-        """
+        """Return a view, and whether it was claimed; NotFound where there is none, or it has expired."""
         view = await self._views.find(view_id, token, self._world.clock.now())
         return view, await self._views.has(view, wire.CLAIMED)
 
     async def engage(self, view_id: str, token: str, event: str) -> None:
-        """Record what the reader of a view did; each event counts once.
-
-        Raises
-        ------
-        NotFound
-            No such view, token or event, or it has expired.
-        """
+        """Record what the reader of a view did; each event counts once. NotFound as in `view`, or for the event."""
         if event not in wire.ENGAGEMENTS:
             raise wire.refusal("unknown_reward")
         view = await self._views.find(view_id, token, self._world.clock.now())
@@ -118,30 +104,22 @@ class RewardService:
     async def decisions(self) -> list[Record]:
         """Return all decisions by number, each with ``shown``, ``claimed`` and ``dismissed`` (milliseconds)."""
         records, events = await asyncio.gather(self._ledger.records(), self._views.engagements())
-        for record in records:
-            record |= {event: events.get((record["view_id"], event)) for event in wire.ENGAGEMENTS}
-        return records
+        return [{**record, **events.get(record["view_id"], {})} for record in records]
 
     async def sessions(self) -> list[Record]:
-        """Return all sessions that were started, oldest first."""
         return await self._sessions.started()
-
-    # -- the two forms ------------------------------------------------------------------------------------
 
     def _partner(self, call: Call) -> Partner:
         if not call.gatewaykey:
             raise wire.refusal("no_gatewaykey")
         partner = self._partners.get(Secret(call.gatewaykey))
+        with _refused_as("too_many_keys"):
+            self._wrong_keys.check(call.address, partner and partner.gatewaykey)
         if partner is None:
             raise wire.refusal("bad_gatewaykey")
         if call.r and not (call.r.isascii() and call.r.isdigit() and len(call.r) <= 13):
             raise wire.refusal("bad_r")
         return partner
-
-    def _answer(self, form: SessionForm | MomentForm, device: str, call: Call, key: str) -> Awaitable[Answer]:
-        if isinstance(form, SessionForm):
-            return self._start_session(form, device, call, key)
-        return self._decide(form, device, call, key)
 
     async def _start_session(self, form: SessionForm, device: str, call: Call, key: str) -> Answer:
         at = self._world.clock.tick()
@@ -159,23 +137,19 @@ class RewardService:
             private |= {"key": key, "body": hash_of(call.body)}
         return _answer_of(await self._ledger.decide(Ticket(moment, private)))
 
-    # -- the ledger's bookkeeper --------------------------------------------------------------------------
-
-    def describe(self, decision_id: str, ticket: Ticket, session: Session | None, decision: Decision) -> Record:
-        """Return the record of a decision."""
-        moment, private = ticket.moment, dict(ticket.private)
+    def _describe(self, decision_id: str, ticket: Ticket, session: Session | None, decision: Decision) -> Record:
+        private, view_id = dict(ticket.private), None
         if session is not None:
             private["session"] = session
-        view_id = None
         if decision.reward is not None:
             view_id = self._world.fresh_id().replace("-", "")
             private["token"] = self._world.fresh_secret()
-        record = record_of(decision_id, moment, None if session is None else session.id, decision)
+        record = record_of(decision_id, ticket.moment, session and session.id, decision)
         words = {"view_id": view_id, "title": decision.title, "message": decision.message}
         return {**record, **words, PRIVATE: private}
 
-    def keep(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
-        """Keep views, the answers of idempotency keys, and the sessions' lives."""
+    def _keep(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
+        """Store views and the answers of idempotency keys, and extend the sessions."""
         kept: list[Awaitable[Any]] = []
         for record in records:
             private, at = record[PRIVATE], record["at"]
@@ -191,19 +165,29 @@ class RewardService:
 
 
 def _answer_of(record: Record) -> Answer:
-    body: dict[str, Any] = {"date": _moment_date(record["at"])}
+    seconds, milliseconds = divmod(record["at"], 1000)
+    date = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    body: dict[str, Any] = {"date": f"{date}.{milliseconds:03d}000"}
     if record["view_id"] is not None:
         private = record[PRIVATE]
         path = wire.REWARD_PAGE.path_for(view=record["view_id"])
         body_url = f"{private['base_url']}{path}?{wire.TOKEN.name}={private['token']}"
         modal = {"message": record["message"], "body_url": body_url, "title": record["title"]}
         body["view"] = {"id": record["view_id"], "modal": modal}
-    return Answer(msgspec.json.encode(body), wire.decision_header(record["decision_id"], record["reason"]))
+    return Answer(msgspec.json.encode(body), f"{record['decision_id']}; reason={record['reason']}")
 
 
 def _moment_date(at: int) -> str:
     seconds, milliseconds = divmod(at, 1000)
     return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}000"
+
+
+@contextmanager
+def _refused_as(code: str) -> Iterator[None]:
+    try:
+        yield
+    except LimitReached as reached:
+        raise wire.refusal(code, seconds=math.ceil(reached.retry_after - 1e-6)) from None
 
 
 def _checked_idempotency_key(key: str) -> str:

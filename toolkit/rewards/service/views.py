@@ -28,30 +28,18 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Views:
-    """All views, by id and token.
-
-    Parameters
-    ----------
-    records
-        Where they are kept.
-    """
+    """All views, by id and token."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
 
     def keep(self, view: View) -> asyncio.Future[None]:
-        """Keep a view that was just issued."""
+        """Store a view that was just issued."""
         expires = view.at + _KNOWN_SECONDS * 1000
         return self._records.put(_VIEWS, view.id, msgspec.json.encode(view), expires)
 
     async def find(self, view_id: str, token: str, now: int) -> View:
-        """Return the view.
-
-        Raises
-        ------
-        NotFound
-            No such view and token (404), or its life is over (410).
-        """
+        """Return the view, or raise NotFound: no such view and token (404), or it has expired (410)."""
         data = await self._records.get(_VIEWS, view_id) if view_id.isascii() else None
         view = None if data is None else msgspec.json.decode(data, type=View)
         # Compared in constant time, and the same answer for a wrong token as for a view that never was.
@@ -62,23 +50,19 @@ class Views:
             raise wire.refusal("reward_expired")
         return view
 
-    async def engage(self, view: View, event: str, at: int) -> bool:
-        """Record an event of a view; the first one counts, and none of a test. Return whether it was counted."""
-        if view.test:
-            return False
-        key = f"{view.id} {event}"
-        return await self._records.swap(_ENGAGEMENTS, {key: None}, {key: b"%d" % at})
+    async def engage(self, view: View, event: str, at: int) -> None:
+        """Record an event of a view; the first one counts, and none of a test."""
+        if not view.test:
+            key = f"{view.id} {event}"
+            await self._records.swap(_ENGAGEMENTS, {key: None}, {key: b"%d" % at})
 
     async def has(self, view: View, event: str) -> bool:
-        """Whether the event was recorded."""
         return await self._records.get(_ENGAGEMENTS, f"{view.id} {event}") is not None
 
-    async def engagements(self) -> dict[tuple[str, str], int]:
-        """Return all events: (view id, event) to milliseconds since the epoch."""
-        found = await self._records.scan(_ENGAGEMENTS)
-        return {_parts(key): int(at) for key, at in found.items()}
-
-
-def _parts(key: str) -> tuple[str, str]:
-    view_id, _, event = key.partition(" ")
-    return view_id, event
+    async def engagements(self) -> dict[str, dict[str, int]]:
+        """Return all events: milliseconds since the epoch by event, by view id."""
+        found: dict[str, dict[str, int]] = {}
+        for key, at in (await self._records.scan(_ENGAGEMENTS)).items():
+            view_id, _, event = key.partition(" ")
+            found.setdefault(view_id, {})[event] = int(at)
+        return found

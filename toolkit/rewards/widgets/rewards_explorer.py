@@ -1,4 +1,4 @@
-"""RewardsExplorer: turn the engine's settings, and see what would have happened."""
+"""RewardsExplorer: change the engine's settings, and see what would have happened."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import uuid
 from collections.abc import Mapping
 from html import escape
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import pandas as pd
@@ -24,22 +24,16 @@ from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import REASONS
 from toolkit.widget_family import ServiceWidget, button, column, counted, html_pane, in_turn, row, scrolled, sized
 
+if TYPE_CHECKING:
+    from toolkit.connection import Connection
+
 _LABEL = "11em"
 # Shares of made-up readers who look at a reward, and who of these claim it.
 _SHOWN, _CLAIMED = 0.8, 0.45
 
 
-class Connected(Protocol):
-    """What has a client of section C, as a connection has."""
-
-    @property
-    def rewards(self) -> RewardClient:
-        """The client."""
-        ...
-
-
 class RewardsExplorer(ServiceWidget):
-    """Change the engine's settings; funnel and rates are drawn anew from the same moments.
+    """Change the engine's settings; funnel and rates are drawn again from the same moments.
 
     Parameters
     ----------
@@ -72,7 +66,7 @@ class RewardsExplorer(ServiceWidget):
 
     def __init__(
         self,
-        tk: Connected | RewardClient | None = None,
+        tk: Connection | RewardClient | None = None,
         *,
         events: pd.DataFrame | None = None,
         configuration: Configuration | Mapping[str, Any] | None = None,
@@ -99,8 +93,6 @@ class RewardsExplorer(ServiceWidget):
         )
         return replace(changed, arms_by=self.arms_by.value, rewards=_stocked(changed, self.stock.value))
 
-    # -- controls -----------------------------------------------------------------------------------------
-
     def _make_controls(self) -> None:
         limits = self._given.default
         self.p = ipywidgets.FloatSlider(limits.p, min=0, max=1, step=0.01, description="Chance p")
@@ -113,7 +105,8 @@ class RewardsExplorer(ServiceWidget):
         self.arms_by = ipywidgets.Dropdown(
             options=["device", "moment"], value=self._given.arms_by, description="Arms by"
         )
-        for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by):
+        self._controls = (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
+        for control in self._controls:
             sized(control, "25em", label=_LABEL)
             control.continuous_update = False
         self.why = sized(ipywidgets.Dropdown(description="Explain a decision"), "24em")
@@ -121,21 +114,15 @@ class RewardsExplorer(ServiceWidget):
         self.plots, self.explanation, self.page = html_pane(), html_pane(), html_pane()
 
     def _lay_out(self) -> None:
-        settings = row(
-            column(self.p, self.per_device, self.per_moment),
-            column(self.gap, self.stock, self.arms_by),
-        )
         page = () if self._rewards is None else (self.page_button, self.page)
         results = (self.plots, self.why, self.explanation, *page)
-        self.show(settings, results=results)
+        self.show(row(column(*self._controls[:3]), column(*self._controls[3:])), results=results)
 
     def _follow(self) -> None:
-        for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by):
+        for control in self._controls:
             control.observe(self._changed, "value")
         self.why.observe(self._explain, "value")
         self.page_button.on_click(self._show_page)
-
-    # -- what clicks do -----------------------------------------------------------------------------------
 
     def _changed(self, _change: object) -> None:
         with self.working("Deciding"):
@@ -146,7 +133,7 @@ class RewardsExplorer(ServiceWidget):
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
         self._show(decided)
-        self.plots.value = _side_by_side(charts.funnel_svg(self.funnel), charts.rates_svg(self.rates))
+        self.plots.value = scrolled(charts.svg(self.funnel, self.rates), caption="Funnel and rates")
         self._offer_reasons()
         devices = counted(decided["device"].nunique(), "device")
         each = funnels.moments_per_session(decided)
@@ -160,7 +147,7 @@ class RewardsExplorer(ServiceWidget):
             self.rates = analysis.rate_by_moment(decided)
 
     def _offer_reasons(self) -> None:
-        """Offer one example of each reason that there is; keep the chosen reason where it still happens."""
+        """Offer one example of each reason; keep the chosen reason where it still happens."""
         first = self.decisions.drop_duplicates("reason").set_index("reason")["decision_id"]
         shares = self.decisions["reason"].value_counts(normalize=True)
         options = [(f"{reason} ({shares[reason]:.1%})", reason) for reason in REASONS if reason in first.index]
@@ -205,26 +192,12 @@ class RewardsExplorer(ServiceWidget):
 
 def _stocked(configuration: Configuration, stock: int) -> tuple[Any, ...]:
     """Share a stock out to the rewards as their own stocks are."""
-    whole = configuration.stock
-    items, left = [], stock
-    for place, item in enumerate(configuration.rewards, 1):
-        even = stock / len(configuration.rewards)
-        part = left if place == len(configuration.rewards) else round(stock * item.stock / whole if whole else even)
-        items.append(replace(item, stock=part))
-        left -= part
-    return tuple(items)
+    rewards, whole = configuration.rewards, configuration.stock
+    parts = [round(stock * item.stock / whole if whole else stock / len(rewards)) for item in rewards[:-1]]
+    return tuple(replace(item, stock=part) for item, part in zip(rewards, [*parts, stock - sum(parts)], strict=True))
 
 
 def _trace_html(trace: pd.DataFrame) -> str:
-    marks = {True: "✓", False: "✗ refused"}
-    lines = zip(trace["rule"], trace["ok"].map(marks), trace["detail"], strict=True)
-    rows = "".join("<tr>" + "".join(_cell(escape(text)) for text in line) + "</tr>" for line in lines)
-    return f"<table><tbody>{rows}</tbody></table>"
-
-
-def _cell(text: str) -> str:
-    return f'<td style="text-align:left">{text}</td>'
-
-
-def _side_by_side(*pictures: str) -> str:
-    return f'<div style="display:flex;flex-wrap:wrap;align-items:flex-start;gap:1em 2em">{"".join(pictures)}</div>'
+    lines = zip(trace["rule"], trace["ok"].map({True: "✓", False: "✗ refused"}), trace["detail"], strict=True)
+    cells = ("".join(f'<td style="text-align:left">{escape(text)}</td>' for text in line) for line in lines)
+    return f"<table><tbody>{''.join(f'<tr>{row}</tr>' for row in cells)}</tbody></table>"

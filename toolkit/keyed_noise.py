@@ -1,8 +1,8 @@
 """Randomness that is looked up, never drawn: the same key gives the same number, whatever else is asked for.
 
 Every number is a hash of (key, name of the stream, index), so adding a stream never moves another one, and leaving a
-line out does not change the next. The data path uses integers, ``+ - * /`` and square roots only: no libm call
-whose last digit depends on the machine.
+line out does not change the next. Handwriting and rewards use this one generator. The data path uses integers,
+``+ - * /`` and square roots only: no libm call whose last digit depends on the machine.
 """
 
 from __future__ import annotations
@@ -70,8 +70,15 @@ class KeyedNoise:
 
     def stream(self, name: str) -> np.uint64:
         """Return the hash that starts the stream `name`."""
-        digest = hashlib.blake2b(f"{self._key}\0{name}".encode(), digest_size=8).digest()
-        return np.uint64(int.from_bytes(digest, "little"))
+        return np.uint64(self._start(name))
+
+    def number(self, name: str) -> float:
+        """Return one uniform number in [0, 1), the same for the same key and name."""
+        return (self._start(name) >> 11) / (1 << 53)
+
+    def _start(self, name: str) -> int:
+        key = f"{self._key}\0{name}".encode("utf-8", "surrogatepass")
+        return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
 
     def hashes(self, name: str, count: int) -> Hashes:
         """Return the hashes of the indices 0 .. count - 1, shape (count,)."""
