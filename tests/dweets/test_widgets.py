@@ -541,7 +541,8 @@ def test_an_observer_may_stop_it(tk: toolkit.Connection) -> None:
     live.plot.observe(stop, "value")
     tk.dweets.post("roof", {"n": 1})
     assert stopped.wait(60)
-    live._drawer.join(60)
+    for thread in live._threads:
+        thread.join(60)
 
 
 @pytest.mark.usefixtures("no_thread_left")

@@ -22,7 +22,7 @@ from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.client.calls import checked_name
-from toolkit.dweets.client.history_frame import content_frame
+from toolkit.dweets.client.content_frame import Columns, content_frame
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 from toolkit.frames import declared_frame
 
@@ -123,7 +123,9 @@ class Archive:
         first, last = min(file.first_day for file in files), max(file.last_day for file in files)
         return f"<Archive in {self.folder}: {dweets:,} dweets of {len(things):,} things, {first} to {last}>"
 
-    def history(self, things: str | Iterable[str], since: Moment = None, until: Moment = None) -> pd.DataFrame:
+    def history(
+        self, things: str | Iterable[str], since: Moment = None, until: Moment = None, *, columns: Columns = None
+    ) -> pd.DataFrame:
         """Return dweets as ``tk.dweets.history`` does, without its limit of 500.
 
         Parameters
@@ -132,6 +134,8 @@ class Archive:
             One name, or several; with several the frame has a column ``thing``.
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
+        columns
+            As of ``tk.dweets.history``: names in the content, None for the 200 most frequent.
 
         Returns
         -------
@@ -144,7 +148,7 @@ class Archive:
             A name is empty, or a time cannot be read.
         """
         names = things if isinstance(things, str) else list(things)
-        return self._retry(lambda: _history(self.folder, names, since, until))
+        return self._retry(lambda: _history(self.folder, names, since, until, columns))
 
     def sql(self, query: str) -> pd.DataFrame:
         """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.
@@ -275,7 +279,7 @@ def _gaps(files: Mapping[str, Sequence[ArchiveFile]]) -> pd.DataFrame:
     return declared_frame(rows, _GAPS)
 
 
-def _history(folder: Path, things: str | Iterable[str], since: Moment, until: Moment) -> pd.DataFrame:
+def _history(folder: Path, things: str | Iterable[str], since: Moment, until: Moment, columns: Columns) -> pd.DataFrame:
     """Return the dweets created from `since` on and before `until`, oldest first."""
     start, end = _timestamp(since, "since"), _timestamp(until, "until")
     names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
@@ -284,7 +288,8 @@ def _history(folder: Path, things: str | Iterable[str], since: Moment, until: Mo
         table = table.take(pc.sort_indices(table.column("created")))  # the sort is stable
     times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
     contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
-    return content_frame(contents, times, None if isinstance(things, str) else table.column("thing").to_pylist())
+    names_of_rows = None if isinstance(things, str) else table.column("thing").to_pylist()
+    return content_frame(contents, times, names_of_rows, columns)
 
 
 def _rows(folder: Path, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from toolkit.dweets.archive.files import ArchiveFile
-from toolkit.dweets.archive.rows import BASE, MOST_COLUMNS, Row, common_schema, conformed
+from toolkit.dweets.archive.rows import BASE, Row, common_schema, conformed
+from toolkit.dweets.content_leaves import MOST_COLUMNS
 from toolkit.errors import ArchiveUnusable
 
 _ROWS_A_GROUP = 65_536

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 import pandas as pd
 
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.series_analysis import Aggregation
 from toolkit.dweets.widgets import time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+P = ParamSpec("P")
+
+
+def _method(
+    function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
+) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
+    """Return a function of a frame as a method of its accessor, with the same docstring and parameters."""
+
+    @wraps(function)
+    def method(self: DweetAccessor, /, *args: P.args, **named: P.kwargs) -> pd.DataFrame:
+        return function(self._frame, *args, **named)
+
+    return method
 
 
 @pd.api.extensions.register_dataframe_accessor("dweets")
@@ -34,34 +48,15 @@ class DweetAccessor:
             raise AttributeError("df.dweets needs a DatetimeIndex, or a column of datetimes or ISO 8601 text")
         self._frame = frame
 
-    def on(self, column: str) -> pd.DataFrame:
-        """Return the frame with the device's own time on the axis, as `time_axis.on_time_axis`."""
-        return time_axis.on_time_axis(self._frame, column)
-
-    def rate(self, rule: str = "1h") -> pd.DataFrame:
-        """Count dweets in each interval, as `series_analysis.rate`."""
-        return series_analysis.rate(self._frame, rule)
-
-    def gaps(self, *, factor: float = 1.5) -> pd.DataFrame:
-        """Find where nothing came for longer than usual, as `series_analysis.gaps`."""
-        return series_analysis.gaps(self._frame, factor=factor)
-
-    def outliers(
-        self, fields: str | Sequence[str] | None = None, *, window: int = 25, threshold: float = 5.0
-    ) -> pd.DataFrame:
-        """Find values far from their neighbours, as `series_analysis.outliers`."""
-        return series_analysis.outliers(self._frame, fields, window=window, threshold=threshold)
-
-    def resample(self, rule: str, how: Aggregation = "mean", fields: str | Sequence[str] | None = None) -> pd.DataFrame:
-        """Put the fields on a regular axis, as `series_analysis.resampled`."""
-        return series_analysis.resampled(self._frame, rule, how, fields)
-
-    def statistics(self, fields: str | Sequence[str] | None = None) -> pd.DataFrame:
-        """Describe the fields, as `series_analysis.statistics`."""
-        return series_analysis.statistics(self._frame, fields)
+    on = _method(time_axis.on_time_axis)
+    rate = _method(series_analysis.rate)
+    gaps = _method(series_analysis.gaps)
+    outliers = _method(series_analysis.outliers)
+    resample = _method(series_analysis.resampled)
+    statistics = _method(series_analysis.statistics)
 
     def plot(self, fields: str | Sequence[str] | None = None, *, mark: bool = True) -> Axes:
-        """Draw the fields over time.
+        """Draw the fields over time, on a new figure.
 
         Parameters
         ----------
@@ -69,11 +64,6 @@ class DweetAccessor:
             Numeric columns; None for all of them.
         mark
             Shade gaps and ring outliers.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            On a new figure.
         """
         from toolkit.dweets.widgets.series_figure import Marks, series_axes
 

@@ -10,7 +10,7 @@ import pandas as pd
 import traitlets
 
 from toolkit.dweets.client.calls import Key
-from toolkit.dweets.client.history_source import Connected, HistorySource
+from toolkit.dweets.client.history_source import HistorySource
 from toolkit.dweets.client.numerals import distinct_numerals
 from toolkit.dweets.client.series_analysis import Aggregation
 from toolkit.dweets.widgets.controls import STEPS, ExplorerControls
@@ -20,6 +20,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.widget_family import counted, in_turn, scrolled
 
 if TYPE_CHECKING:
+    from toolkit.connection import Connection
     from toolkit.dweets.archive.archive import Archive
 
 _NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
@@ -67,7 +68,7 @@ reload_button, export_button
 
     def __init__(
         self,
-        tk: Connected | Archive | None = None,
+        tk: Connection | Archive | None = None,
         *,
         things: Sequence[str] | None = None,
         frame: pd.DataFrame | None = None,
