@@ -267,7 +267,7 @@ def test_plot_draws_a_line_for_each_thing_and_field(cities: pd.DataFrame, monkey
 
 def test_the_picture_of_an_empty_frame_is_a_picture(weather: pd.DataFrame) -> None:
     assert series_png(weather.iloc[:0], ["wind"]).startswith(b"\x89PNG")
-    assert [line.name for line in series_of(weather.assign(thing="a"), ["wind", "temp_min"])] == [
+    assert [name for name, _ in series_of(weather.assign(thing="a"), ["wind", "temp_min"])] == [
         "a wind",
         "a temp_min",
     ]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.numerals import distinct_numerals
 from toolkit.dweets.client.series_analysis import Aggregation
-from toolkit.dweets.widgets.series_figure import Marks, series_of, series_png
-from toolkit.dweets.widgets.svg_chart import Line, Mark, svg_chart
+from toolkit.dweets.widgets.series_figure import Marks
 from toolkit.dweets.widgets.time_axis import chosen_fields, on_time_axis
 from toolkit.errors import InvalidArgument
 
@@ -56,6 +52,11 @@ class Findings(NamedTuple):
     outliers: pd.DataFrame
     measured: pd.DataFrame
 
+    @property
+    def marks(self) -> Marks:
+        """What a chart points out."""
+        return Marks(self.gaps, self.outliers)
+
 
 def explore(history: pd.DataFrame, view: View) -> Findings:
     """Apply a view to a history.
@@ -93,47 +94,3 @@ def _between(frame: pd.DataFrame, start: str, end: str) -> pd.DataFrame:
         return frame.loc[start.strip() or None : end.strip() or None]
     except (ValueError, TypeError, KeyError, OverflowError):
         raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
-
-
-def chart(findings: Findings, view: View, *, height: int = 280) -> str:
-    """Draw findings as SVG."""
-    gaps = findings.gaps
-    lines = lines_of(findings.frame, view.fields, None if view.rule else gaps, regular=bool(view.rule))
-    starts, ends = (seconds_of(pd.DatetimeIndex(gaps[name])).tolist() for name in ("start", "end"))
-    return svg_chart(
-        lines,
-        title=f"{', '.join(line.name for line in lines) or 'nothing'} over {view.time}",
-        shaded=list(zip(starts, ends, strict=True)),
-        marks=list(_marks(findings.outliers)),
-        height=height,
-    )
-
-
-def lines_of(
-    frame: pd.DataFrame, fields: Sequence[str], gaps: pd.DataFrame | None = None, *, regular: bool = False
-) -> list[Line]:
-    """Return a line for each thing and field, as `series_of` names and interrupts them."""
-    return [
-        Line(name, seconds_of(pd.DatetimeIndex(values.index)), np.asarray(values, dtype=np.float64))
-        for name, values in series_of(frame, fields, gaps, regular=regular)
-    ]
-
-
-def chart_png(findings: Findings, view: View) -> bytes:
-    """Draw the same as PNG."""
-    return series_png(findings.frame, view.fields, Marks(findings.gaps, findings.outliers), regular=bool(view.rule))
-
-
-def _marks(outliers: pd.DataFrame) -> Iterator[Mark]:
-    times = pd.DatetimeIndex(outliers.index)
-    columns = zip(
-        seconds_of(times).tolist(), times, outliers["field"], outliers["value"], outliers["expected"], strict=True
-    )
-    for seconds, time, field, value, expected in columns:
-        found, usual = distinct_numerals([value, expected])
-        yield Mark(seconds, value, f"{field} {found} at {time:%Y-%m-%d %H:%M}, where {usual} is usual")
-
-
-def seconds_of(times: pd.DatetimeIndex) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return times as seconds since the epoch; times without a zone as if they were UTC."""
-    return times.as_unit("us").asi8 / 1e6

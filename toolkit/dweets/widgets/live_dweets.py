@@ -15,7 +15,6 @@ import traitlets
 from toolkit.dweets.client.calls import Key
 from toolkit.dweets.client.content_frame import history_frame
 from toolkit.dweets.client.listening import Listener
-from toolkit.dweets.widgets.exploration import lines_of
 from toolkit.dweets.widgets.series_figure import series_png
 from toolkit.dweets.widgets.svg_chart import svg_chart
 from toolkit.dweets.widgets.time_axis import number_columns, on_time_axis
@@ -242,7 +241,7 @@ class LiveDweets(ServiceWidget):
         """Draw the last dweets; from the drawer's thread, or where a control is used."""
         with self._drawing, self.complaining():
             frame, fields, empty = self._last()
-            self.plot.value = svg_chart(lines_of(frame, fields), title=self.summary(), empty=empty)
+            self.plot.value = svg_chart(frame, fields, empty=empty)
             self.counter.value = counted(self.seen, "dweet")
 
     def _last(self) -> tuple[pd.DataFrame, tuple[str, ...], str]:

@@ -22,13 +22,6 @@ PALETTE = ("#0080C8", "#C77700", "#009E73", "#C2629A", "#7A6FD0", "#D55E00", "#8
 _INCHES = (9.0, 3.2)
 
 
-class Series(NamedTuple):
-    """One line of a plot: its name and its values, ascending in time; a NaN interrupts it."""
-
-    name: str
-    values: pd.Series[float]
-
-
 class Marks(NamedTuple):
     """What is pointed out in a plot: frames as `series_analysis.gaps` and `outliers` return them."""
 
@@ -41,8 +34,8 @@ NO_MARKS = Marks()
 
 def series_of(
     frame: pd.DataFrame, fields: Sequence[str], gaps: pd.DataFrame | None = None, *, regular: bool = False
-) -> Iterator[Series]:
-    """Give a line for each thing and field; it is named after what tells them apart.
+) -> Iterator[tuple[str, pd.Series[float]]]:
+    """Yield name and values of a line for each thing and field, ascending in time; a NaN interrupts it.
 
     Parameters
     ----------
@@ -54,13 +47,13 @@ def series_of(
     """
     if "thing" not in frame.columns:
         for field in fields:
-            yield Series(field, _line(frame[field], gaps, regular))
+            yield field, _line(frame[field], gaps, regular)
         return
     for thing, rows in frame.groupby("thing", sort=False, observed=True):
         own = None if gaps is None else gaps[gaps["thing"] == thing]
         for field in fields:
             name = f"{thing} {field}" if len(fields) > 1 else str(thing)
-            yield Series(name, _line(rows[field], own, regular))
+            yield name, _line(rows[field], own, regular)
 
 
 def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, regular: bool) -> pd.Series[float]:
@@ -138,6 +131,6 @@ def _draw(axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, 
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if len(lines) == 1:
-        axes.set_ylabel(lines[0].name)
+        axes.set_ylabel(lines[0][0])
     if len(lines) > 1 or ringed:
         axes.legend(frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
