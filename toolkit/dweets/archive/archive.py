@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 import pandas as pd
@@ -90,27 +91,6 @@ class Archive:
         self._footers: dict[Path, Footer] = {}
         self._queries = ArchiveQueries()
 
-    def things(self) -> pd.DataFrame:
-        """Return one row per archived thing, sorted by name.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: thing, first and last time (UTC), dweets, missing (see `gaps`), files, bytes.
-        """
-        return self._retry(lambda: _things(self._listed()))
-
-    def gaps(self) -> pd.DataFrame:
-        """Return the gaps: dweets that the server had deleted before they were archived.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: thing, epoch (1, and one more each time the server restarted its sequence numbers), first and last
-            missing number, missing, and the days (UTC) of the dweets around the gap: after (NaT at the start), before.
-        """
-        return _gaps(all_files(self.folder))
-
     def __repr__(self) -> str:
         try:
             things = all_files(self.folder)
@@ -122,6 +102,41 @@ class Archive:
         dweets = sum(file.rows for file in files)
         first, last = min(file.first_day for file in files), max(file.last_day for file in files)
         return f"<Archive in {self.folder}: {dweets:,} dweets of {len(things):,} things, {first} to {last}>"
+
+    def things(self) -> pd.DataFrame:
+        """Return one row per archived thing, sorted by name.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: thing, first and last time (UTC), dweets, missing (see `gaps`), files, bytes.
+        """
+        by_thing = groupby(self._retry(self._files), key=lambda pair: pair[0].thing)
+        return declared_frame([_thing_row(thing, list(its)) for thing, its in by_thing], _THINGS)
+
+    def gaps(self) -> pd.DataFrame:
+        """Return the gaps: dweets that the server had deleted before they were archived.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: thing, epoch (1, and one more each time the server restarted its sequence numbers), first and last
+            missing number, missing, and the days (UTC) of the dweets around the gap: after (NaT at the start), before.
+        """
+        rows = [
+            {
+                "thing": thing,
+                "epoch": after.epoch,
+                "first": first,
+                "last": last,
+                "missing": last - first + 1,
+                "after": pd.NaT if before is None else pd.Timestamp(before.last_day),
+                "before": pd.Timestamp(after.first_day),
+            }
+            for thing, its in all_files(self.folder).items()
+            for first, last, before, after in gaps_of(its)
+        ]
+        return declared_frame(rows, _GAPS)
 
     def history(
         self, things: str | Iterable[str], since: Moment = None, until: Moment = None, *, columns: Columns = None
@@ -135,7 +150,7 @@ class Archive:
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
-            As of ``tk.dweets.history``: names in the content, None for the 200 most frequent.
+            Names in the content; None for the 200 most frequent.
 
         Returns
         -------
@@ -147,8 +162,17 @@ class Archive:
         InvalidArgument
             A name is empty, or a time cannot be read.
         """
-        names = things if isinstance(things, str) else list(things)
-        return self._retry(lambda: _history(self.folder, names, since, until, columns))
+        start, end = _timestamp(since, "since"), _timestamp(until, "until")
+        names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
+        table = self._retry(
+            lambda: pa.concat_tables([_HISTORY.empty_table(), *(self._rows(name, start, end) for name in names)])
+        )
+        if len(names) > 1:
+            table = table.take(pc.sort_indices(table.column("created")))  # the sort is stable
+        times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
+        contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
+        of_rows = None if isinstance(things, str) else table.column("thing").to_pylist()
+        return content_frame(contents, times, of_rows, columns)
 
     def sql(self, query: str) -> pd.DataFrame:
         """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.
@@ -206,14 +230,10 @@ class Archive:
         Parameters
         ----------
         frames
-            Pairs of a thing and its frame; a generator, if not all frames fit into memory.
+            Pairs of a thing and its frame; a generator, if not all frames fit into memory. If one cannot be added,
+            those before it are stored completely.
         progress
             Show a progress bar.
-
-        Raises
-        ------
-        InvalidArgument
-            As of `add_frame`, for the first frame that cannot be added. Earlier frames are stored completely.
         """
         with ArchiveWriter(self.folder) as writer:
             return write_frames(writer, frames, progress=progress)
@@ -224,17 +244,21 @@ class Archive:
             writer.compact()
         return self.things()
 
-    def _listed(self) -> dict[str, list[tuple[ArchiveFile, Footer]]]:
-        listed = all_files(self.folder)
-        return {thing: [(file, self._footer(file)) for file in files] for thing, files in listed.items()}
-
     def _files(self) -> list[tuple[ArchiveFile, Footer]]:
-        return [pair for files in self._listed().values() for pair in files]
+        files = [file for its in all_files(self.folder).values() for file in its]
+        for file in files:
+            if file.path not in self._footers:  # a file never changes
+                self._footers[file.path] = read_footer(file)
+        return [(file, self._footers[file.path]) for file in files]
 
-    def _footer(self, file: ArchiveFile) -> Footer:
-        if file.path not in self._footers:  # a file never changes
-            self._footers[file.path] = read_footer(file)
-        return self._footers[file.path]
+    def _rows(self, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:
+        created = pc.field("created")
+        wanted = (created >= pa.scalar(start, _TIME)) & (created < pa.scalar(end, _TIME))
+        tables = [_HISTORY.empty_table()]
+        for file in thing_files(self.folder, checked_name(thing)):
+            if file.first_day <= end.date().isoformat() and start.date().isoformat() <= file.last_day:
+                tables.append(read_rows(file, _HISTORY.names, wanted).cast(_HISTORY))
+        return pa.concat_tables(tables)
 
     def _retry(self, read: Callable[[], T]) -> T:
         end = time.monotonic() + _SECONDS_TO_READ
@@ -244,62 +268,16 @@ class Archive:
         raise ArchiveUnusable(f"files of the archive {self.folder} disappear while they are read")
 
 
-def _things(files: Mapping[str, Sequence[tuple[ArchiveFile, Footer]]]) -> pd.DataFrame:
-    """Return one row per thing."""
-    rows = [
-        {
-            "thing": thing,
-            "first": pd.Timestamp(min(footer.first for _, footer in its), unit="us", tz="UTC"),
-            "last": pd.Timestamp(max(footer.last for _, footer in its), unit="us", tz="UTC"),
-            "dweets": sum(file.rows for file, _ in its),
-            "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([file for file, _ in its])),
-            "files": len(its),
-            "bytes": sum(footer.size for _, footer in its),
-        }
-        for thing, its in files.items()
-    ]
-    return declared_frame(rows, _THINGS)
-
-
-def _gaps(files: Mapping[str, Sequence[ArchiveFile]]) -> pd.DataFrame:
-    """Return one row per gap."""
-    rows = [
-        {
-            "thing": thing,
-            "epoch": after.epoch,
-            "first": first,
-            "last": last,
-            "missing": last - first + 1,
-            "after": pd.NaT if before is None else pd.Timestamp(before.last_day),
-            "before": pd.Timestamp(after.first_day),
-        }
-        for thing, its in files.items()
-        for first, last, before, after in gaps_of(its)
-    ]
-    return declared_frame(rows, _GAPS)
-
-
-def _history(folder: Path, things: str | Iterable[str], since: Moment, until: Moment, columns: Columns) -> pd.DataFrame:
-    """Return the dweets created from `since` on and before `until`, oldest first."""
-    start, end = _timestamp(since, "since"), _timestamp(until, "until")
-    names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
-    table = pa.concat_tables([_HISTORY.empty_table(), *(_rows(folder, name, start, end) for name in names)])
-    if len(names) > 1:
-        table = table.take(pc.sort_indices(table.column("created")))  # the sort is stable
-    times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
-    contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
-    names_of_rows = None if isinstance(things, str) else table.column("thing").to_pylist()
-    return content_frame(contents, times, names_of_rows, columns)
-
-
-def _rows(folder: Path, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:
-    created = pc.field("created")
-    wanted = (created >= pa.scalar(start, _TIME)) & (created < pa.scalar(end, _TIME))
-    tables = [_HISTORY.empty_table()]
-    for file in thing_files(folder, checked_name(thing)):
-        if file.first_day <= end.date().isoformat() and start.date().isoformat() <= file.last_day:
-            tables.append(read_rows(file, _HISTORY.names, wanted).cast(_HISTORY))
-    return pa.concat_tables(tables)
+def _thing_row(thing: str, files: Sequence[tuple[ArchiveFile, Footer]]) -> dict[str, Any]:
+    return {
+        "thing": thing,
+        "first": pd.Timestamp(min(footer.first for _, footer in files), unit="us", tz="UTC"),
+        "last": pd.Timestamp(max(footer.last for _, footer in files), unit="us", tz="UTC"),
+        "dweets": sum(file.rows for file, _ in files),
+        "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([file for file, _ in files])),
+        "files": len(files),
+        "bytes": sum(footer.size for _, footer in files),
+    }
 
 
 def _timestamp(moment: Moment, name: str) -> pd.Timestamp:

@@ -88,16 +88,15 @@ def _view(files: Listed) -> str:
     kinds: dict[tuple[str, ...], list[tuple[ArchiveFile, Footer]]] = {}
     for file, footer in files:
         kinds.setdefault(unfit(footer.schema), []).append((file, footer))
-    return " UNION ALL BY NAME ".join(_select(listed, unfit) for unfit, listed in kinds.items())
-
-
-def _select(files: Listed, unfit: tuple[str, ...]) -> str:
-    without = "EXCLUDE (" + ", ".join(_quoted(name, '"') for name in unfit) + ")" if unfit else ""
-    listed = ", ".join(_quoted(str(file.path), "'") for file, _ in files)
-    # If all files have the same columns, DuckDB need not open each of them to find out.
-    differ = any(footer.schema != files[0][1].schema for _, footer in files)
-    options = f"union_by_name = {str(differ).lower()}, hive_partitioning = false"
-    return f"SELECT * {without} FROM read_parquet([{listed}], {options})"
+    selects = []
+    for names, its in kinds.items():
+        without = "EXCLUDE (" + ", ".join(_quoted(name, '"') for name in names) + ")" if names else ""
+        paths = ", ".join(_quoted(str(file.path), "'") for file, _ in its)
+        # If all files have the same columns, DuckDB need not open each of them to find out.
+        by_name = str(any(footer.schema != its[0][1].schema for _, footer in its)).lower()
+        options = f"union_by_name = {by_name}, hive_partitioning = false"
+        selects.append(f"SELECT * {without} FROM read_parquet([{paths}], {options})")
+    return " UNION ALL BY NAME ".join(selects)
 
 
 def _quoted(text: str, quote: str) -> str:

@@ -47,19 +47,16 @@ def distinct_numerals(values: Sequence[float]) -> list[str]:
     digits = [_FEWEST_DIGITS] * len(values)
     while True:
         texts = [_with_digits(float(value), most) for value, most in zip(values, digits, strict=True)]
-        alike = [place for place, text in enumerate(texts) if _has_a_double(place, text, texts, values)]
+        pairs = list(zip(texts, values, strict=True))
+        alike = [
+            place
+            for place, (text, value) in enumerate(pairs)
+            if text and any(text == other and not math.isclose(value, its, rel_tol=_NOISE) for other, its in pairs)
+        ]
         if not alike or max(digits[place] for place in alike) == _MOST_DIGITS:
             return texts
         for place in alike:
             digits[place] += 1
-
-
-def _has_a_double(place: int, text: str, texts: Sequence[str], values: Sequence[float]) -> bool:
-    return any(
-        other == text and not math.isclose(value, values[place], rel_tol=_NOISE)
-        for other, value in zip(texts, values, strict=True)
-        if text
-    )
 
 
 def _with_digits(value: float, most: int) -> str:

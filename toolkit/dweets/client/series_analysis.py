@@ -1,12 +1,13 @@
 """Measurements over time: gaps, outliers, resampling, statistics. Pure functions from frame to frame.
 
 A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` gives it. Where it has a
-column ``thing``, each thing is analysed by itself, and results have the column ``thing`` in front.
+column ``thing``, each thing is analysed by itself, and results have the column ``thing`` in front. A frame without a
+DatetimeIndex, a field that is no numeric column, and a parameter out of its range raise InvalidArgument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -24,9 +25,6 @@ _MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
 _ROWS_A_PIECE = 65_536
 
 
-# -- gaps and outliers ------------------------------------------------------------------------------------
-
-
 def gaps(frame: pd.DataFrame, *, factor: float = 1.5) -> pd.DataFrame:
     """Find where nothing came for longer than `factor` times the usual (median) spacing.
 
@@ -40,11 +38,6 @@ def gaps(frame: pd.DataFrame, *, factor: float = 1.5) -> pd.DataFrame:
     pandas.DataFrame
         One row a gap, ascending: ``start`` and ``end`` (the last time before it, the first after it), ``length``
         (timedelta), ``missing`` (int64, how many measurements would have fit).
-
-    Raises
-    ------
-    InvalidArgument
-        The frame has no DatetimeIndex, or `factor` is not above 1.
 
     Examples
     --------
@@ -78,10 +71,10 @@ def outliers(
 ) -> pd.DataFrame:
     """Find values far from the median of their neighbours (a Hampel filter).
 
-    Each value is compared with the median of the `window` values around it. Its score is the distance in robust
-    standard deviations: 1.4826 times the median absolute deviation of that window, or, where more than half of the
-    window is the same value, 1.2533 times its mean absolute deviation. A slow season is therefore no outlier, and
-    outliers cannot hide each other as they do with mean and standard deviation.
+    The score of a value is its distance from the median of the `window` values around it, in robust standard
+    deviations: 1.4826 times the median absolute deviation of that window, or, where more than half of the window is
+    the same value, 1.2533 times its mean absolute deviation. So a slow season is no outlier, and outliers cannot hide
+    each other as they do with mean and standard deviation.
 
     Parameters
     ----------
@@ -98,11 +91,6 @@ def outliers(
     pandas.DataFrame
         One row an outlier, by field and time: index as in `frame`, ``field``, ``value``, ``expected`` (the median),
         ``score``.
-
-    Raises
-    ------
-    InvalidArgument
-        No DatetimeIndex, a field that is no numeric column, a window below 3, a threshold that is not above 0.
 
     Examples
     --------
@@ -159,9 +147,6 @@ def _spread(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.nda
     return medians, np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
 
 
-# -- resampling and statistics ----------------------------------------------------------------------------
-
-
 def resampled(
     frame: pd.DataFrame, rule: str, how: Aggregation = "mean", fields: str | Sequence[str] | None = None
 ) -> pd.DataFrame:
@@ -180,11 +165,6 @@ def resampled(
     -------
     pandas.DataFrame
         The fields, float64 (int64 for count); an interval without values is NA, also its sum.
-
-    Raises
-    ------
-    InvalidArgument
-        No DatetimeIndex, not a rule, not an aggregation, a field that is no numeric column.
 
     Examples
     --------
@@ -242,29 +222,15 @@ def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFra
     return described[["field", *STATISTICS]].astype(kinds).reset_index(drop=True)
 
 
-# -- each thing by itself ---------------------------------------------------------------------------------
-
-
-def _each_thing(frame: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Give each thing's own rows with the column that names it; everything as one where there is no ``thing``."""
-    if "thing" not in frame.columns:
-        yield {}, frame
-        return
-    for thing, rows in frame.groupby("thing", sort=False, observed=True):
-        yield {"thing": thing}, rows
-
-
 def _of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
     if not isinstance(frame.index, pd.DatetimeIndex):
         raise InvalidArgument("this needs a DatetimeIndex: put a time on the axis with on_time_axis(frame, column)")
+    if "thing" not in frame.columns:
+        return analyse(frame)
+    groups = list(frame.groupby("thing", sort=False, observed=True))
     parts = []
-    for thing, rows in _each_thing(frame):
+    for thing, rows in groups or [("", frame)]:
         part = analyse(rows)
-        for name, value in thing.items():
-            part.insert(0, name, pd.Series(value, index=part.index, dtype="str"))
+        part.insert(0, "thing", pd.Series(thing, index=part.index, dtype="str"))
         parts.append(part)
-    if parts:
-        return parts[0] if len(parts) == 1 else pd.concat(parts)
-    empty = analyse(frame).iloc[:0]
-    empty.insert(0, "thing", pd.Series([], index=empty.index, dtype="str"))
-    return empty
+    return pd.concat(parts) if groups else parts[0].iloc[:0]

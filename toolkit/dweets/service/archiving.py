@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import tempfile
@@ -28,6 +29,7 @@ class Archiving:
     def __init__(self, store: Store, folder: Path, now: Callable[[], int], seconds: float) -> None:
         self._store = store
         self._source = StoreSource(store)
+        self.floor = self._source.floor
         self._folder = folder
         self._now = now
         self._seconds = seconds
@@ -38,10 +40,6 @@ class Archiving:
         self._unwatch: Callable[[], None] = lambda: None
         self._complaint = ""
 
-    def floor(self, thing: str) -> int:
-        """Return the number up to which a thing's journal may be cut, before something is posted to it."""
-        return self._source.floor(thing)
-
     @property
     def is_active(self) -> bool:
         """Whether it is this gateway that archives."""
@@ -51,9 +49,8 @@ class Archiving:
         """Start to archive, or to wait for the lease that another gateway on this store holds."""
         self._unwatch = await self._source.watch()
         try:
-            if await self._hold_lease():
-                await self._start()
-            else:
+            await self._follow_lease()
+            if self._follower is None:
                 await asyncio.to_thread(_check_writable, self._folder)
         except BaseException as error:
             await self.close()
@@ -76,11 +73,15 @@ class Archiving:
         finally:
             self._unwatch()
 
-    async def _hold_lease(self) -> bool:
-        """Take or renew the lease. It is ephemeral, so after a restart of all gateways it is free at once."""
+    async def _follow_lease(self) -> None:
+        """Take or renew the lease, and archive while this gateway holds it."""
+        # The lease is ephemeral, so after a restart of all gateways it is free at once.
         swap, until = self._store.fleeting.swap, self._now() + round(lease.LEASE_SECONDS * 1000)
         mine = {_LEASE: self._token}
-        return await swap(_SPACE, mine, mine, until) or await swap(_SPACE, {_LEASE: None}, mine, until)
+        if not (await swap(_SPACE, mine, mine, until) or await swap(_SPACE, {_LEASE: None}, mine, until)):
+            await self._stop(flush=False)
+        elif self._follower is None:
+            self._follower = await asyncio.to_thread(Follower, self._folder, self._source, self._seconds, log)
 
     async def _finish(self) -> None:
         if self._keeper is not None:
@@ -91,24 +92,15 @@ class Archiving:
             await self._store.fleeting.swap(_SPACE, {_LEASE: self._token}, {_LEASE: None})
 
     async def _keep_lease(self) -> None:
-        while not await self._closes_within(lease.LEASE_SECONDS / 3):
+        while not self._is_closing.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._is_closing.wait(), lease.LEASE_SECONDS / 3)
+                return
             try:
-                if not await self._hold_lease():
-                    await self._stop(flush=False)
-                elif self._follower is None:
-                    await self._start()
+                await self._follow_lease()
                 self._complaint = ""
             except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
                 self._complain(error)
-
-    async def _closes_within(self, seconds: float) -> bool:
-        try:
-            return await asyncio.wait_for(self._is_closing.wait(), seconds)
-        except TimeoutError:
-            return False
-
-    async def _start(self) -> None:
-        self._follower = await asyncio.to_thread(Follower, self._folder, self._source, self._seconds, log)
 
     async def _stop(self, *, flush: bool = True) -> None:
         follower, self._follower = self._follower, None

@@ -21,25 +21,21 @@ from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable
-from toolkit.stores import Entry, Store, StoreUnavailable
+from toolkit.stores import Store, StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway.archive")
 
 T = TypeVar("T")
 
 _SPACE, _POSITION = "archive", "position:"
+_POSITIONS_A_CHANGE = 200
 _PREFIX = journal_of("")
 _MOST_THINGS = 10_000_000
 # What is read from a journal at once, and what becomes one file.
-_ENTRIES_A_READ = 500
-_ROWS_A_FILE = 10_000
-_BYTES_A_FILE = 16 * 1024 * 1024
+_ENTRIES_A_READ, _ROWS_A_FILE, _BYTES_A_FILE = 500, 10_000, 16 * 1024 * 1024
 # Every so many passes all names are checked for dweets posted to other gateways. The most recently written come first,
 # so the check ends after so many names without a new dweet.
-_PASSES_A_CHECK = 6
-_NAMES_WITHOUT_NEWS = 200
-# How many positions are published at once.
-_POSITIONS_A_CHANGE = 200
+_PASSES_A_CHECK, _NAMES_WITHOUT_NEWS = 6, 200
 
 
 class StoreSource:
@@ -57,12 +53,12 @@ class StoreSource:
         self._is_cancelled = False
 
     async def watch(self) -> Callable[[], None]:
-        """Learn how far each thing is archived, by whatever gateway; returns the call that ends it."""
+        """Follow how far each thing is archived, by any gateway; returns the function that ends it."""
         self._loop = asyncio.get_running_loop()
         return await self._store.records.watch(_SPACE, self._learn)
 
     def floor(self, thing: str) -> int:
-        """Return the number up to which a thing's journal may be cut, before something is posted to it."""
+        """Return how far a thing's journal may be cut, before something is posted to it."""
         self._posted.add(thing)
         return self._positions.get(thing, 0)
 
@@ -81,28 +77,22 @@ class StoreSource:
         self._writer = writer
         self._progress.clear()
         self._passes = 0
-        archived = {thing: writer.position(thing).sequence for thing in writer.things()}
-        published = dict(self._positions)
-        numbers = dict.fromkeys(published, 0) | archived
+        published = self._positions.copy()
+        numbers = dict.fromkeys(published, 0) | {thing: writer.position(thing).sequence for thing in writer.things()}
         self._publish({thing: number for thing, number in numbers.items() if published.get(thing) != number})
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Do nothing: the journals collect the dweets, and no write is urgent."""
+        pass  # the journals collect the dweets, and no write is urgent
 
     def stop(self) -> None:
-        """Let the last pass check all names, because a post may have come between two passes."""
+        # The last pass checks all names, because a post may have come between two passes.
         self._passes = max(self._passes, 1) * _PASSES_A_CHECK
 
     def batches(self) -> Iterator[Batch]:
         """Yield what was posted here and, every few passes, what other gateways have committed."""
         failures: list[ArchiveUnusable] = []
-        open_things = {self._posted.pop() for _ in range(len(self._posted))}
-        try:
-            for thing in list(open_things):
-                yield from self._batches_of(thing, failures)
-                open_things.discard(thing)
-        finally:
-            self._posted.update(open_things)  # those left if the store is unavailable
+        for thing in self._posted.copy():
+            yield from self._batches_of(thing, failures)
         if self._passes % _PASSES_A_CHECK == 0:
             yield from self._batches_of_others(failures)
         self._passes += 1
@@ -110,74 +100,75 @@ class StoreSource:
             raise failures[0]
 
     def archived(self, batch: Batch) -> None:
-        """Publish the new position."""
         self._last_archived = batch
         self._publish({batch.thing: batch.rows[-1].sequence})
 
     def _batches_of_others(self, failures: list[ArchiveUnusable]) -> Iterator[Batch]:
         without_news = 0
         for name in self._call(lambda: self._store.journals.names(_PREFIX, _MOST_THINGS)):
-            has_news = False
+            without_news += 1
             for batch in self._batches_of(name.removeprefix(_PREFIX), failures):
-                has_news = True
+                without_news = 0
                 yield batch
-            without_news = 0 if has_news else without_news + 1
             if without_news >= _NAMES_WITHOUT_NEWS and self._passes > 0:
                 return
 
     def _batches_of(self, thing: str, failures: list[ArchiveUnusable]) -> Iterator[Batch]:
+        is_done = False
+        self._posted.discard(thing)  # first, as something may be posted while its journal is read
         try:
             while batch := self._read(thing):
                 yield batch
-                if self._last_archived is not batch:  # read it again in the next pass
-                    del self._progress[thing]
-                    self._posted.add(thing)
+                if self._last_archived is not batch:
                     return
                 if len(batch.rows) < _ENTRIES_A_READ:
-                    return
+                    break
+            is_done = True
         except ArchiveUnusable as error:  # the folder of this thing may be the cause: the others follow
             failures.append(error)
-            self._posted.add(thing)
+        finally:
+            if not is_done:  # the next pass starts again where the archive ends
+                self._progress.pop(thing, None)
+                self._posted.add(thing)
 
     def _read(self, thing: str) -> Batch | None:
         progress = self._progress.get(thing) or self._resume(thing)
         rows: list[Row] = []
         size = 0
         while len(rows) < _ROWS_A_FILE and size < _BYTES_A_FILE:
-            entries = self._after(thing, rows[-1].sequence if rows else progress.sequence, _ENTRIES_A_READ)
-            rows += map(_row, entries)
-            size += sum(len(entry.data) for entry in entries)
-            if len(entries) < _ENTRIES_A_READ:
+            read = self._after(thing, progress.sequence, _ENTRIES_A_READ)
+            for row in read:
+                progress.advance(row)
+            rows += read
+            size += sum(len(row.content) for row in read)
+            if len(read) < _ENTRIES_A_READ:
                 break
-        for row in rows:
-            progress.advance(row)
         return Batch(thing, progress.epoch, rows) if rows else None
 
     def _resume(self, thing: str) -> Progress:
         progress = Progress(thing, self._writer.position(thing), self._writer.last(thing), log)
         first = self._after(thing, progress.resume_after, 1)
-        if not progress.recognises(_row(first[0]) if first else None):
+        if not progress.recognises(first[0] if first else None):
             progress.start_epoch()
             self._publish({thing: 0})
         self._progress[thing] = progress
         return progress
 
-    def _after(self, thing: str, number: int, count: int) -> list[Entry]:
-        return self._call(lambda: self._store.journals.after(journal_of(thing), number, count))
+    def _after(self, thing: str, number: int, count: int) -> list[Row]:
+        entries = self._call(lambda: self._store.journals.after(journal_of(thing), number, count))
+        return [Row(entry.sequence, entry.at * 1000, entry.id, content_of(entry.data)) for entry in entries]
 
     def _publish(self, numbers: Mapping[str, int]) -> None:
-        pairs = list(numbers.items())
+        pairs = [(f"{_POSITION}{thing}", b"%d" % number) for thing, number in numbers.items()]
         for start in range(0, len(pairs), _POSITIONS_A_CHANGE):
-            some = pairs[start : start + _POSITIONS_A_CHANGE]
-            changes = {f"{_POSITION}{thing}": b"%d" % number for thing, number in some}
+            changes = dict(pairs[start : start + _POSITIONS_A_CHANGE])
             self._call(lambda: self._store.records.swap(_SPACE, {}, changes))  # noqa: B023 - called at once
 
     def _call(self, ask: Callable[[], Awaitable[T]]) -> T:
         async def answer() -> T:
             return await ask()
 
-        future: Future[T] = asyncio.run_coroutine_threadsafe(answer(), self._loop)
-        self._pending = future
+        self._pending = future = asyncio.run_coroutine_threadsafe(answer(), self._loop)
         if self._is_cancelled:
             future.cancel()
         try:
@@ -186,7 +177,3 @@ class StoreSource:
             raise SourceUnavailable("the gateway stops before all is archived") from None
         except StoreUnavailable as error:
             raise SourceUnavailable(str(error)) from None
-
-
-def _row(entry: Entry) -> Row:
-    return Row(entry.sequence, entry.at * 1000, entry.id, content_of(entry.data))

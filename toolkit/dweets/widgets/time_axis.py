@@ -63,10 +63,7 @@ def chosen_fields(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> li
 
 def number_columns(frame: pd.DataFrame) -> list[str]:
     """Name the columns that hold numbers (not truth values)."""
-    kinds = frame.dtypes.items()
-    return [
-        str(name) for name, kind in kinds if pd.api.types.is_numeric_dtype(kind) and str(kind).lower()[:4] != "bool"
-    ]
+    return [str(name) for name in frame.select_dtypes("number", exclude="timedelta").columns]
 
 
 def _may_be_time(column: pd.Series[Any]) -> bool:
