@@ -50,11 +50,6 @@ class Archive:
     Reading needs no gateway and no keys, and works while another process writes. Archive files are not encrypted;
     locks do not protect them.
 
-    Parameters
-    ----------
-    folder
-        Of the archive.
-
     Raises
     ------
     InvalidArgument
@@ -104,13 +99,7 @@ class Archive:
         return f"<Archive in {self.folder}: {dweets:,} dweets of {len(things):,} things, {first} to {last}>"
 
     def things(self) -> pd.DataFrame:
-        """Return one row per archived thing, sorted by name.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: thing, first and last time (UTC), dweets, missing (see `gaps`), files, bytes.
-        """
+        """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
         by_thing = groupby(self._retry(self._files), key=lambda pair: pair[0].thing)
         return declared_frame([_thing_row(thing, list(its)) for thing, its in by_thing], _THINGS)
 
@@ -156,11 +145,6 @@ class Archive:
         -------
         pandas.DataFrame
             Oldest first, with the same index, columns and dtypes; no rows for a thing that is not archived.
-
-        Raises
-        ------
-        InvalidArgument
-            A name is empty, or a time cannot be read.
         """
         start, end = _timestamp(since, "since"), _timestamp(until, "until")
         names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
@@ -188,23 +172,13 @@ class Archive:
         ------
         InvalidArgument
             DuckDB rejects the query; the message says why.
-        ExtraMissing
-            DuckDB is not installed.
         """
         return self._retry(lambda: self._queries.sql(query, self._files()))
 
     def dask(self) -> dd.DataFrame:
         """Return a Dask DataFrame of all archived dweets, to compute on several machines.
 
-        Returns
-        -------
-        dask.dataframe.DataFrame
-            The columns of `sql`, sorted by thing and sequence. Only the columns that are used are read.
-
-        Raises
-        ------
-        ExtraMissing
-            Dask is not installed.
+        It has the columns of `sql`, sorted by thing and sequence. Only the columns that are used are read.
         """
         return self._retry(lambda: partitions(self._files()))
 

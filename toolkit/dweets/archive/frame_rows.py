@@ -62,7 +62,6 @@ def rows_of_frame(frame: pd.DataFrame, thing: str, first: int) -> pa.Table:
 
 
 def _is_plain(name: object, column: pd.Series[Any]) -> bool:
-    """Return whether the column has numbers only, and a name that needs no nesting."""
     if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
         return False
     return column.dtype.kind in "iu" or (column.dtype.kind == "f" and bool(np.isfinite(column.to_numpy()).all()))

@@ -30,6 +30,8 @@ _EMPTY = """
 SELECT NULL::VARCHAR AS thing, NULL::BIGINT AS sequence, NULL::TIMESTAMPTZ AS created, NULL::DATE AS day,
        NULL::VARCHAR AS transaction, NULL::VARCHAR AS content WHERE false
 """
+# Nothing is downloaded; a name in a query is a column or the table, never a Python variable of the caller.
+_CONFIGURATION = {"TimeZone": "UTC", "autoinstall_known_extensions": False, "python_enable_replacements": False}
 _INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 _DTYPES = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in _INTEGERS}
 _DTYPES |= {pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype(na_value=np.nan)}
@@ -61,12 +63,7 @@ class ArchiveQueries:
         raise InvalidArgument(f"the query cannot be answered: {reason}")
 
     def _run(self, duckdb: Any, query: str, files: Listed) -> pa.Table:  # noqa: ANN401
-        if self._connection is None:
-            self._connection = duckdb.connect()
-            self._connection.execute("SET TimeZone = 'UTC'")
-            self._connection.execute("SET autoinstall_known_extensions = false")  # nothing is downloaded
-            # A name in a query is a column or the table, never a Python variable of the caller.
-            self._connection.execute("SET python_enable_replacements = false")
+        self._connection = self._connection or duckdb.connect(config=_CONFIGURATION)
         paths = [file.path for file, _ in files]
         if paths != self._viewed:  # a new view makes DuckDB open every file again
             self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")

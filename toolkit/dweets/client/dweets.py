@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from tqdm.auto import tqdm
 
-import toolkit.dweets.client.accessor  # noqa: F401 - gives every frame .dweets
+import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .dweets
 from toolkit.dweets import wire
 from toolkit.dweets.client.alerts import alert_frame, backtested
 from toolkit.dweets.client.calls import DweetCalls, Key, checked_date, checked_name, checked_records

@@ -8,9 +8,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.series_analysis import Aggregation
+from toolkit.dweets.client.series_analysis import Aggregation, chosen_fields, on_time_axis
 from toolkit.dweets.widgets.series_figure import Marks
-from toolkit.dweets.widgets.time_axis import chosen_fields, on_time_axis
 from toolkit.errors import InvalidArgument
 
 

@@ -15,11 +15,17 @@ import traitlets
 from toolkit.dweets.client.calls import Key
 from toolkit.dweets.client.history_source import HistorySource
 from toolkit.dweets.client.numerals import distinct_numerals
-from toolkit.dweets.client.series_analysis import AGGREGATIONS, Aggregation
+from toolkit.dweets.client.series_analysis import (
+    AGGREGATIONS,
+    Aggregation,
+    chosen_fields,
+    number_columns,
+    on_time_axis,
+    time_columns,
+)
 from toolkit.dweets.widgets.exploration import Findings, View, explore
 from toolkit.dweets.widgets.series_figure import series_png
 from toolkit.dweets.widgets.svg_chart import svg_chart
-from toolkit.dweets.widgets.time_axis import chosen_fields, number_columns, on_time_axis, time_columns
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
     CheckList,
