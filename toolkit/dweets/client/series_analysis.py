@@ -1,4 +1,4 @@
-"""Measurements over time: axes, gaps, outliers, resampling, statistics. Functions from frame to frame, and ``df.dweets``.
+"""Measurements over time: axes, gaps, outliers, resampling, statistics; functions of frames, and ``df.dweets``.
 
 A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` gives it. Where it has a
 column ``thing``, each thing is analysed by itself, and results have the column ``thing`` in front. A frame without a

@@ -1,4 +1,4 @@
-"""HistoryExplorer: click through a history. `LiveDweets` is in ``live_widget``."""
+"""HistoryExplorer: click through a history."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import pandas as pd
 import traitlets
 
 from toolkit.dweets.client.calls import Key
-from toolkit.dweets.client.history_source import HistorySource
-from toolkit.dweets.client.numerals import distinct_numerals
 from toolkit.dweets.client.series_analysis import (
     AGGREGATIONS,
     Aggregation,
@@ -23,8 +21,8 @@ from toolkit.dweets.client.series_analysis import (
     on_time_axis,
     time_columns,
 )
-from toolkit.dweets.widgets.exploration import Findings, View, explore
-from toolkit.dweets.widgets.series_figure import series_png
+from toolkit.dweets.widgets.exploration import Findings, HistorySource, View, explore
+from toolkit.dweets.widgets.series_figure import distinct_numerals, series_png
 from toolkit.dweets.widgets.svg_chart import svg_chart
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
@@ -205,8 +203,6 @@ reload_button, export_button
         self.reload_button.on_click(self._refresh)
         self.export_button.on_click(self._export)
 
-    # -- data ---------------------------------------------------------------------------------------------
-
     def _offer_things(self) -> None:
         """Offer what there is; keep what is chosen. At first: of the things that happen to be there one, else all."""
         any_of_many = self._named is None and self._source.is_live
@@ -258,16 +254,14 @@ reload_button, export_button
         if self._quiet or self._history.empty:
             return
         with self.working("Looking"):
-            self._type_range(*change["new"])
+            first, last = change["new"]
+            whole = on_time_axis(self._history, self.time.value).index
+            form = "%Y-%m-%d" if whole[-1] - whole[0] > pd.Timedelta("30D") else "%Y-%m-%d %H:%M:%S"
+            start, end = (f"{whole[0] + (whole[-1] - whole[0]) * place / _STEPS:{form}}" for place in (first, last))
+            with self._setting():
+                self.start.value = "" if first == 0 else start
+                self.end.value = "" if last == _STEPS else end
             self._look()
-
-    def _type_range(self, first: int, last: int) -> None:
-        whole = on_time_axis(self._history, self.time.value).index
-        form = "%Y-%m-%d" if whole[-1] - whole[0] > pd.Timedelta("30D") else "%Y-%m-%d %H:%M:%S"
-        start, end = (f"{whole[0] + (whole[-1] - whole[0]) * place / _STEPS:{form}}" for place in (first, last))
-        with self._setting():
-            self.start.value = "" if first == 0 else start
-            self.end.value = "" if last == _STEPS else end
 
     def _show(self, findings: Findings, view: View) -> None:
         self._shown = (findings, view)
@@ -305,8 +299,6 @@ reload_button, export_button
         """Return how much of what is shown."""
         fields = ", ".join(self._shown[1].fields) or "no field"
         return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"
-
-    # -- what clicks do -----------------------------------------------------------------------------------
 
     @in_turn
     def _reload(self, _change: object = None) -> None:

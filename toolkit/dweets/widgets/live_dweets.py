@@ -133,17 +133,14 @@ class LiveDweets(ServiceWidget):
         self.stop_button.on_click(lambda _button: self.stop())
         self.show(row(self.points, self.pause, self.stop_button, self.counter), results=(self.plot,))
 
-    # -- what one reads -----------------------------------------------------------------------------------
-
     @property
     def frame(self) -> pd.DataFrame:
         """What arrived, as `history` returns it: the last `keep` dweets, oldest first."""
-        return history_frame(self._last_records())
+        return history_frame(self._last_records(self.seen))
 
-    def _last_records(self, count: int | None = None) -> list[dict[str, Any]]:
+    def _last_records(self, count: int) -> list[dict[str, Any]]:
         with self._changed:
-            start = 0 if count is None else max(0, len(self._records) - count)
-            return list(islice(self._records, start, None))
+            return list(islice(self._records, max(0, len(self._records) - count), None))
 
     def wait_for(self, dweets: int, timeout: float = 30.0) -> int:
         """Wait until so many dweets have arrived, and return how many have.
@@ -203,8 +200,6 @@ class LiveDweets(ServiceWidget):
         """Return the last dweets as PNG."""
         frame, fields, _ = self._last()
         return series_png(frame, fields)
-
-    # -- reading and drawing ------------------------------------------------------------------------------
 
     def _say_connection(self, connected: bool) -> None:
         if not self._stopped.is_set():

@@ -14,8 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from toolkit.dweets.client.numerals import distinct_numerals, tick_labels
-from toolkit.dweets.widgets.series_figure import NO_MARKS, PALETTE, Flags, Marks, lonely, series_of
+from toolkit.dweets.widgets.series_figure import (
+    NO_MARKS,
+    PALETTE,
+    Flags,
+    Marks,
+    distinct_numerals,
+    lonely,
+    series_of,
+    tick_labels,
+)
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _Ticks = Sequence[tuple[float, str]]
