@@ -123,7 +123,7 @@ def test_a_client_alone_keeps_its_gateway() -> None:
     dweets = toolkit.connect().dweets
     gc.collect()
     assert len(dweets.post("kitchen", {"celsius": 21.5})) == 1
-    url = dweets._session.base_url
+    url = dweets._calls.session.base_url
     del dweets
     gc.collect()
     eventually(lambda: not answers(url))

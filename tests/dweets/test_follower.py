@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -15,7 +16,10 @@ from toolkit.dweets.archive.epochs import Position, Progress
 from toolkit.dweets.archive.follower import Batch, Follower, SourceUnavailable
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.dweets.service.archiving import StoreSource
+from toolkit.dweets.wire import dweet_record
 from toolkit.errors import ArchiveUnusable
+from toolkit.stores import Entry, StoreUnavailable
 
 log = logging.getLogger("tests.follower")
 
@@ -124,3 +128,46 @@ def test_a_new_epoch_starts_at_number_one(caplog: pytest.LogCaptureFixture) -> N
         "t: the server restarted its sequence numbers; starting epoch 3",
         "t: gap: the server has deleted the dweets 1 to 6",
     ]
+
+
+class FlakyStore:
+    """The journal of one thing; its second read fails once."""
+
+    def __init__(self, count: int) -> None:
+        self.journals = self.records = self
+        self.entries = [Entry(n, n, f"id-{n}", dweet_record("t", n, b'{"n":%d}' % n)) for n in range(1, count + 1)]
+        self.failures = 1
+
+    async def after(self, name: str, number: int, count: int) -> list[Entry]:
+        if number and self.failures:
+            self.failures -= 1
+            raise StoreUnavailable("away")
+        return self.entries[number : number + count]
+
+    async def names(self, prefix: str, most: int) -> list[str]:
+        return [f"{prefix}t"]
+
+    async def watch(self, space: str, learn: Callable[[str, bytes | None], None]) -> Callable[[], None]:
+        return lambda: None
+
+    async def swap(self, space: str, expected: object, changes: object) -> bool:
+        return True
+
+
+def test_a_store_that_fails_between_two_reads_loses_nothing(tmp_path: Path) -> None:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        source = StoreSource(FlakyStore(700))  # type: ignore[arg-type]
+        asyncio.run_coroutine_threadsafe(source.watch(), loop).result()
+        source.floor("t")
+        with Follower(tmp_path, source, 600, log) as follower:
+            with pytest.raises(SourceUnavailable):
+                follower.flush()
+            assert follower.flush() == 700
+        assert numbers(Archive(tmp_path), "t") == list(range(1, 701))
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()

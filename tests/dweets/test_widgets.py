@@ -25,12 +25,11 @@ from tests.conftest import ROOT
 from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets, widget_family
-from toolkit.dweets.client.history_source import HistorySource
 from toolkit.dweets.widgets import exploration, series_figure, svg_chart
 from toolkit.dweets.widgets import history_explorer as widget
 from toolkit.dweets.widgets import live_dweets as live_widget
 from toolkit.dweets.widgets.series_figure import PALETTE
-from toolkit.dweets.widgets.svg_chart import Line, thinned, time_ticks
+from toolkit.dweets.widgets.svg_chart import thinned, time_ticks
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway
 from toolkit.notebook_cell import CellRun
@@ -187,9 +186,16 @@ def test_what_is_shown_is_exported(
     pd.testing.assert_frame_equal(back, explorer.frame, check_freq=False)
 
 
-def _export(explorer: HistoryExplorer, name: str) -> None:
-    explorer.file.value = name
-    explorer.export_button.click()
+def test_an_exported_csv_holds_no_formula(tmp_path: Path) -> None:
+    index = pd.date_range("2026-01-01", periods=3, freq="h", name="created")
+    names = ["=cmd|' /C calc'!A0", "+1-1", "-7.5"]
+    field, tab = '=HYPERLINK("http://x")', "\tx"
+    frame = pd.DataFrame({"thing": names, field: [-1.0, 2, 3], tab: 1, "@sum": 5}, index=index)
+    target = HistoryExplorer(frame=frame, fields=[field, tab, "@sum"]).export(tmp_path / "a.csv")
+    back = pd.read_csv(target, dtype=str)
+    assert back.columns.tolist() == ["created", "thing", "'" + field, "'" + tab, "'@sum"]
+    assert back["thing"].tolist() == ["'" + names[0], "'" + names[1], "-7.5"]
+    assert back["'" + field].tolist() == ["-1.0", "2.0", "3.0"]
 
 
 COMPLAINTS = {
@@ -248,7 +254,7 @@ def test_a_source_is_a_connection_or_a_frame(tk: toolkit.Connection, weather: pd
     with pytest.raises(InvalidArgument):
         HistoryExplorer()
     with pytest.raises(InvalidArgument):
-        HistorySource(tk, weather, None)
+        HistoryExplorer(tk, frame=weather)
 
 
 def test_frames_without_time_or_numbers_are_said() -> None:
@@ -366,19 +372,19 @@ def test_a_long_line_is_thinned_and_keeps_its_spikes() -> None:
 
 def test_a_gap_interrupts_the_line_and_a_lonely_point_is_a_dot() -> None:
     values = np.array([1.0, 2, np.nan, 1.5, np.nan, 1, 2])
-    drawn = svg_chart.svg_chart([Line("a", np.arange(7.0), values)], title="t")
+    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=7))
+    drawn = svg_chart.svg_chart(frame, ["a"], regular=True)
     line, dots = (path.split('"')[0] for path in drawn.split('<path d="')[1:])
     assert [piece.count("L") for piece in line.split("M")[1:]] == [1, 0, 1]
     assert (dots.count("M"), dots[-2:]) == (1, "h0")
-    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=7))
     with_a_dot = series_figure.series_png(frame, ["a"], regular=True)
     frame.iloc[3] = np.nan
     assert with_a_dot != series_figure.series_png(frame, ["a"], regular=True)
 
 
 def test_the_last_label_of_the_time_axis_is_not_cut_off() -> None:
-    line = Line("a", np.array([0.0, 3600.0]), np.array([1.0, 2.0]))
-    anchors = re.findall(r'y="273" text-anchor="(\w+)"', svg_chart.svg_chart([line], title="t"))
+    frame = pd.DataFrame({"a": [1.0, 2.0]}, index=pd.to_datetime([0, 3600], unit="s"))
+    anchors = re.findall(r'y="273" text-anchor="(\w+)"', svg_chart.svg_chart(frame, ["a"]))
     assert anchors == ["middle"] * (len(anchors) - 1) + ["end"]
     assert len(anchors) > 2
 
@@ -407,13 +413,13 @@ def labels_of_values(drawn: str) -> list[str]:
     ],
 )
 def test_labels_of_values_differ_and_fit_their_margin(values: np.ndarray, labels: list[str] | None) -> None:
-    drawn = svg_chart.svg_chart([Line("a", 60 * np.arange(60.0), values)], title="t")
+    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=60, freq="min"))
+    drawn = svg_chart.svg_chart(frame, ["a"])
     shown = labels_of_values(drawn)
     assert shown == (labels or shown)
     assert len(set(shown)) == len(shown) >= 2
     margin = int(re.search(r"margin:0 8px 0 (\d+)px", drawn)[1])
     assert margin >= max(sum(4 if sign in ",.-" else 7 for sign in label) for label in shown) + 6
-    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=60, freq="min"))
     axes = series_figure.series_axes(frame, ["a"])
     axes.figure.canvas.draw()
     texts = [text.get_text() for text in axes.get_yticklabels()]
@@ -541,7 +547,8 @@ def test_an_observer_may_stop_it(tk: toolkit.Connection) -> None:
     live.plot.observe(stop, "value")
     tk.dweets.post("roof", {"n": 1})
     assert stopped.wait(60)
-    live._drawer.join(60)
+    for thread in live._threads:
+        thread.join(60)
 
 
 @pytest.mark.usefixtures("no_thread_left")

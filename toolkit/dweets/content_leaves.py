@@ -2,24 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
+#: So many names get a column, the most frequent ones. Rows times all names may be far more than the memory holds.
+MOST_COLUMNS = 200
+
 _Column = list[Any]
+# Each key gets a number at its place below another key (0 is the top). A name is made only for a leaf that gets a
+# column: with long keys, the names of all leaves are many times larger than the contents.
+_Places = dict[tuple[int, str], int]
 
 
-def leaf_columns(contents: Sequence[Any]) -> dict[str, list[Any]]:
-    """Return the values of each leaf name, None where a content has no such leaf, in order of appearance.
+def leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
+    """Return the values of the most frequent leaves, in order of appearance, and how many leaves are left out.
+
+    A content without such a leaf has None there. What is not an object is a leaf ``content``.
 
     Examples
     --------
     >>> leaf_columns([{"a": 1}, {"p": {"lat": 47.6}}])
-    {'a': [1, None], 'p.lat': [None, 47.6]}
+    ({'a': [1, None], 'p.lat': [None, 47.6]}, 0)
     """
     try:
-        return _even_leaves(contents, "")
+        return _even_leaves(contents, ""), 0
     except (KeyError, TypeError):  # the contents are not all of one shape
-        return _leaves(contents)
+        return _uneven_leaves(contents)
+
+
+def named_leaves(contents: Sequence[Any], names: Iterable[str]) -> dict[str, _Column]:
+    """Return the values of these leaves.
+
+    Examples
+    --------
+    >>> named_leaves([{"p": {"lat": 47.6}}, {"a": 1}], ["p.lat", "b"])
+    {'p.lat': [47.6, None], 'b': [None, None]}
+    """
+    objects = [content if type(content) is dict and content else {"content": content} for content in contents]
+    return {name: [_leaf(content, name) for content in objects] for name in names}
+
+
+def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401
+    """Return a leaf of an object; its keys may hold dots themselves."""
+    value = content.get(name)
+    if value is not None and not (type(value) is dict and value):
+        return value
+    for dot in (place for place, sign in enumerate(name) if sign == "."):
+        inner = content.get(name[:dot])
+        if type(inner) is dict and (value := _leaf(inner, name[dot + 1 :])) is not None:
+            return value
+    return None
 
 
 def _even_leaves(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
@@ -28,10 +63,10 @@ def _even_leaves(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
     Raises
     ------
     KeyError, TypeError
-        They do not.
+        They do not, or they have too many.
     """
     first = contents[0] if contents else None
-    if type(first) is not dict or set(map(len, contents)) != {len(first)}:
+    if type(first) is not dict or set(map(len, contents)) != {len(first)} or prefix.count(".") > MOST_COLUMNS:
         raise KeyError
     columns: dict[str, _Column] = {}
     for key in first:
@@ -43,40 +78,48 @@ def _even_leaves(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
             columns |= _even_leaves(values, prefix + key + ".")
         else:
             raise KeyError
+        if len(columns) > MOST_COLUMNS:
+            raise KeyError
     return columns
 
 
-def _leaves(contents: Sequence[Any]) -> dict[str, _Column]:
+def _uneven_leaves(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
+    places: _Places = {}
+    rows = [_row(content, places) for content in contents]
+    counts = Counter(chain.from_iterable(rows))
+    kept = set(heapq.nlargest(MOST_COLUMNS, counts, key=counts.__getitem__))
+    keys = {place: key for key, place in places.items()}
     columns: dict[str, _Column] = {}
-    for row, content in enumerate(contents):
-        if type(content) is dict and content:
-            _take(content, "", row, columns)
+    for leaf in (leaf for leaf in counts if leaf in kept):
+        values = [row.get(leaf) for row in rows]
+        name = _name(leaf, keys)
+        if same := columns.get(name):  # written flat and nested
+            values = [old if new is None else new for old, new in zip(same, values, strict=True)]
+        columns[name] = values
+    return columns, len(counts) - len(kept)
+
+
+def _row(content: Any, places: _Places) -> dict[int, Any]:  # noqa: ANN401
+    """Return the leaves of one content by their places, in order. Not recursive: a content may nest 1,024 deep."""
+    row: dict[int, Any] = {}
+    objects = [(0, iter((content if type(content) is dict and content else {"content": content}).items()))]
+    while objects:
+        above, items = objects[-1]
+        for key, value in items:
+            at = (above, key)
+            place = places.get(at) or places.setdefault(at, len(places) + 1)
+            if type(value) is dict and value:
+                objects.append((place, iter(value.items())))
+                break
+            row[place] = value
         else:
-            _put("content", content, row, columns)
-    rows = len(contents)
-    for column in columns.values():
-        if len(column) < rows:
-            column.extend([None] * (rows - len(column)))
-    return columns
+            objects.pop()
+    return row
 
 
-def _take(content: dict[str, Any], prefix: str, row: int, columns: dict[str, _Column]) -> None:
-    for key, value in content.items():
-        name = prefix + key
-        if type(value) is dict and value:
-            _take(value, name + ".", row, columns)
-            continue
-        column = columns.get(name)
-        if column is not None and len(column) == row:
-            column.append(value)  # the usual case: no gap before
-        else:
-            _put(name, value, row, columns)
-
-
-def _put(name: str, value: Any, row: int, columns: dict[str, _Column]) -> None:  # noqa: ANN401
-    column = columns.setdefault(name, [])
-    if len(column) > row:  # the same name twice in one content: written flat and nested
-        column[row] = value
-        return
-    column.extend([None] * (row - len(column)))
-    column.append(value)
+def _name(leaf: int, keys: dict[int, tuple[int, str]]) -> str:
+    parts = []
+    while leaf:
+        leaf, key = keys[leaf]
+        parts.append(key)
+    return ".".join(reversed(parts))

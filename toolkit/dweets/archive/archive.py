@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import date, datetime
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 import pandas as pd
@@ -22,7 +23,7 @@ from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.client.calls import checked_name
-from toolkit.dweets.client.history_frame import content_frame
+from toolkit.dweets.client.content_frame import Columns, content_frame
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 from toolkit.frames import declared_frame
 
@@ -48,11 +49,6 @@ class Archive:
 
     Reading needs no gateway and no keys, and works while another process writes. Archive files are not encrypted;
     locks do not protect them.
-
-    Parameters
-    ----------
-    folder
-        Of the archive.
 
     Raises
     ------
@@ -90,27 +86,6 @@ class Archive:
         self._footers: dict[Path, Footer] = {}
         self._queries = ArchiveQueries()
 
-    def things(self) -> pd.DataFrame:
-        """Return one row per archived thing, sorted by name.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: thing, first and last time (UTC), dweets, missing (see `gaps`), files, bytes.
-        """
-        return self._retry(lambda: _things(self._listed()))
-
-    def gaps(self) -> pd.DataFrame:
-        """Return the gaps: dweets that the server had deleted before they were archived.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: thing, epoch (1, and one more each time the server restarted its sequence numbers), first and last
-            missing number, missing, and the days (UTC) of the dweets around the gap: after (NaT at the start), before.
-        """
-        return _gaps(all_files(self.folder))
-
     def __repr__(self) -> str:
         try:
             things = all_files(self.folder)
@@ -123,7 +98,38 @@ class Archive:
         first, last = min(file.first_day for file in files), max(file.last_day for file in files)
         return f"<Archive in {self.folder}: {dweets:,} dweets of {len(things):,} things, {first} to {last}>"
 
-    def history(self, things: str | Iterable[str], since: Moment = None, until: Moment = None) -> pd.DataFrame:
+    def things(self) -> pd.DataFrame:
+        """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
+        by_thing = groupby(self._retry(self._files), key=lambda pair: pair[0].thing)
+        return declared_frame([_thing_row(thing, list(its)) for thing, its in by_thing], _THINGS)
+
+    def gaps(self) -> pd.DataFrame:
+        """Return the gaps: dweets that the server had deleted before they were archived.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns: thing, epoch (1, and one more each time the server restarted its sequence numbers), first and last
+            missing number, missing, and the days (UTC) of the dweets around the gap: after (NaT at the start), before.
+        """
+        rows = [
+            {
+                "thing": thing,
+                "epoch": after.epoch,
+                "first": first,
+                "last": last,
+                "missing": last - first + 1,
+                "after": pd.NaT if before is None else pd.Timestamp(before.last_day),
+                "before": pd.Timestamp(after.first_day),
+            }
+            for thing, its in all_files(self.folder).items()
+            for first, last, before, after in gaps_of(its)
+        ]
+        return declared_frame(rows, _GAPS)
+
+    def history(
+        self, things: str | Iterable[str], since: Moment = None, until: Moment = None, *, columns: Columns = None
+    ) -> pd.DataFrame:
         """Return dweets as ``tk.dweets.history`` does, without its limit of 500.
 
         Parameters
@@ -132,19 +138,25 @@ class Archive:
             One name, or several; with several the frame has a column ``thing``.
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
+        columns
+            Names in the content; None for the 200 most frequent.
 
         Returns
         -------
         pandas.DataFrame
             Oldest first, with the same index, columns and dtypes; no rows for a thing that is not archived.
-
-        Raises
-        ------
-        InvalidArgument
-            A name is empty, or a time cannot be read.
         """
-        names = things if isinstance(things, str) else list(things)
-        return self._retry(lambda: _history(self.folder, names, since, until))
+        start, end = _timestamp(since, "since"), _timestamp(until, "until")
+        names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
+        table = self._retry(
+            lambda: pa.concat_tables([_HISTORY.empty_table(), *(self._rows(name, start, end) for name in names)])
+        )
+        if len(names) > 1:
+            table = table.take(pc.sort_indices(table.column("created")))  # the sort is stable
+        times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
+        contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
+        of_rows = None if isinstance(things, str) else table.column("thing").to_pylist()
+        return content_frame(contents, times, of_rows, columns)
 
     def sql(self, query: str) -> pd.DataFrame:
         """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.
@@ -160,23 +172,13 @@ class Archive:
         ------
         InvalidArgument
             DuckDB rejects the query; the message says why.
-        ExtraMissing
-            DuckDB is not installed.
         """
         return self._retry(lambda: self._queries.sql(query, self._files()))
 
     def dask(self) -> dd.DataFrame:
         """Return a Dask DataFrame of all archived dweets, to compute on several machines.
 
-        Returns
-        -------
-        dask.dataframe.DataFrame
-            The columns of `sql`, sorted by thing and sequence. Only the columns that are used are read.
-
-        Raises
-        ------
-        ExtraMissing
-            Dask is not installed.
+        It has the columns of `sql`, sorted by thing and sequence. Only the columns that are used are read.
         """
         return self._retry(lambda: partitions(self._files()))
 
@@ -202,14 +204,10 @@ class Archive:
         Parameters
         ----------
         frames
-            Pairs of a thing and its frame; a generator, if not all frames fit into memory.
+            Pairs of a thing and its frame; a generator, if not all frames fit into memory. If one cannot be added,
+            those before it are stored completely.
         progress
             Show a progress bar.
-
-        Raises
-        ------
-        InvalidArgument
-            As of `add_frame`, for the first frame that cannot be added. Earlier frames are stored completely.
         """
         with ArchiveWriter(self.folder) as writer:
             return write_frames(writer, frames, progress=progress)
@@ -220,17 +218,21 @@ class Archive:
             writer.compact()
         return self.things()
 
-    def _listed(self) -> dict[str, list[tuple[ArchiveFile, Footer]]]:
-        listed = all_files(self.folder)
-        return {thing: [(file, self._footer(file)) for file in files] for thing, files in listed.items()}
-
     def _files(self) -> list[tuple[ArchiveFile, Footer]]:
-        return [pair for files in self._listed().values() for pair in files]
+        files = [file for its in all_files(self.folder).values() for file in its]
+        for file in files:
+            if file.path not in self._footers:  # a file never changes
+                self._footers[file.path] = read_footer(file)
+        return [(file, self._footers[file.path]) for file in files]
 
-    def _footer(self, file: ArchiveFile) -> Footer:
-        if file.path not in self._footers:  # a file never changes
-            self._footers[file.path] = read_footer(file)
-        return self._footers[file.path]
+    def _rows(self, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:
+        created = pc.field("created")
+        wanted = (created >= pa.scalar(start, _TIME)) & (created < pa.scalar(end, _TIME))
+        tables = [_HISTORY.empty_table()]
+        for file in thing_files(self.folder, checked_name(thing)):
+            if file.first_day <= end.date().isoformat() and start.date().isoformat() <= file.last_day:
+                tables.append(read_rows(file, _HISTORY.names, wanted).cast(_HISTORY))
+        return pa.concat_tables(tables)
 
     def _retry(self, read: Callable[[], T]) -> T:
         end = time.monotonic() + _SECONDS_TO_READ
@@ -240,61 +242,16 @@ class Archive:
         raise ArchiveUnusable(f"files of the archive {self.folder} disappear while they are read")
 
 
-def _things(files: Mapping[str, Sequence[tuple[ArchiveFile, Footer]]]) -> pd.DataFrame:
-    """Return one row per thing."""
-    rows = [
-        {
-            "thing": thing,
-            "first": pd.Timestamp(min(footer.first for _, footer in its), unit="us", tz="UTC"),
-            "last": pd.Timestamp(max(footer.last for _, footer in its), unit="us", tz="UTC"),
-            "dweets": sum(file.rows for file, _ in its),
-            "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([file for file, _ in its])),
-            "files": len(its),
-            "bytes": sum(footer.size for _, footer in its),
-        }
-        for thing, its in files.items()
-    ]
-    return declared_frame(rows, _THINGS)
-
-
-def _gaps(files: Mapping[str, Sequence[ArchiveFile]]) -> pd.DataFrame:
-    """Return one row per gap."""
-    rows = [
-        {
-            "thing": thing,
-            "epoch": after.epoch,
-            "first": first,
-            "last": last,
-            "missing": last - first + 1,
-            "after": pd.NaT if before is None else pd.Timestamp(before.last_day),
-            "before": pd.Timestamp(after.first_day),
-        }
-        for thing, its in files.items()
-        for first, last, before, after in gaps_of(its)
-    ]
-    return declared_frame(rows, _GAPS)
-
-
-def _history(folder: Path, things: str | Iterable[str], since: Moment, until: Moment) -> pd.DataFrame:
-    """Return the dweets created from `since` on and before `until`, oldest first."""
-    start, end = _timestamp(since, "since"), _timestamp(until, "until")
-    names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
-    table = pa.concat_tables([_HISTORY.empty_table(), *(_rows(folder, name, start, end) for name in names)])
-    if len(names) > 1:
-        table = table.take(pc.sort_indices(table.column("created")))  # the sort is stable
-    times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
-    contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
-    return content_frame(contents, times, None if isinstance(things, str) else table.column("thing").to_pylist())
-
-
-def _rows(folder: Path, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:
-    created = pc.field("created")
-    wanted = (created >= pa.scalar(start, _TIME)) & (created < pa.scalar(end, _TIME))
-    tables = [_HISTORY.empty_table()]
-    for file in thing_files(folder, checked_name(thing)):
-        if file.first_day <= end.date().isoformat() and start.date().isoformat() <= file.last_day:
-            tables.append(read_rows(file, _HISTORY.names, wanted).cast(_HISTORY))
-    return pa.concat_tables(tables)
+def _thing_row(thing: str, files: Sequence[tuple[ArchiveFile, Footer]]) -> dict[str, Any]:
+    return {
+        "thing": thing,
+        "first": pd.Timestamp(min(footer.first for _, footer in files), unit="us", tz="UTC"),
+        "last": pd.Timestamp(max(footer.last for _, footer in files), unit="us", tz="UTC"),
+        "dweets": sum(file.rows for file, _ in files),
+        "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([file for file, _ in files])),
+        "files": len(files),
+        "bytes": sum(footer.size for _, footer in files),
+    }
 
 
 def _timestamp(moment: Moment, name: str) -> pd.Timestamp:

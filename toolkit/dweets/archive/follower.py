@@ -30,9 +30,8 @@ class SourceUnavailable(Exception):
 
 
 class Source(Protocol):
-    """Where a follower gets its rows from. Each may raise `SourceUnavailable`."""
+    """Where a follower gets its rows from; `waiting` were received and are not archived."""
 
-    #: The number of rows that were received and are not archived.
     waiting: int
 
     def open(self, writer: ArchiveWriter) -> None:
@@ -52,14 +51,20 @@ class Source(Protocol):
 
 
 class Follower:
-    """Write what a source delivers every so many `seconds`, or when it asks. Returned by ``tk.dweets.record``."""
+    """Write what a source delivers every so many `seconds`, or when it asks. Returned by ``tk.dweets.record``.
+
+    Attributes
+    ----------
+    dweets : int
+        The number of dweets written so far.
+    """
 
     def __init__(self, folder: Path, source: Source, seconds: float, log: logging.Logger) -> None:
         self.folder = folder
         self._source = source
         self._seconds = seconds
         self._log = log
-        self._written = 0
+        self.dweets = 0
         self._complaint = ""
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._flushing = threading.Lock()
@@ -75,22 +80,14 @@ class Follower:
         self._thread.start()
 
     @property
-    def dweets(self) -> int:
-        """The number of dweets written so far."""
-        return self._written
-
-    @property
     def received(self) -> int:
         """The number of dweets received so far, written or not."""
-        return self._written + self._source.waiting
+        return self.dweets + self._source.waiting
 
     def flush(self) -> int:
         """Write what has been received and return `dweets`.
 
-        Raises
-        ------
-        ArchiveUnusable
-            The disk refuses some of it, which is tried again later. What exceeds the memory stays on the server.
+        What the disk refuses (ArchiveUnusable) is tried again later. What exceeds the memory stays on the server.
         """
         failure: ArchiveUnusable | None = None
         with self._flushing:
@@ -98,22 +95,16 @@ class Follower:
                 try:
                     self._writer.append(batch.thing, batch.rows, batch.epoch)
                     self._source.archived(batch)
-                    self._written += len(batch.rows)
+                    self.dweets += len(batch.rows)
                     self._writer.join(batch.thing)
                 except ArchiveUnusable as error:  # the folder of one thing may be the cause
                     failure = error
         if failure is not None:
             raise failure
-        return self._written
+        return self.dweets
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until so many dweets have been received, write them and return how many are written.
-
-        Raises
-        ------
-        TimeoutError
-            Fewer came within `timeout` seconds.
-        """
+        """Wait until so many dweets have been received (else TimeoutError), write them and return `dweets`."""
         until = time.monotonic() + timeout
         while self.received < dweets:
             if self._stopped.wait(0.01) or time.monotonic() > until:
@@ -123,19 +114,16 @@ class Follower:
     def stop(self, *, flush: bool = True) -> int:
         """Write what has been received (unless `flush` is False), unlock the folder, and return `dweets`.
 
-        Raises
-        ------
-        ArchiveUnusable
-            The disk refuses the last dweets. They are still on the server.
+        If the disk refuses the last dweets (ArchiveUnusable), they are still on the server.
         """
         if self._stopped.is_set():
-            return self._written
+            return self.dweets
         self._stopped.set()
         self._wake.set()
         self._thread.join()
         self._source.stop()
         try:
-            return self.flush() if flush else self._written
+            return self.flush() if flush else self.dweets
         finally:
             self._writer.close()
 
@@ -147,7 +135,7 @@ class Follower:
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped.is_set() else "running"
-        return f"<Follower that writes to {self.folder}, {self._written:,} dweets, {state}>"
+        return f"<Follower that writes to {self.folder}, {self.dweets:,} dweets, {state}>"
 
     def _run(self) -> None:
         pause = self._seconds

@@ -16,8 +16,7 @@ from tqdm.auto import tqdm
 from toolkit.dweets.archive.rows import Row, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.client.calls import checked_name
-from toolkit.dweets.client.content_batches import checked_sizes
-from toolkit.dweets.client.content_columns import contents_of
+from toolkit.dweets.client.content_json import row_contents
 from toolkit.errors import InvalidArgument
 
 # While one file is being synced, the next ones are made.
@@ -57,14 +56,12 @@ def rows_of_frame(frame: pd.DataFrame, thing: str, first: int) -> pa.Table:
         return table_of(thing, [Row(first, 0, None, b"{}")]).slice(0, 0)
     if all(_is_plain(name, content[name]) for name in content.columns) and content.columns.is_unique:
         return _column_by_column(content, thing, first, times)
-    contents = list(contents_of(content))
-    checked_sizes(contents)
+    contents = row_contents(content)
     numbered = zip(range(first, first + len(contents)), times.tolist(), contents, strict=True)
     return table_of(thing, [Row(number, at, None, written) for number, at, written in numbered])
 
 
 def _is_plain(name: object, column: pd.Series[Any]) -> bool:
-    """Return whether the column has numbers only, and a name that needs no nesting."""
     if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
         return False
     return column.dtype.kind in "iu" or (column.dtype.kind == "f" and bool(np.isfinite(column.to_numpy()).all()))

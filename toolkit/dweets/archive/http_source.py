@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from pathlib import Path
 
 import orjson
 
 from toolkit.dweets.archive.epochs import Progress
-from toolkit.dweets.archive.follower import Batch
+from toolkit.dweets.archive.follower import Batch, Follower
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.dweets.client.listening import WAITS
 from toolkit.dweets.content import content_of
 from toolkit.dweets.stream import EventReader, StreamedDweet
-from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply, Unreachable
+from toolkit.errors import InvalidArgument, ServiceError, ToolkitError, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
 log = logging.getLogger("toolkit.recording")
 
 #: Opens the stream of a thing after a sequence number, or (None) with new dweets only.
-OpenStream = Callable[[str, int | None], HttpStream]
-Put = Callable[[str, int, Row], None]
+OpenStream = Callable[[int | None], HttpStream]
 
-# Seconds before each further attempt to connect; the last one is repeated.
-_WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # The buffer holds so many times the rows of one write, or so many bytes; then the streams wait.
 _MOST_WRITES = 4
 _MOST_BYTES = 64 * 1024 * 1024
 _UNIX_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _CREATED_LENGTH = len("2026-01-01T00:00:00.000Z")
+
+
+def recorder(streams: Mapping[str, OpenStream], folder: Path, seconds: float, rows: int) -> Follower:
+    """Record things to an archive every so many `seconds` or `rows`; raises a ToolkitError if one is refused."""
+    if not streams:
+        raise InvalidArgument("name at least one thing to record")
+    if not (seconds > 0 and rows > 0):
+        raise InvalidArgument("seconds and rows must be above 0")
+    return Follower(folder, HttpSource(streams, rows), seconds, log)
 
 
 class _EpochEnded(Exception):
@@ -42,22 +49,21 @@ class _EpochEnded(Exception):
 class HttpSource:
     """Collect the dweets of some things in a buffer, and ask for a write after so many `rows`."""
 
-    def __init__(self, open_stream: OpenStream, things: Sequence[str], rows: int) -> None:
+    def __init__(self, streams: Mapping[str, OpenStream], rows: int) -> None:
         self.waiting = self._bytes = 0
-        self._open_stream = open_stream
-        self._names = things
+        self.stopped = threading.Event()
+        self._open = streams
         self._due = rows
         self._rows: dict[tuple[str, int], list[Row]] = {}
         self._changed = threading.Condition()
-        self._stopped = threading.Event()
         self._wake: Callable[[], None] = lambda: None
         self._streams: list[_ThingStream] = []
 
     def open(self, writer: ArchiveWriter) -> None:
         """Look up the positions and check that the server lets each thing be listened to."""
-        for name in self._names:
+        for name, open_stream in self._open.items():
             progress = Progress(name, writer.position(name), writer.last(name), log)
-            self._streams.append(_ThingStream(progress, self._open_stream, self._put, self._stopped))
+            self._streams.append(_ThingStream(self, progress, open_stream))
         for stream in self._streams:
             stream.last_number()
 
@@ -66,6 +72,19 @@ class HttpSource:
         self._wake = wake
         for stream in self._streams:
             stream.start()
+
+    def put(self, thing: str, epoch: int, row: Row) -> None:
+        """Add a row to the buffer as soon as there is room."""
+        with self._changed:
+            while self.waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
+                if self.stopped.is_set():
+                    return  # it is not archived, so the next recorder gets it
+                self._changed.wait()
+            self._rows.setdefault((thing, epoch), []).append(row)
+            self.waiting += 1
+            self._bytes += len(row.content)
+            if self.waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
+                self._wake()
 
     def batches(self) -> Iterator[Batch]:
         """Yield what is in the buffer; a batch stays there until it is `archived`."""
@@ -84,7 +103,7 @@ class HttpSource:
 
     def stop(self) -> None:
         """End the streams; what is in the buffer stays."""
-        self._stopped.set()
+        self.stopped.set()
         with self._changed:
             self._changed.notify_all()
         for stream in self._streams:
@@ -92,38 +111,23 @@ class HttpSource:
         for stream in self._streams:
             stream.join()
 
-    def _put(self, thing: str, epoch: int, row: Row) -> None:
-        with self._changed:
-            while self.waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
-                if self._stopped.is_set():
-                    return  # it is not archived, so the next recorder gets it
-                self._changed.wait()
-            self._rows.setdefault((thing, epoch), []).append(row)
-            self.waiting += 1
-            self._bytes += len(row.content)
-            if self.waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
-                self._wake()
-
 
 class _ThingStream(threading.Thread):
-    def __init__(self, progress: Progress, open_stream: OpenStream, put: Put, stopped: threading.Event) -> None:
+    def __init__(self, source: HttpSource, progress: Progress, open_stream: OpenStream) -> None:
         super().__init__(name=f"recording {progress.thing}", daemon=True)
+        self._source = source
         self._progress = progress
         self._open_stream = open_stream
-        self._put = put
-        self._stopped = stopped
         self._stream: HttpStream | None = None
         self._complaint = ""
 
     def close(self) -> None:
-        """End the stream; `join` waits for the thread."""
         if self._stream is not None:
             self._stream.stop()
 
     def run(self) -> None:
-        """Listen, and connect again whenever the stream ends."""
         attempt = 0
-        while not self._stopped.is_set():
+        while not self._source.stopped.is_set():
             try:
                 self._resume()
                 attempt = 0  # the stream ended, as it does when the gateway restarts
@@ -131,11 +135,11 @@ class _ThingStream(threading.Thread):
                 self._progress.start_epoch()
                 continue
             except ToolkitError as error:
-                if str(error) != self._complaint and not self._stopped.is_set():
+                if str(error) != self._complaint and not self._source.stopped.is_set():
                     level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING
                     log.log(level, "%s: %s; trying again until it works", self._progress.thing, error)
                 self._complaint = str(error)
-            self._stopped.wait(_WAITS[min(attempt, len(_WAITS) - 1)])
+            self._source.stopped.wait(WAITS[min(attempt, len(WAITS) - 1)])
             attempt += 1
 
     def last_number(self) -> int:
@@ -147,27 +151,28 @@ class _ThingStream(threading.Thread):
         raise Unreachable(f"the stream of {self._progress.thing} ended before it began")
 
     def _resume(self) -> None:
-        if self.last_number() < self._progress.sequence:
+        progress = self._progress
+        if self.last_number() < progress.sequence:
             raise _EpochEnded
-        with closing(self._read(self._progress.resume_after)) as pieces:
+        with closing(self._read(progress.resume_after)) as pieces:
             for row in (row for _, rows in pieces for row in rows):
-                if self._stopped.is_set():
+                if self._source.stopped.is_set():
                     return
                 self._complaint = ""
-                if row.sequence > self._progress.sequence:
-                    self._put(self._progress.thing, self._progress.epoch, row)
-                    self._progress.advance(row)
-                elif not self._progress.recognises(row):
+                if row.sequence > progress.sequence:
+                    self._source.put(progress.thing, progress.epoch, row)
+                    progress.advance(row)
+                elif not progress.recognises(row):
                     raise _EpochEnded
 
     def _read(self, since: int | None) -> Generator[tuple[int | None, list[Row]]]:
         """Yield the last number that the stream has named so far, and the rows of each piece of it."""
-        stream = self._stream = self._open_stream(self._progress.thing, since)
+        stream = self._stream = self._open_stream(since)
         reader = EventReader()
         try:
             if "event-stream" not in stream.content_type:
                 raise UnexpectedReply("the server does not number its dweets, so they cannot be recorded exactly once")
-            if self._stopped.is_set():
+            if self._source.stopped.is_set():
                 stream.stop()
             for piece in stream:
                 rows = [_row(streamed) for streamed in reader.feed(piece)]
@@ -180,10 +185,10 @@ class _ThingStream(threading.Thread):
 
 
 def _row(streamed: StreamedDweet) -> Row:
-    record: Any = orjson.loads(streamed.record)
+    if streamed.sequence is None:
+        raise ValueError
+    record = orjson.loads(streamed.record)
     created = record["created"]
     at = (datetime.fromisoformat(created) - _UNIX_EPOCH) // _MICROSECOND
     content = content_of(streamed.record) if len(created) == _CREATED_LENGTH else orjson.dumps(record["content"])
-    if streamed.sequence is None:
-        raise ValueError
     return Row(streamed.sequence, at, None, content)

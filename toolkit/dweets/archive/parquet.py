@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from toolkit.dweets.archive.files import ArchiveFile
-from toolkit.dweets.archive.rows import BASE, MOST_COLUMNS, Row, common_schema, conformed
+from toolkit.dweets.archive.rows import BASE, Row, common_schema, conformed
+from toolkit.dweets.content_leaves import MOST_COLUMNS
 from toolkit.errors import ArchiveUnusable
 
 _ROWS_A_GROUP = 65_536
@@ -148,15 +149,14 @@ def joined_tables(files: Sequence[ArchiveFile]) -> Iterator[pa.Table]:
     schema = common_schema(read_footer(file).schema for file in files)
     schema = pa.schema(list(schema)[: len(BASE) + MOST_COLUMNS])  # the rest remains in the content
     waiting: list[pa.Table] = []
+    rows = size = 0
     for file in files:
         with _checking(file), pq.ParquetFile(file.path) as opened:
             for number in range(opened.num_row_groups):
                 waiting.append(conformed(opened.read_row_group(number), schema))
-                if (
-                    sum(t.num_rows for t in waiting) >= _ROWS_A_GROUP
-                    or sum(t.nbytes for t in waiting) >= _BYTES_A_GROUP
-                ):
+                rows, size = rows + waiting[-1].num_rows, size + waiting[-1].nbytes
+                if rows >= _ROWS_A_GROUP or size >= _BYTES_A_GROUP:
                     yield pa.concat_tables(waiting).unify_dictionaries()
-                    waiting = []
+                    waiting, rows, size = [], 0, 0
     if waiting:
         yield pa.concat_tables(waiting).unify_dictionaries()

@@ -30,6 +30,8 @@ _EMPTY = """
 SELECT NULL::VARCHAR AS thing, NULL::BIGINT AS sequence, NULL::TIMESTAMPTZ AS created, NULL::DATE AS day,
        NULL::VARCHAR AS transaction, NULL::VARCHAR AS content WHERE false
 """
+# Nothing is downloaded; a name in a query is a column or the table, never a Python variable of the caller.
+_CONFIGURATION = {"TimeZone": "UTC", "autoinstall_known_extensions": False, "python_enable_replacements": False}
 _INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 _DTYPES = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in _INTEGERS}
 _DTYPES |= {pa.bool_(): pd.BooleanDtype(), pa.string(): pd.StringDtype(na_value=np.nan)}
@@ -61,12 +63,7 @@ class ArchiveQueries:
         raise InvalidArgument(f"the query cannot be answered: {reason}")
 
     def _run(self, duckdb: Any, query: str, files: Listed) -> pa.Table:  # noqa: ANN401
-        if self._connection is None:
-            self._connection = duckdb.connect()
-            self._connection.execute("SET TimeZone = 'UTC'")
-            self._connection.execute("SET autoinstall_known_extensions = false")  # nothing is downloaded
-            # A name in a query is a column or the table, never a Python variable of the caller.
-            self._connection.execute("SET python_enable_replacements = false")
+        self._connection = self._connection or duckdb.connect(config=_CONFIGURATION)
         paths = [file.path for file, _ in files]
         if paths != self._viewed:  # a new view makes DuckDB open every file again
             self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
@@ -88,16 +85,15 @@ def _view(files: Listed) -> str:
     kinds: dict[tuple[str, ...], list[tuple[ArchiveFile, Footer]]] = {}
     for file, footer in files:
         kinds.setdefault(unfit(footer.schema), []).append((file, footer))
-    return " UNION ALL BY NAME ".join(_select(listed, unfit) for unfit, listed in kinds.items())
-
-
-def _select(files: Listed, unfit: tuple[str, ...]) -> str:
-    without = "EXCLUDE (" + ", ".join(_quoted(name, '"') for name in unfit) + ")" if unfit else ""
-    listed = ", ".join(_quoted(str(file.path), "'") for file, _ in files)
-    # If all files have the same columns, DuckDB need not open each of them to find out.
-    differ = any(footer.schema != files[0][1].schema for _, footer in files)
-    options = f"union_by_name = {str(differ).lower()}, hive_partitioning = false"
-    return f"SELECT * {without} FROM read_parquet([{listed}], {options})"
+    selects = []
+    for names, its in kinds.items():
+        without = "EXCLUDE (" + ", ".join(_quoted(name, '"') for name in names) + ")" if names else ""
+        paths = ", ".join(_quoted(str(file.path), "'") for file, _ in its)
+        # If all files have the same columns, DuckDB need not open each of them to find out.
+        by_name = str(any(footer.schema != its[0][1].schema for _, footer in its)).lower()
+        options = f"union_by_name = {by_name}, hive_partitioning = false"
+        selects.append(f"SELECT * {without} FROM read_parquet([{paths}], {options})")
+    return " UNION ALL BY NAME ".join(selects)
 
 
 def _quoted(text: str, quote: str) -> str:

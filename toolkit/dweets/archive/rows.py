@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import orjson
 import pyarrow as pa
 
-from toolkit.dweets.content_leaves import leaf_columns
+from toolkit.dweets.content_leaves import MOST_COLUMNS, leaf_columns
 
 #: The first columns of every file. Times are microseconds, because other servers may be more precise than ours.
 BASE = pa.schema(
@@ -27,7 +27,6 @@ BASE = pa.schema(
         pa.field("content", pa.string(), nullable=False),
     ]
 )
-MOST_COLUMNS = 200
 LONGEST_TEXT = 256
 _LONGEST_NAME = 256
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -48,7 +47,8 @@ class Row(NamedTuple):
 def table_of(thing: str, rows: Sequence[Row]) -> pa.Table:
     """Return rows, in their order, as a table with the columns of a file."""
     sequences, times, transactions, contents = zip(*rows, strict=True)
-    typed = {name: _typed(v) for name, v in leaf_columns([orjson.loads(content) for content in contents]).items()}
+    leaves, _ = leaf_columns([orjson.loads(content) for content in contents])
+    typed = {name: _typed(values) for name, values in leaves.items()}
     return table_with(
         thing,
         pa.array(sequences, pa.int64()),

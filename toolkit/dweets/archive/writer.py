@@ -41,14 +41,6 @@ class ArchiveWriter:
     """Append to an archive. The folder is created if missing and locked until `close`.
 
     Joined files are removed after `seconds_to_remove`, because a reader may have listed them and not opened them yet.
-
-    Examples
-    --------
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder, ArchiveWriter(Path(folder)) as writer:
-    ...     writer.append("kitchen", [Row(1, 1_767_258_001_000_000, None, b'{"celsius":21.5}')])
-    ...     writer.position("kitchen").sequence
-    1
     """
 
     def __init__(self, folder: Path, limits: FileLimits | None = None, seconds_to_remove: float = 60.0) -> None:
@@ -74,13 +66,14 @@ class ArchiveWriter:
 
     def position(self, thing: str) -> Position:
         """Return how far a thing is archived."""
-        files = self._of(thing)
-        return Position(files[-1].epoch, files[-1].last) if files else Position()
+        return Position(file.epoch, file.last) if (file := self._last_file(thing)) else Position()
 
     def last(self, thing: str) -> Row | None:
         """Return the last row of a thing, by which its server is recognised."""
-        files = self._of(thing)
-        return last_row(files[-1]) if files else None
+        return last_row(file) if (file := self._last_file(thing)) else None
+
+    def _last_file(self, thing: str) -> ArchiveFile | None:
+        return next(reversed(self._of(thing)), None)
 
     def _of(self, thing: str) -> list[ArchiveFile]:
         if thing not in self._files:

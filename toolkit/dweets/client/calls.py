@@ -11,73 +11,74 @@ import orjson
 import pandas as pd
 
 from toolkit.dweets import wire
-from toolkit.dweets.client.history_frame import history_frame
+from toolkit.dweets.client.content_frame import Columns, history_frame
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, Value
-from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 Key = str | Secret | None
+Query = Mapping[str, Value | None]
 
 
-class DweetCalls(PublicNames):
-    """What all calls of section A share.
-
-    Parameters
-    ----------
-    session
-        Calls to a server that speaks section A of the specification.
-    """
+class DweetCalls:
+    """Requests to a server that speaks section A of the specification."""
 
     def __init__(self, session: HttpSession) -> None:
-        self._session = session
+        self.session = session
 
-    def __repr__(self) -> str:
-        return f"<Thing messaging at {self._session.base_url}>"
-
-    def _records(
-        self, endpoint: Endpoint, thing: str, key: Key, query: Mapping[str, Value | None] | None = None
-    ) -> list[dict[str, Any]]:
-        """Return records newest first; none where the thing has no dweets yet, which is no error."""
-        try:
-            return checked_records(self._call(endpoint, {"thing": checked_name(thing)}, key=key, query=query))
-        except NotFound:
-            return []
-
-    def _frame_of(
-        self, endpoint: Endpoint, things: str | Iterable[str], key: Key, query: Mapping[str, Value | None] | None = None
-    ) -> pd.DataFrame:
-        """Return the records of one thing or of several as one frame, oldest first."""
-        if isinstance(things, str):
-            return history_frame(self._records(endpoint, things, key, query)[::-1])
-        records = [record for thing in things for record in self._records(endpoint, thing, key, query)[::-1]]
-        return history_frame(sorted(records, key=lambda record: record["created"]), with_thing=True)
-
-    def _stream(self, thing: str, key: Key, since: int | None) -> HttpStream:
-        """Open the live stream of a thing, after a sequence number or with only what is new."""
-        values, headers = {"thing": checked_name(thing)}, {"Accept": "text/event-stream"}
-        query: dict[str, Value | None] = {"key": hidden(key), "since": None if since is None else str(since)}
-        reply = self._session.stream(wire.LISTEN, values, query=query, headers=headers)
-        if isinstance(reply, HttpReply):
-            opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
-            raise UnexpectedReply("the answer to listen is not a stream")
-        return reply
-
-    def _call(
+    def call(
         self,
         endpoint: Endpoint,
         values: Mapping[str, str],
-        *,
         key: Key = None,
-        query: Mapping[str, Value | None] | None = None,
+        query: Query | None = None,
+        *,
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> Any:  # noqa: ANN401
-        full: dict[str, Value | None] = {**(query or {}), "key": hidden(key)}
+        """Send a request and return what its success carries."""
+        values = {name: checked_name(value) if name == "thing" else value for name, value in values.items()}
+        full: Query = {**(query or {}), "key": None if key is None else Secret(key)}
         headers: dict[str, Value] = {} if body is None else {"Content-Type": content_type}
-        reply = self._session.call(endpoint, values, query=full, body=body, headers=headers)
-        return opened(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
+        reply = self.session.call(endpoint, values, query=full, body=body, headers=headers)
+        return _opened(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
+
+    def records(self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None) -> list[dict[str, Any]]:
+        """Return records oldest first; none where the thing has no dweets yet, which is no error."""
+        try:
+            return checked_records(self.call(endpoint, {"thing": thing}, key, query))[::-1]
+        except NotFound:
+            return []
+
+    def frame(
+        self, endpoint: Endpoint, things: str | Iterable[str], key: Key, columns: Columns, query: Query | None = None
+    ) -> pd.DataFrame:
+        """Return the records of one thing or of several as one frame, oldest first."""
+        if isinstance(things, str):
+            return history_frame(self.records(endpoint, things, key, query), columns)
+        records = [record for thing in things for record in self.records(endpoint, thing, key, query)]
+        return history_frame(sorted(records, key=itemgetter("created")), columns, with_thing=True)
+
+    def post_rows(self, thing: str, contents: Iterable[bytes], key: Key) -> list[dict[str, Any]]:
+        """Post contents in one request and return their receipts."""
+        body = b"\n".join(contents)
+        return checked_records(
+            self.call(wire.POST_DWEETS, {"thing": thing}, key, body=body, content_type="application/x-ndjson")
+        )
+
+    def stream(self, thing: str, key: Key, since: int | None) -> HttpStream:
+        """Open the live stream of a thing, after a sequence number or with only what is new."""
+        values, headers = {"thing": checked_name(thing)}, {"Accept": "text/event-stream"}
+        query: Query = {
+            "key": None if key is None else Secret(key),
+            "since": None if since is None else str(since),
+        }
+        reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
+        if isinstance(reply, HttpReply):
+            _opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
+            raise UnexpectedReply("the answer to listen is not a stream")
+        return reply
 
 
 def checked_name(thing: str) -> str:
@@ -96,25 +97,6 @@ def checked_date(date: str) -> str:
         raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
 
 
-def hidden(key: Key) -> Secret | None:
-    """Return the key as a Secret."""
-    return None if key is None else Secret(key)
-
-
-def opened(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
-    """Return what a success carries, or raise what a failure stands for."""
-    try:
-        envelope = orjson.loads(reply.body)
-        outcome = envelope["this"]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        raise UnexpectedReply(f"the answer to {request} is not the envelope of a dweet service") from None
-    if outcome == "failed":
-        raise wire.error_of(envelope, request=request)
-    if outcome != "succeeded" or "with" not in envelope:
-        raise UnexpectedReply(f"the answer to {request} neither succeeded nor failed")
-    return envelope["with"]
-
-
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     """Return dweets as they came, or raise UnexpectedReply where they are none."""
     if not _are_records(found):
@@ -127,7 +109,21 @@ def _are_records(found: Any) -> bool:  # noqa: ANN401
     if type(found) is not list or not set(map(type, found)) <= {dict}:
         return False
     try:
-        things, times, _ = (list(map(itemgetter(name), found)) for name in ("thing", "created", "content"))
+        things, times, _ = (list(map(itemgetter(name), found)) for name in wire.DWEET_FIELDS)
     except KeyError:
         return False
     return {*map(type, things), *map(type, times)} <= {str}
+
+
+def _opened(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
+    """Return what a success carries, or raise what a failure stands for."""
+    try:
+        envelope = orjson.loads(reply.body)
+        outcome = envelope["this"]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise UnexpectedReply(f"the answer to {request} is not the envelope of a dweet service") from None
+    if outcome == "failed":
+        raise wire.error_of(envelope, request=request)
+    if outcome != "succeeded" or "with" not in envelope:
+        raise UnexpectedReply(f"the answer to {request} neither succeeded nor failed")
+    return envelope["with"]

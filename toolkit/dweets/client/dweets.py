@@ -2,75 +2,159 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable
-from typing import Any
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from tqdm.auto import tqdm
 
-import toolkit.dweets.client.accessor  # noqa: F401 - gives every frame .dweets
+import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .dweets
 from toolkit.dweets import wire
-from toolkit.dweets.client.archive_calls import ArchiveCalls
-from toolkit.dweets.client.calls import Key, checked_date
-from toolkit.dweets.client.history_frame import history_frame
-from toolkit.dweets.client.listening import Listener
-from toolkit.dweets.client.lock_calls import LockCalls
-from toolkit.dweets.client.post_calls import PostCalls
-from toolkit.errors import InvalidArgument, UnexpectedReply
+from toolkit.dweets.client.alerts import alert_frame, backtested
+from toolkit.dweets.client.calls import DweetCalls, Key, checked_date, checked_name, checked_records
+from toolkit.dweets.client.content_frame import Columns, history_frame, receipt_frame
+from toolkit.dweets.client.content_json import batches, content_bytes, row_contents
+from toolkit.dweets.client.listening import Listener, collected
+from toolkit.dweets.client.playback import Playback
+from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
 from toolkit.frames import declared_frame
+from toolkit.http_client import HttpSession
+from toolkit.public_names import PublicNames
 
-_PATIENCE = 60.0
+if TYPE_CHECKING:
+    from toolkit.dweets.archive.archive import Archive
+    from toolkit.dweets.archive.follower import Follower
+
+Names = str | Iterable[str]
+
+LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
 
-class DweetClient(PostCalls, LockCalls, ArchiveCalls):
+class DweetClient(PublicNames):
     """Thing messaging: post, read, listen, lock, alert. Use it as ``tk.dweets``.
 
-    A key is needed for locked things only; a `Secret` or plain text. It is never shown again.
+    A `key` (a `Secret` or plain text) is needed for locked things only; it is never shown again. Without the right
+    one, a call for a locked thing raises KeyRejected.
+
+    Contents become typed columns: nested names are joined with dots; int64, float64, boolean, str or object; gaps are
+    NA; content that is no object is in a column ``content``. A frame has at most 200 of them, the most frequent names,
+    and a warning tells how many are left out. ``columns=`` names the ones you want instead, however many.
     """
 
-    # -- reading ------------------------------------------------------------------------------------------
+    def __init__(self, session: HttpSession) -> None:
+        self._calls = DweetCalls(session)
 
-    def latest(self, thing: str, *, key: Key = None) -> pd.DataFrame:
-        """Return the newest dweet: ``GET /get/latest/dweet/for/{thing}``.
+    def __repr__(self) -> str:
+        return f"<Thing messaging at {self._calls.session.base_url}>"
+
+    def post(self, thing: str | None, content: Any, *, key: Key = None) -> pd.DataFrame:  # noqa: ANN401
+        """Send one dweet: ``POST /dweet/for/{thing}``, or ``POST /dweet`` for a thing without a name.
+
+        Parameters
+        ----------
+        thing
+            Its name; None lets the gateway choose a readable one.
+        content
+            Any JSON value: a dict, a list, a number, a text, None.
 
         Returns
         -------
         pandas.DataFrame
-            One row as in `history`, or none where nothing was posted yet.
+            One row: index ``created`` (UTC), columns ``thing`` and ``transaction``.
 
         Raises
         ------
-        KeyRejected
-            The thing is locked and the key is missing or wrong.
+        InvalidArgument
+            The content cannot be JSON, or the name cannot be one; nothing was sent.
+        RateLimited
+            The gateway limits posts, and this was one too many.
 
         Examples
         --------
         >>> import toolkit
         >>> with toolkit.connect() as tk:
-        ...     _ = tk.dweets.post("kitchen", {"celsius": 21.5})
-        ...     tk.dweets.latest("kitchen")["celsius"].tolist()
-        [21.5]
+        ...     tk.dweets.post("kitchen", {"celsius": 21.5})["thing"].tolist()
+        ['kitchen']
         """
-        return history_frame(self._records(wire.LATEST, thing, key))
+        body = content_bytes(content)
+        if thing is None:
+            record = self._calls.call(wire.POST_UNNAMED, {}, body=body)
+        else:
+            record = self._calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body)
+        return receipt_frame(checked_records([record]))
 
-    def history(self, things: str | Iterable[str], *, key: Key = None) -> pd.DataFrame:
+    def post_frame(self, frame: pd.DataFrame, thing: str, *, key: Key = None, progress: bool = True) -> pd.DataFrame:
+        """Send each row as one dweet, in order, up to 1,000 rows a request: ``POST /dweets/for/{thing}``.
+
+        Parameters
+        ----------
+        frame
+            Column names become names in the content (``position.lat`` nested), a named index is included, gaps are
+            left out.
+        progress
+            Show a bar where there is more than one request.
+
+        Returns
+        -------
+        pandas.DataFrame
+            As of `post`, one row a dweet.
+
+        Raises
+        ------
+        InvalidArgument
+            A value cannot be JSON, or a row is larger than a dweet may be; nothing was sent.
+        """
+        requests = list(batches(row_contents(frame)))
+        checked_name(thing)
+        records: list[dict[str, Any]] = []
+        for batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
+            records += self._calls.post_rows(thing, batch, key)
+        return receipt_frame(records)
+
+    def replay(self, frame: pd.DataFrame, thing: str, *, speed: float = 1.0, key: Key = None) -> Playback:
+        """Play a frame back as a live thing: each row is sent when it is due, as content as in `post_frame`.
+
+        Parameters
+        ----------
+        frame
+            With an ascending DatetimeIndex.
+        speed
+            How many times faster than recorded, above 0; ``float("inf")`` for at once.
+
+        Returns
+        -------
+        Playback
+            Runs by itself; ``.wait()`` for its end, ``.stop()`` to end it, ``.sent`` rows so far.
+        """
+        checked_name(thing)
+        return Playback(frame, speed, lambda contents: self._calls.post_rows(thing, contents, key))
+
+    def latest(self, thing: str, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
+        """Return the newest dweet as in `history`, no row before the first: ``GET /get/latest/dweet/for/{thing}``."""
+        return self._calls.frame(wire.LATEST, thing, key, columns)
+
+    def history(self, things: Names, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
         """Return the last dweets, at most 500 a thing: ``GET /get/dweets/for/{thing}``.
 
         Parameters
         ----------
         things
             One name, or several: then a column ``thing`` tells them apart.
+        columns
+            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
 
         Returns
         -------
         pandas.DataFrame
-            Oldest first. Index ``created`` (UTC); nested content flattened with dots into typed columns (int64,
-            float64, boolean, str, object; gaps as NA); content that is no object in a column ``content``.
+            Oldest first. Index ``created`` (UTC), one typed column for each name in the contents.
 
-        Raises
-        ------
-        KeyRejected
-            The thing is locked and the key is missing or wrong.
+        Warns
+        -----
+        UserWarning
+            The contents have more than 200 names.
 
         Examples
         --------
@@ -80,17 +164,15 @@ class DweetClient(PostCalls, LockCalls, ArchiveCalls):
         ...     tk.dweets.history("kitchen").columns.tolist()
         ['air.celsius']
         """
-        return self._frame_of(wire.HISTORY, things, key)
+        return self._calls.frame(wire.HISTORY, things, key, columns)
 
     def stored(
-        self, things: str | Iterable[str], date: str, *, hour: int | None = None, key: Key = None
+        self, things: Names, date: str, *, hour: int | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
         """Return all dweets kept of one day or hour: ``GET /get/stored/dweets/for/{thing}``.
 
         Parameters
         ----------
-        things
-            One name, or several: then a column ``thing`` tells them apart.
         date
             ``YYYY-MM-DD``, in UTC.
         hour
@@ -99,34 +181,19 @@ class DweetClient(PostCalls, LockCalls, ArchiveCalls):
         Returns
         -------
         pandas.DataFrame
-            As in `history`, oldest first, however many there are.
-
-        Raises
-        ------
-        InvalidArgument
-            No such day or hour.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> with toolkit.connect() as tk:
-        ...     len(tk.dweets.stored("kitchen", "2026-01-01"))
-        0
+            As in `history`, however many dweets there are.
         """
         if hour is not None and hour not in range(24):
             raise InvalidArgument("hour must be 0 to 23")
         query = {"date": checked_date(date), "hour": None if hour is None else f"{hour:02d}"}
-        return self._frame_of(wire.STORED, things, key, query)
+        return self._calls.frame(wire.STORED, things, key, columns, query)
 
     def things(self) -> pd.DataFrame:
-        """Return the public things that were active last: ``GET /get/stats``.
+        """Return the public things that were active last, newest first, with the names in their newest content.
 
-        Returns
-        -------
-        pandas.DataFrame
-            Columns ``thing`` and ``keywords`` (comma-separated names of its newest content), newest first.
+        ``GET /get/stats``; the columns are ``thing`` and ``keywords``, comma-separated.
         """
-        found = self._call(wire.STATS, {})
+        found = self._calls.call(wire.STATS, {})
         try:
             things = found["active_things"]
             rows = [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]
@@ -134,7 +201,7 @@ class DweetClient(PostCalls, LockCalls, ArchiveCalls):
             raise UnexpectedReply("the answer does not hold active things") from None
         return declared_frame(rows, {"thing": "str", "keywords": "str"})
 
-    def listen(self, thing: str, *, key: Key = None, since: int | None = None, patience: float = _PATIENCE) -> Listener:
+    def listen(self, thing: str, *, key: Key = None, since: int | None = None, patience: float = 60.0) -> Listener:
         """Iterate over dweets as they arrive: ``GET /listen/for/dweets/from/{thing}``.
 
         Parameters
@@ -142,65 +209,190 @@ class DweetClient(PostCalls, LockCalls, ArchiveCalls):
         since
             A sequence number (see `Listener.position`): first replay what came after it. None: only what is new.
         patience
-            Seconds without a connection after which it gives up.
+            Seconds without a connection after which it raises Unreachable.
 
         Returns
         -------
         Listener
             Yields `Dweet`; reconnects and resumes without loss or duplicate; ``.close()`` from any thread ends it.
+        """
+        return Listener(lambda position: self._calls.stream(thing, key, position), since, patience)
+
+    def collect(
+        self,
+        thing: str,
+        *,
+        n: int | None = None,
+        seconds: float | None = None,
+        columns: Columns = None,
+        key: Key = None,
+    ) -> pd.DataFrame:
+        """Listen until `n` dweets have come or `seconds` have passed, and return them as in `history`."""
+        if n is None and seconds is None:
+            raise InvalidArgument("say when to stop: give n, seconds or both")
+        return history_frame(collected(self.listen(thing, key=key), n, seconds), columns)
+
+    def archive(self, folder: str | os.PathLike[str]) -> Archive:
+        """Open the archive in a folder that `record`, ``toolkit record`` or ``Gateway(archive=...)`` writes.
+
+        It needs no key: archive files are not encrypted, and locks do not protect them.
+        """
+        from toolkit.dweets.archive.archive import Archive
+
+        return Archive(folder)
+
+    def record(
+        self,
+        things: Names,
+        folder: str | os.PathLike[str],
+        *,
+        key: Key | Mapping[str, Key] = None,
+        seconds: float = 10.0,
+        rows: int = 10_000,
+    ) -> Follower:
+        """Write every dweet of some things to an archive, beginning with the oldest one that the gateway still has.
+
+        Parameters
+        ----------
+        folder
+            Of the archive; created if missing. A recorder resumes where the last one on this folder ended.
+        key
+            For locked things: one key, or a mapping of names to keys.
+        seconds, rows
+            Dweets are written after so many seconds, or as soon as so many have been received.
+
+        Returns
+        -------
+        Follower
+            Runs in the background and reconnects until ``.stop()``; ``.flush()`` writes what has been received.
 
         Raises
         ------
-        KeyRejected
-            The thing is locked and the key is missing or wrong.
-        Unreachable
-            No answer for `patience` seconds.
+        KeyRejected, Unreachable
+            A thing cannot be listened to now.
+        ArchiveUnusable
+            The folder cannot be written, or another process is writing to it.
 
         Examples
         --------
         >>> import toolkit
-        >>> with toolkit.connect() as tk, tk.dweets.listen("door") as doors:
-        ...     _ = tk.dweets.post("door", {"open": True})
-        ...     next(doors).content
-        {'open': True}
+        >>> from tempfile import TemporaryDirectory
+        >>> with toolkit.connect() as tk, TemporaryDirectory() as folder:
+        ...     _ = tk.dweets.post("kitchen", {"celsius": 21.5})
+        ...     with tk.dweets.record("kitchen", folder) as recording:
+        ...         _ = recording.wait(dweets=1)
+        ...     tk.dweets.archive(folder).history("kitchen")["celsius"].tolist()
+        [21.5]
         """
-        return Listener(lambda position: self._stream(thing, key, position), since, patience)
+        from toolkit.dweets.archive.http_source import recorder
 
-    def collect(
-        self, thing: str, *, n: int | None = None, seconds: float | None = None, key: Key = None
-    ) -> pd.DataFrame:
-        """Listen until `n` dweets have come or `seconds` have passed.
+        names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
+        keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
+        if unknown := set(keys) - {checked_name(name) for name in names}:
+            raise InvalidArgument(f"there are keys of things that are not recorded: {', '.join(sorted(unknown))}")
+        streams = {name: partial(self._calls.stream, name, keys.get(name)) for name in names}
+        return recorder(streams, Path(folder).expanduser(), seconds, rows)
+
+    def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
+        """Lock a thing with a lock and its master key: ``GET /lock/{thing}``.
 
         Returns
         -------
         pandas.DataFrame
-            As in `history`, with what came in that time.
+            One row: ``thing``, ``lock``, ``locked``; also of `unlock` and `remove_lock`.
 
         Raises
         ------
-        InvalidArgument
-            Neither `n` nor `seconds` is given.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> with toolkit.connect() as tk:
-        ...     len(tk.dweets.collect("door", seconds=0.1))
-        0
+        ThingAlreadyLocked, Conflict
+            The thing has a lock; the lock is on another thing.
         """
-        if n is None and seconds is None:
-            raise InvalidArgument("say when to stop: give n, seconds or both")
-        records: list[dict[str, Any]] = []
-        with self.listen(thing, key=key) as listener:
-            timer = threading.Timer(seconds if seconds is not None else threading.TIMEOUT_MAX, listener.close)
-            timer.daemon = True
-            timer.start()
-            try:
-                while n is None or len(records) < n:
-                    dweet = next(listener, None)
-                    if dweet is None:
-                        break
-                    records.append({"thing": dweet.thing, "created": dweet.created, "content": dweet.content})
-            finally:
-                timer.cancel()
-        return history_frame(records)
+        self._calls.call(wire.SET_LOCK, {"thing": thing}, key, {"lock": lock})
+        return declared_frame([{"thing": thing, "lock": lock, "locked": True}], LOCK_COLUMNS)
+
+    def unlock(self, thing: str, *, key: Key) -> pd.DataFrame:
+        """Unlock a thing with its master key: ``GET /unlock/{thing}``. Its alert goes with the lock."""
+        self._calls.call(wire.UNLOCK, {"thing": thing}, key)
+        return declared_frame([{"thing": thing, "locked": False}], LOCK_COLUMNS)
+
+    def remove_lock(self, lock: str, *, key: Key) -> pd.DataFrame:
+        """Take a lock off the thing that it is on (else NotFound): ``GET /remove/lock/{lock}``."""
+        self._calls.call(wire.REMOVE_LOCK, {"lock": lock}, key)
+        return declared_frame([{"lock": lock, "locked": False}], LOCK_COLUMNS)
+
+    def set_alert(self, thing: str, *, who: str | Sequence[str], condition: str, key: Key) -> pd.DataFrame:
+        """Set the alert of a locked thing: ``GET /alert/{who}/when/{thing}/{condition}``.
+
+        Parameters
+        ----------
+        who
+            1 to 20 e-mail addresses.
+        condition
+            JavaScript of ``dweet``, the content: an expression, as in ``dweet.celsius > 30``, or the body of a
+            function, as in ``if (dweet.celsius > 30) return 'too hot'``. It is met when its value is a text or true.
+            Try it first with `backtest`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row as in `get_alert`.
+
+        Raises
+        ------
+        ThingNotLocked, KeyRejected
+            An alert needs a locked thing and its master key.
+        InvalidArgument, MalformedRequest
+            An address cannot be one; the condition does not compile or returns nothing.
+        """
+        addresses = who if isinstance(who, str) else ",".join(who)
+        try:
+            wire.checked_recipients(addresses)
+        except MalformedRequest as error:
+            raise InvalidArgument(error.message) from None
+        values = {"who": addresses, "thing": thing, "condition": condition}
+        return alert_frame([self._calls.call(wire.SET_ALERT, values, key)])
+
+    def get_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
+        """Return the alert of a thing with its status: ``GET /get/alert/for/{thing}``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row, or none: ``thing, condition, recipients, open, message, since, sent_today, allowed_today``.
+        """
+        try:
+            return alert_frame([self._calls.call(wire.GET_ALERT, {"thing": thing}, key)])
+        except NotFound:
+            return alert_frame([])
+
+    def remove_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
+        """Remove the alert of a thing (else NotFound), return none: ``GET /remove/alert/for/{thing}``."""
+        self._calls.call(wire.REMOVE_ALERT, {"thing": thing}, key)
+        return alert_frame([])
+
+    def backtest(
+        self, thing: str, condition: str, *, date: str | None = None, columns: Columns = None, key: Key = None
+    ) -> pd.DataFrame:
+        """Tell which past dweets would have met an alert's condition, before the alert is set.
+
+        Parameters
+        ----------
+        condition
+            As in `set_alert`; it runs on this machine, in a process like the gateway's. As there it is stopped after
+            20 failures in a row or too much CPU time: then the rest of ``alert.fault`` is the last fault.
+        date
+            A day (``YYYY-MM-DD``, UTC) of what is kept; None for the last 500 dweets.
+
+        Returns
+        -------
+        pandas.DataFrame
+            `history` with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (a mail would go out: the
+            alert opens or its message changes) and ``alert.fault`` in front.
+
+        Warns
+        -----
+        UserWarning
+            The condition failed at every dweet, or returned neither a text nor true or false at any.
+        """
+        endpoint = wire.HISTORY if date is None else wire.STORED
+        query = None if date is None else {"date": checked_date(date)}
+        return backtested(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)

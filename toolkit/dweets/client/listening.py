@@ -5,17 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from types import TracebackType
 from typing import Any, NamedTuple
 
 import orjson
 
-from toolkit.dweets.stream import EventReader, FrameReader, StreamedDweet
+from toolkit.dweets.stream import EventReader, FrameReader
 from toolkit.errors import ServiceFailure, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
-# Seconds before each further attempt to connect; the last one is repeated.
-_WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+#: Seconds before each further attempt to connect; the last one is repeated.
+WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # Seconds below which a stream counts as one that the server ended at once.
 _SHORT = 1.0
 
@@ -38,24 +37,27 @@ class Listener:
 
     It reconnects by itself and resumes where it was. `close` ends it from any thread within milliseconds.
 
-    Parameters
-    ----------
-    open_stream
-        Opens the stream after a sequence number (None: only what is new).
-    patience
-        Seconds without a connection after which it gives up.
-
     Attributes
     ----------
     on_connection
         Called with False when the connection is lost and with True when it is there again, in the thread that iterates.
+    position : int or None
+        The sequence number of the last dweet, to be given as ``since`` another time.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> with toolkit.connect() as tk, tk.dweets.listen("door") as doors:
+    ...     _ = tk.dweets.post("door", {"open": True})
+    ...     next(doors).content
+    {'open': True}
     """
 
     def __init__(self, open_stream: Callable[[int | None], HttpStream], since: int | None, patience: float) -> None:
         self._open_stream = open_stream
         self._patience = patience
         self._closed = threading.Event()
-        self._position = since
+        self.position = since
         self._stream: HttpStream | None = open_stream(since)  # raises at once where the service refuses
         self._connected = True
         self.on_connection: Callable[[bool], object] = lambda connected: None
@@ -72,11 +74,6 @@ class Listener:
         return next(self._dweets)
 
     @property
-    def position(self) -> int | None:
-        """The sequence number of the last dweet, to be given as ``since`` another time."""
-        return self._position
-
-    @property
     def is_connected(self) -> bool:
         """Whether the stream is open. While it is not, an iteration reconnects; after `close` it never is."""
         return self._connected and not self._closed.is_set()
@@ -90,16 +87,14 @@ class Listener:
         try:
             self._dweets.close()
         except ValueError:
-            return  # another thread is reading: it wakes up and lets go by itself
+            return  # another thread is reading: it wakes up and ends the stream
         if stream is not None:
             stream.close()
 
     def __enter__(self) -> Listener:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _read(self) -> Generator[Dweet, None, None]:
@@ -107,15 +102,15 @@ class Listener:
         while stream is not None and not self._closed.is_set():
             began = time.monotonic()
             yield from self._dweets_until_broken(stream)
-            self._tell(connected=False)
+            self._note_connection(False)
             # A server that ends every stream at once must not be asked as fast as the machine can.
             short = short + 1 if time.monotonic() - began < _SHORT else 0
             if short > 1:
-                self._closed.wait(_WAITS[min(short - 2, len(_WAITS) - 1)])
+                self._closed.wait(WAITS[min(short - 2, len(WAITS) - 1)])
             stream = self._stream = self._reconnect()
-            self._tell(connected=stream is not None)
+            self._note_connection(stream is not None)
 
-    def _tell(self, *, connected: bool) -> None:
+    def _note_connection(self, connected: bool) -> None:
         if connected != self._connected and not self._closed.is_set():
             self._connected = connected
             self.on_connection(connected)
@@ -124,26 +119,24 @@ class Listener:
         reader = EventReader() if "event-stream" in stream.content_type else FrameReader()
         try:
             for piece in stream:
-                yield from self._dweets_of(reader, piece)
+                for streamed in reader.feed(piece):
+                    self.position = self.position if streamed.sequence is None else streamed.sequence
+                    if self._closed.is_set():
+                        return
+                    record = orjson.loads(streamed.record)
+                    yield Dweet(record["thing"], record["created"], record["content"], streamed.sequence)
+                if isinstance(reader, EventReader) and reader.last_id is not None:
+                    self.position = reader.last_id
         except Unreachable:
             return  # the server went away: the reconnection says so if it stays away
         except (ValueError, KeyError, TypeError):
             raise UnexpectedReply("the stream is not in the form of a dweet stream") from None
 
-    def _dweets_of(self, reader: EventReader | FrameReader, piece: bytes) -> Iterator[Dweet]:
-        for streamed in reader.feed(piece):
-            self._position = streamed.sequence if streamed.sequence is not None else self._position
-            if self._closed.is_set():
-                return
-            yield _parsed(streamed)
-        if isinstance(reader, EventReader) and reader.last_id is not None:
-            self._position = reader.last_id
-
     def _reconnect(self) -> HttpStream | None:
         began, attempt = time.monotonic(), 0
         while not self._closed.is_set():
             try:
-                stream = self._open_stream(self._position)
+                stream = self._open_stream(self.position)
             except (Unreachable, ServiceFailure):
                 if time.monotonic() - began >= self._patience:
                     raise
@@ -152,11 +145,24 @@ class Listener:
                     return stream
                 stream.close()  # closed while it connected
                 return None
-            self._closed.wait(_WAITS[min(attempt, len(_WAITS) - 1)])
+            self._closed.wait(WAITS[min(attempt, len(WAITS) - 1)])
             attempt += 1
         return None
 
 
-def _parsed(streamed: StreamedDweet) -> Dweet:
-    record = orjson.loads(streamed.record)
-    return Dweet(record["thing"], record["created"], record["content"], streamed.sequence)
+def collected(listener: Listener, n: int | None, seconds: float | None) -> list[dict[str, Any]]:
+    """Return the records that come until there are `n` or so many seconds have passed, and close the listener."""
+    records: list[dict[str, Any]] = []
+    timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, listener.close)
+    timer.daemon = True
+    with listener:
+        timer.start()
+        try:
+            while n is None or len(records) < n:
+                dweet = next(listener, None)
+                if dweet is None:
+                    break
+                records.append({"thing": dweet.thing, "created": dweet.created, "content": dweet.content})
+        finally:
+            timer.cancel()
+    return records

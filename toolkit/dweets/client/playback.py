@@ -6,26 +6,41 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from types import TracebackType
+
+import pandas as pd
+
+from toolkit.dweets.client.content_json import ROWS_A_REQUEST, batches, row_contents
+from toolkit.errors import InvalidArgument
 
 
 class Playback:
     """Rows on their way, each when it is due. Made by ``tk.dweets.replay``.
 
-    Parameters
+    Attributes
     ----------
-    due
-        Seconds after the start at which each row is due, ascending.
-    send
-        Sends rows from one number to another (exclusive), in one request.
-    largest
-        Rows in one request at most.
+    sent : int
+        How many rows were sent so far.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> times = pd.date_range("2026-01-01", periods=3, freq="h", name="measured")
+    >>> with toolkit.connect() as tk:
+    ...     tk.dweets.replay(pd.DataFrame({"celsius": [1, 2, 3]}, index=times), "roof", speed=1e9).wait()
+    3
     """
 
-    def __init__(self, due: Sequence[float], send: Callable[[int, int], object], largest: int) -> None:
-        self._due = due
-        self._send = send
-        self._largest = largest
+    def __init__(self, frame: pd.DataFrame, speed: float, post: Callable[[Sequence[bytes]], object]) -> None:
+        index = frame.index
+        if not isinstance(index, pd.DatetimeIndex) or not index.is_monotonic_increasing:
+            raise InvalidArgument(
+                "replay needs a DatetimeIndex in ascending order: try frame.set_index(...).sort_index()"
+            )
+        if not speed > 0:
+            raise InvalidArgument("speed must be above 0")
+        self._contents = row_contents(frame)
+        self._due = ((index - index[0]).total_seconds() / speed).tolist() if len(index) else []
+        self._post = post
         self._stopped = threading.Event()
         self._failure: Exception | None = None
         self.sent = 0
@@ -55,9 +70,7 @@ class Playback:
     def __enter__(self) -> Playback:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:
@@ -67,12 +80,12 @@ class Playback:
     def _play(self) -> None:
         started = time.monotonic()
         try:
-            while self.sent < len(self._due):
+            while self.sent < len(self._contents):
                 if self._stopped.wait(max(0.0, self._due[self.sent] - (time.monotonic() - started))):
                     return
-                ready = bisect_right(self._due, time.monotonic() - started)
-                end = min(max(ready, self.sent + 1), self.sent + self._largest)
-                self._send(self.sent, end)
-                self.sent = end
+                ready = max(bisect_right(self._due, time.monotonic() - started), self.sent + 1)
+                batch = next(batches(self._contents[self.sent : min(ready, self.sent + ROWS_A_REQUEST)]))
+                self._post(batch)
+                self.sent += len(batch)
         except Exception as error:  # raised again by wait(), in the thread of the caller
             self._failure = error

@@ -1,20 +1,27 @@
-"""Measurements over time: gaps, outliers, resampling, statistics. Pure functions from frame to frame.
+"""Measurements over time: axes, gaps, outliers, resampling, statistics; functions of frames, and ``df.dweets``.
 
 A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` gives it. Where it has a
-column ``thing``, each thing is analysed by itself, and results have the column ``thing`` in front.
+column ``thing``, each thing is analysed by itself, and results have the column ``thing`` in front. A frame without a
+DatetimeIndex, a field that is no numeric column, and a parameter out of its range raise InvalidArgument.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, get_args
+import re
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 
-from toolkit.dweets.widgets.time_axis import chosen_fields
 from toolkit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+P = ParamSpec("P")
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
@@ -22,9 +29,7 @@ STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "ma
 # A standard normal's MAD is 0.6745 and its mean absolute deviation 0.7979: both make up for it here.
 _MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
 _ROWS_A_PIECE = 65_536
-
-
-# -- gaps and outliers ------------------------------------------------------------------------------------
+_DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 
 
 def gaps(frame: pd.DataFrame, *, factor: float = 1.5) -> pd.DataFrame:
@@ -40,11 +45,6 @@ def gaps(frame: pd.DataFrame, *, factor: float = 1.5) -> pd.DataFrame:
     pandas.DataFrame
         One row a gap, ascending: ``start`` and ``end`` (the last time before it, the first after it), ``length``
         (timedelta), ``missing`` (int64, how many measurements would have fit).
-
-    Raises
-    ------
-    InvalidArgument
-        The frame has no DatetimeIndex, or `factor` is not above 1.
 
     Examples
     --------
@@ -78,10 +78,10 @@ def outliers(
 ) -> pd.DataFrame:
     """Find values far from the median of their neighbours (a Hampel filter).
 
-    Each value is compared with the median of the `window` values around it. Its score is the distance in robust
-    standard deviations: 1.4826 times the median absolute deviation of that window, or, where more than half of the
-    window is the same value, 1.2533 times its mean absolute deviation. A slow season is therefore no outlier, and
-    outliers cannot hide each other as they do with mean and standard deviation.
+    The score of a value is its distance from the median of the `window` values around it, in robust standard
+    deviations: 1.4826 times the median absolute deviation of that window, or, where more than half of the window is
+    the same value, 1.2533 times its mean absolute deviation. So a slow season is no outlier, and outliers cannot hide
+    each other as they do with mean and standard deviation.
 
     Parameters
     ----------
@@ -98,11 +98,6 @@ def outliers(
     pandas.DataFrame
         One row an outlier, by field and time: index as in `frame`, ``field``, ``value``, ``expected`` (the median),
         ``score``.
-
-    Raises
-    ------
-    InvalidArgument
-        No DatetimeIndex, a field that is no numeric column, a window below 3, a threshold that is not above 0.
 
     Examples
     --------
@@ -159,9 +154,6 @@ def _spread(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.nda
     return medians, np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
 
 
-# -- resampling and statistics ----------------------------------------------------------------------------
-
-
 def resampled(
     frame: pd.DataFrame, rule: str, how: Aggregation = "mean", fields: str | Sequence[str] | None = None
 ) -> pd.DataFrame:
@@ -180,11 +172,6 @@ def resampled(
     -------
     pandas.DataFrame
         The fields, float64 (int64 for count); an interval without values is NA, also its sum.
-
-    Raises
-    ------
-    InvalidArgument
-        No DatetimeIndex, not a rule, not an aggregation, a field that is no numeric column.
 
     Examples
     --------
@@ -242,29 +229,145 @@ def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFra
     return described[["field", *STATISTICS]].astype(kinds).reset_index(drop=True)
 
 
-# -- each thing by itself ---------------------------------------------------------------------------------
-
-
-def _each_thing(frame: pd.DataFrame) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
-    """Give each thing's own rows with the column that names it; everything as one where there is no ``thing``."""
-    if "thing" not in frame.columns:
-        yield {}, frame
-        return
-    for thing, rows in frame.groupby("thing", sort=False, observed=True):
-        yield {"thing": thing}, rows
-
-
 def _of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
     if not isinstance(frame.index, pd.DatetimeIndex):
         raise InvalidArgument("this needs a DatetimeIndex: put a time on the axis with on_time_axis(frame, column)")
+    if "thing" not in frame.columns:
+        return analyse(frame)
+    groups = list(frame.groupby("thing", sort=False, observed=True))
     parts = []
-    for thing, rows in _each_thing(frame):
+    for thing, rows in groups or [("", frame)]:
         part = analyse(rows)
-        for name, value in thing.items():
-            part.insert(0, name, pd.Series(value, index=part.index, dtype="str"))
+        part.insert(0, "thing", pd.Series(thing, index=part.index, dtype="str"))
         parts.append(part)
-    if parts:
-        return parts[0] if len(parts) == 1 else pd.concat(parts)
-    empty = analyse(frame).iloc[:0]
-    empty.insert(0, "thing", pd.Series([], index=empty.index, dtype="str"))
-    return empty
+    return pd.concat(parts) if groups else parts[0].iloc[:0]
+
+
+def time_columns(frame: pd.DataFrame) -> list[str]:
+    """Name what can be the time axis: the index if it is one, then datetime columns and columns of ISO 8601 text."""
+    names = [str(name) for name, column in frame.items() if _may_be_time(column)]
+    index = frame.index
+    return [str(index.name or "index"), *names] if isinstance(index, pd.DatetimeIndex) else names
+
+
+def on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return the frame, ascending, with one of `time_columns` as its index; rows without a time are left out.
+
+    Devices often carry their own time: ``on_time_axis(history, "measured")`` puts it on the axis. Times with an
+    offset become UTC, times without one stay as they are.
+
+    Raises
+    ------
+    InvalidArgument
+        There is no such column, or it does not hold times.
+
+    Examples
+    --------
+    >>> frame = pd.DataFrame({"date": ["2012-01-02", "2012-01-01"], "rain": [10.9, 0.0]})
+    >>> on_time_axis(frame, "date")["rain"].tolist()
+    [0.0, 10.9]
+    """
+    if isinstance(frame.index, pd.DatetimeIndex) and column == str(frame.index.name or "index"):
+        return frame.loc[frame.index.notna()].sort_index(kind="stable")
+    if column not in frame.columns:
+        raise InvalidArgument(f"there is no column {column!r}: times are in {', '.join(time_columns(frame)) or 'none'}")
+    times = pd.DatetimeIndex(_times(frame[column]), name=column)
+    rest = frame.drop(columns=column)
+    if frame.index.name and frame.index.name not in rest.columns:
+        rest = rest.reset_index()
+    return rest.set_axis(times).loc[times.notna()].sort_index(kind="stable")
+
+
+def chosen_fields(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> list[str]:
+    """Return these numeric columns, or all; raise InvalidArgument where one is none."""
+    numeric = number_columns(frame)
+    if fields is None:
+        return numeric
+    chosen = [fields] if isinstance(fields, str) else list(fields)
+    if wrong := [name for name in chosen if name not in numeric]:
+        raise InvalidArgument(
+            f"{', '.join(wrong)} holds no numbers; numbers are in {', '.join(numeric) or 'no column'}"
+        )
+    return chosen
+
+
+def number_columns(frame: pd.DataFrame) -> list[str]:
+    """Name the columns that hold numbers (not truth values)."""
+    return [str(name) for name in frame.select_dtypes("number", exclude="timedelta").columns]
+
+
+def _may_be_time(column: pd.Series[Any]) -> bool:
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return True
+    if not (pd.api.types.is_string_dtype(column.dtype) or column.dtype == object):
+        return False
+    first = column.dropna().head(1).tolist()
+    return bool(first) and isinstance(first[0], str) and _DATE.match(first[0]) is not None
+
+
+def _times(column: pd.Series[Any]) -> pd.Series[Any]:
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        return column
+    try:
+        try:
+            times = pd.to_datetime(column, format="ISO8601")
+        except ValueError:  # offsets differ between rows, as over a summer
+            times = pd.to_datetime(column, format="ISO8601", utc=True)
+    except (ValueError, TypeError):
+        raise InvalidArgument(f"{column.name!r} is not a time axis: not all of it is ISO 8601") from None
+    return times if times.dt.tz is None else times.dt.tz_convert("UTC")
+
+
+def _method(
+    function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
+) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
+    """Return a function of a frame as a method of its accessor, with the same docstring and parameters."""
+
+    @wraps(function)
+    def method(self: DweetAccessor, /, *args: P.args, **named: P.kwargs) -> pd.DataFrame:
+        return function(self._frame, *args, **named)
+
+    return method
+
+
+@pd.api.extensions.register_dataframe_accessor("dweets")
+class DweetAccessor:
+    """Analysis of a history. Use it as ``history.dweets``; there is none where a frame has no time at all.
+
+    Where the frame has a column ``thing``, each thing is analysed by itself.
+
+    Examples
+    --------
+    >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
+    >>> history = pd.DataFrame({"celsius": range(48)}, index=times)
+    >>> history.dweets.resample("1D")["celsius"].tolist()
+    [11.5, 35.5]
+    """
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        if not time_columns(frame):
+            raise AttributeError("df.dweets needs a DatetimeIndex, or a column of datetimes or ISO 8601 text")
+        self._frame = frame
+
+    on = _method(on_time_axis)
+    rate = _method(rate)
+    gaps = _method(gaps)
+    outliers = _method(outliers)
+    resample = _method(resampled)
+    statistics = _method(statistics)
+
+    def plot(self, fields: str | Sequence[str] | None = None, *, mark: bool = True) -> Axes:
+        """Draw the fields over time, on a new figure.
+
+        Parameters
+        ----------
+        fields
+            Numeric columns; None for all of them.
+        mark
+            Shade gaps and ring outliers.
+        """
+        from toolkit.dweets.widgets.series_figure import Marks, series_axes
+
+        chosen = chosen_fields(self._frame, fields)
+        marks = Marks(self.gaps(), self.outliers(chosen)) if mark else Marks()
+        return series_axes(self._frame, chosen, marks)

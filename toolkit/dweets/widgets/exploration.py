@@ -1,21 +1,67 @@
-"""What an explorer shows of a history: a view (all choices) and what it finds, without any widget."""
+"""What an explorer shows of a history: its source, a view (all choices) and what it finds, without any widget."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.numerals import distinct_numerals
-from toolkit.dweets.client.series_analysis import Aggregation
-from toolkit.dweets.widgets.series_figure import Marks, series_of, series_png
-from toolkit.dweets.widgets.svg_chart import Line, Mark, svg_chart
-from toolkit.dweets.widgets.time_axis import chosen_fields, on_time_axis
+from toolkit.dweets.client.calls import Key, checked_date
+from toolkit.dweets.client.series_analysis import Aggregation, chosen_fields, on_time_axis
+from toolkit.dweets.widgets.series_figure import Marks
 from toolkit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from toolkit.connection import Connection
+    from toolkit.dweets.archive.archive import Archive
+    from toolkit.dweets.client.dweets import DweetClient
+
+_MOST_THINGS = 100
+
+
+class HistorySource:
+    """Histories of things by name, of the connection or archive `tk` or of a `frame`; `key` is for locked things."""
+
+    def __init__(self, tk: Connection | Archive | None, frame: pd.DataFrame | None, key: Key) -> None:
+        from toolkit.dweets.archive.archive import Archive
+
+        if (tk is None) == (frame is None):
+            raise InvalidArgument("give a connection, or an archive, or frame=..., but not two of them")
+        self._archive = tk if isinstance(tk, Archive) else None
+        self._dweets: DweetClient | None = None if isinstance(tk, Archive) else getattr(tk, "dweets", None)
+        self._frame = pd.DataFrame() if frame is None else frame
+        self._key = key
+        self.is_live = self._archive is not None or self._dweets is not None
+        if frame is None and not self.is_live:
+            raise InvalidArgument(f"give a connection, an archive, or frame=..., not {type(tk).__name__}")
+
+    def names(self) -> list[str]:
+        """Return the things there are; of a connection or an archive those that were active last, newest first."""
+        if self._archive is not None:
+            things = self._archive.things().sort_values(["last", "thing"], ascending=[False, True])
+        elif self._dweets is not None:
+            things = self._dweets.things()
+        else:
+            return self._frame["thing"].dropna().unique().tolist() if "thing" in self._frame.columns else []
+        return things["thing"].head(_MOST_THINGS).tolist()
+
+    def read(self, things: Sequence[str], day: str = "") -> pd.DataFrame:
+        """Return the history of these things, of a day (UTC) or the last of it; of an archive all of it."""
+        if not self.is_live:
+            return self._frame[self._frame["thing"].isin(things)] if self.names() else self._frame
+        if not things:
+            raise InvalidArgument("choose at least one thing")
+        named = things[0] if len(things) == 1 else things
+        if self._archive is not None:
+            since = pd.Timestamp(checked_date(day), tz="UTC") if day else None
+            return self._archive.history(named, since, since and since + pd.Timedelta(days=1))
+        assert self._dweets is not None
+        if day:
+            return self._dweets.stored(named, day, key=self._key)
+        return self._dweets.history(named, key=self._key)
 
 
 @dataclass(frozen=True)
@@ -56,6 +102,11 @@ class Findings(NamedTuple):
     outliers: pd.DataFrame
     measured: pd.DataFrame
 
+    @property
+    def marks(self) -> Marks:
+        """What a chart points out."""
+        return Marks(self.gaps, self.outliers)
+
 
 def explore(history: pd.DataFrame, view: View) -> Findings:
     """Apply a view to a history.
@@ -93,47 +144,3 @@ def _between(frame: pd.DataFrame, start: str, end: str) -> pd.DataFrame:
         return frame.loc[start.strip() or None : end.strip() or None]
     except (ValueError, TypeError, KeyError, OverflowError):
         raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
-
-
-def chart(findings: Findings, view: View, *, height: int = 280) -> str:
-    """Draw findings as SVG."""
-    gaps = findings.gaps
-    lines = lines_of(findings.frame, view.fields, None if view.rule else gaps, regular=bool(view.rule))
-    starts, ends = (seconds_of(pd.DatetimeIndex(gaps[name])).tolist() for name in ("start", "end"))
-    return svg_chart(
-        lines,
-        title=f"{', '.join(line.name for line in lines) or 'nothing'} over {view.time}",
-        shaded=list(zip(starts, ends, strict=True)),
-        marks=list(_marks(findings.outliers)),
-        height=height,
-    )
-
-
-def lines_of(
-    frame: pd.DataFrame, fields: Sequence[str], gaps: pd.DataFrame | None = None, *, regular: bool = False
-) -> list[Line]:
-    """Return a line for each thing and field, as `series_of` names and interrupts them."""
-    return [
-        Line(name, seconds_of(pd.DatetimeIndex(values.index)), np.asarray(values, dtype=np.float64))
-        for name, values in series_of(frame, fields, gaps, regular=regular)
-    ]
-
-
-def chart_png(findings: Findings, view: View) -> bytes:
-    """Draw the same as PNG."""
-    return series_png(findings.frame, view.fields, Marks(findings.gaps, findings.outliers), regular=bool(view.rule))
-
-
-def _marks(outliers: pd.DataFrame) -> Iterator[Mark]:
-    times = pd.DatetimeIndex(outliers.index)
-    columns = zip(
-        seconds_of(times).tolist(), times, outliers["field"], outliers["value"], outliers["expected"], strict=True
-    )
-    for seconds, time, field, value, expected in columns:
-        found, usual = distinct_numerals([value, expected])
-        yield Mark(seconds, value, f"{field} {found} at {time:%Y-%m-%d %H:%M}, where {usual} is usual")
-
-
-def seconds_of(times: pd.DatetimeIndex) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return times as seconds since the epoch; times without a zone as if they were UTC."""
-    return times.as_unit("us").asi8 / 1e6

@@ -1,31 +1,68 @@
-"""HistoryExplorer: click through a history. `LiveDweets` is in ``live_widget``."""
+"""HistoryExplorer: click through a history."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ipywidgets
 import pandas as pd
 import traitlets
 
 from toolkit.dweets.client.calls import Key
-from toolkit.dweets.client.history_source import Connected, HistorySource
-from toolkit.dweets.client.numerals import distinct_numerals
-from toolkit.dweets.client.series_analysis import Aggregation
-from toolkit.dweets.widgets.controls import STEPS, ExplorerControls
-from toolkit.dweets.widgets.exploration import Findings, View, chart, chart_png, explore
-from toolkit.dweets.widgets.time_axis import chosen_fields, number_columns, on_time_axis, time_columns
+from toolkit.dweets.client.series_analysis import (
+    AGGREGATIONS,
+    Aggregation,
+    chosen_fields,
+    number_columns,
+    on_time_axis,
+    time_columns,
+)
+from toolkit.dweets.widgets.exploration import Findings, HistorySource, View, explore
+from toolkit.dweets.widgets.series_figure import distinct_numerals, series_png
+from toolkit.dweets.widgets.svg_chart import svg_chart
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import counted, in_turn, scrolled
+from toolkit.widget_family import (
+    CheckList,
+    ServiceWidget,
+    button,
+    check_box,
+    column,
+    counted,
+    html_pane,
+    in_turn,
+    number_field,
+    row,
+    scrolled,
+    sized,
+    text_field,
+)
 
 if TYPE_CHECKING:
+    from toolkit.connection import Connection
     from toolkit.dweets.archive.archive import Archive
 
+_RULES = {
+    "as it came": "",
+    "1 minute": "1min",
+    "10 minutes": "10min",
+    "1 hour": "1h",
+    "1 day": "1D",
+    "1 week": "1W",
+    "1 month": "1MS",
+    "1 year": "1YS",
+}
+
+#: Positions of the slider over the whole range. Its step is 1: it sends back what it rounds, as if it had been moved.
+_STEPS = 200
+_FORMULA, _NUMBER = re.compile(r"[=+\-@\t\r\n]"), re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 _NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
 
-class HistoryExplorer(ExplorerControls):
+class HistoryExplorer(ServiceWidget):
     """Choose things, fields, a time axis and a range; see the plot, statistics, gaps and outliers.
 
     Parameters
@@ -67,7 +104,7 @@ reload_button, export_button
 
     def __init__(
         self,
-        tk: Connected | Archive | None = None,
+        tk: Connection | Archive | None = None,
         *,
         things: Sequence[str] | None = None,
         frame: pd.DataFrame | None = None,
@@ -80,7 +117,10 @@ reload_button, export_button
     ) -> None:
         self._source = HistorySource(tk, frame, key)
         self._named = None if things is None else list(things)
-        super().__init__(rule, how, day, self._source.is_live)
+        super().__init__()
+        self._quiet = False
+        self._make_controls(rule, how, day)
+        self._lay_out()
         self._history = pd.DataFrame()
         self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
         with self.working("Loading"):
@@ -89,7 +129,67 @@ reload_button, export_button
             self._check(fields, time)
         self._follow()
 
-    # -- controls -----------------------------------------------------------------------------------------
+    @property
+    def view(self) -> View:
+        """All choices as they stand."""
+        return View(
+            time=self.time.value or "",
+            fields=tuple(self.fields.value),
+            start=self.start.value,
+            end=self.end.value,
+            rule=self.rule.value,
+            how=self.how.value,
+            gap_factor=self.gap_factor.value if self.mark_gaps.value else None,
+            threshold=self.threshold.value if self.mark_outliers.value else None,
+        )
+
+    @contextmanager
+    def _setting(self) -> Iterator[None]:
+        """Set several controls without looking at the data after each."""
+        self._quiet = True
+        try:
+            yield
+        finally:
+            self._quiet = False
+
+    def _make_controls(self, rule: str, how: Aggregation, day: str) -> None:
+        rules = _RULES if rule in _RULES.values() else {**_RULES, rule: rule}
+        aligned = {"width": "15em", "label": "5.5em"}
+        self.things = CheckList("Things")
+        self.fields = CheckList("Fields")
+        self.time = sized(ipywidgets.Dropdown(description="Time axis"), **aligned)
+        self.day = text_field("Stored day", "else the last 500", day, **aligned)
+        self.rule = sized(ipywidgets.Dropdown(description="Resample", options=rules, value=rule), **aligned)
+        self.how = sized(ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how), **aligned)
+        self.reload_button = button("Reload", "refresh", "Read the things again")
+        self.mark_gaps = check_box("Mark gaps", width="9em")
+        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, width="14em", label="9.5em")
+        self.mark_outliers = check_box("Mark outliers", width="9em")
+        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, width="14em", label="9.5em")
+        self.start = text_field("From", "2013 or 2013-07", **aligned)
+        self.end = text_field("To", "2013 or 2013-07", **aligned)
+        slider = ipywidgets.IntRangeSlider(
+            value=(0, _STEPS), min=0, max=_STEPS, readout=False, continuous_update=False, description="Range"
+        )
+        self.range = sized(slider, "24em", label=aligned["label"])
+        self.file = text_field("File", "", "history.csv", width="13em")
+        self.export_button = button("Export", "download", "Write what is shown as .csv or .parquet")
+        self.plot, self.table = html_pane(), html_pane()
+
+    def _lay_out(self) -> None:
+        choices = row(
+            column(self.things),
+            column(self.fields),
+            column(self.time, self.rule, self.how),
+            column(row(self.mark_gaps, self.gap_factor), row(self.mark_outliers, self.threshold)),
+        )
+        for control in (self.day, self.reload_button):
+            control.layout.display = None if self._source.is_live else "none"
+        self.show(
+            choices,
+            row(self.day, self.reload_button, self.start, self.end, self.range),
+            results=(self.plot, self.table, row(self.file, self.export_button)),
+        )
 
     def _follow(self) -> None:
         for control in (self.things, self.day):
@@ -102,8 +202,6 @@ reload_button, export_button
         self.range.observe(self._take_range, "value")
         self.reload_button.on_click(self._refresh)
         self.export_button.on_click(self._export)
-
-    # -- data ---------------------------------------------------------------------------------------------
 
     def _offer_things(self) -> None:
         """Offer what there is; keep what is chosen. At first: of the things that happen to be there one, else all."""
@@ -148,7 +246,7 @@ reload_button, export_button
         if len(measured) and whole[-1] > whole[0]:
             ends = ((time - whole[0]) / (whole[-1] - whole[0]) for time in (measured.index[0], measured.index[-1]))
             with self._setting():
-                self.range.value = tuple(round(end * STEPS) for end in ends)
+                self.range.value = tuple(round(end * _STEPS) for end in ends)
 
     @in_turn
     def _take_range(self, change: Any) -> None:  # noqa: ANN401
@@ -156,27 +254,27 @@ reload_button, export_button
         if self._quiet or self._history.empty:
             return
         with self.working("Looking"):
-            self._type_range(*change["new"])
+            first, last = change["new"]
+            whole = on_time_axis(self._history, self.time.value).index
+            form = "%Y-%m-%d" if whole[-1] - whole[0] > pd.Timedelta("30D") else "%Y-%m-%d %H:%M:%S"
+            start, end = (f"{whole[0] + (whole[-1] - whole[0]) * place / _STEPS:{form}}" for place in (first, last))
+            with self._setting():
+                self.start.value = "" if first == 0 else start
+                self.end.value = "" if last == _STEPS else end
             self._look()
-
-    def _type_range(self, first: int, last: int) -> None:
-        whole = on_time_axis(self._history, self.time.value).index
-        form = "%Y-%m-%d" if whole[-1] - whole[0] > pd.Timedelta("30D") else "%Y-%m-%d %H:%M:%S"
-        start, end = (f"{whole[0] + (whole[-1] - whole[0]) * place / STEPS:{form}}" for place in (first, last))
-        with self._setting():
-            self.start.value = "" if first == 0 else start
-            self.end.value = "" if last == STEPS else end
 
     def _show(self, findings: Findings, view: View) -> None:
         self._shown = (findings, view)
         with self.hold_trait_notifications():
-            self.frame, self.statistics, self.gaps, self.outliers, _ = findings
-        self.plot.value = chart(findings, view)
+            self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
+        self.plot.value = svg_chart(findings.frame, view.fields, findings.marks, regular=bool(view.rule))
         self.table.value = scrolled(_statistics_html(findings.statistics), caption="Statistics")
         self.say(_told(findings))
 
     def export(self, path: str | Path) -> Path:
         """Write `frame` as CSV or Parquet, as the name ends, and return where; a file of that name is replaced.
+
+        In CSV, names that a spreadsheet would execute as a formula begin with an apostrophe.
 
         Raises
         ------
@@ -185,7 +283,7 @@ reload_button, export_button
         """
         target = Path(path).expanduser()
         if target.suffix == ".csv":
-            self.frame.to_csv(target)
+            _without_formulas(self.frame).to_csv(target)
         elif target.suffix == ".parquet":
             self.frame.to_parquet(target)
         else:
@@ -194,14 +292,13 @@ reload_button, export_button
 
     def picture(self) -> bytes:
         """Return the plot as PNG."""
-        return chart_png(*self._shown)
+        findings, view = self._shown
+        return series_png(findings.frame, view.fields, findings.marks, regular=bool(view.rule))
 
     def summary(self) -> str:
         """Return how much of what is shown."""
         fields = ", ".join(self._shown[1].fields) or "no field"
         return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"
-
-    # -- what clicks do -----------------------------------------------------------------------------------
 
     @in_turn
     def _reload(self, _change: object = None) -> None:
@@ -224,6 +321,17 @@ reload_button, export_button
         with self.working("Writing"):
             target = self.export(self.file.value.strip())
             self.say(f"Wrote {counted(len(self.frame), 'row')} to {target.name}, {target.stat().st_size:,} bytes.")
+
+
+def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    # Things and fields are named by devices; all other cells of a shown frame are times and numbers.
+    inert = frame.rename(columns=_as_text).rename_axis(_as_text(frame.index.name))
+    return inert.assign(thing=inert["thing"].map(_as_text)) if "thing" in inert.columns else inert
+
+
+def _as_text(name: Any) -> Any:  # noqa: ANN401
+    is_formula = isinstance(name, str) and _FORMULA.match(name) and not _NUMBER.fullmatch(name)
+    return f"'{name}" if is_formula else name
 
 
 def _statistics_html(statistics: pd.DataFrame) -> str:

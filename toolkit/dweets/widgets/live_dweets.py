@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Sequence
-from types import TracebackType
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import pandas as pd
 import traitlets
 
 from toolkit.dweets.client.calls import Key
-from toolkit.dweets.client.history_frame import history_frame
-from toolkit.dweets.client.history_source import Connected
-from toolkit.dweets.client.live_stream import LiveStream
-from toolkit.dweets.widgets.exploration import lines_of
+from toolkit.dweets.client.content_frame import history_frame
+from toolkit.dweets.client.listening import Listener
+from toolkit.dweets.client.series_analysis import number_columns, on_time_axis
 from toolkit.dweets.widgets.series_figure import series_png
 from toolkit.dweets.widgets.svg_chart import svg_chart
-from toolkit.dweets.widgets.time_axis import number_columns, on_time_axis
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, ToolkitError
 from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, open_widgets, row, sized
+
+if TYPE_CHECKING:
+    from toolkit.connection import Connection
 
 #: Seconds between two drawings. The eye calls ten a second smooth, and each takes the kernel some 5 ms.
 _PAUSE = 1 / 12
 #: Seconds after which a widget that nobody shows any more stops. A cell that is moved is gone for some milliseconds.
 _UNSEEN = 2.0
 _MOST_FIELDS = 6
-_NOTHING = history_frame([])
 
 
 class LiveDweets(ServiceWidget):
@@ -60,6 +62,10 @@ class LiveDweets(ServiceWidget):
 
     Attributes
     ----------
+    seen : int
+        How many dweets have arrived.
+    running : bool
+        Whether it still listens.
     points, pause, stop_button
         The controls: set ``.value`` or ``.click()`` as a person would.
 
@@ -72,12 +78,13 @@ class LiveDweets(ServiceWidget):
     (1, [21.5])
     """
 
-    _stream: LiveStream | None = None
+    seen = 0
+    _listener: Listener | None = None
     _unseen: threading.Timer | None = None
 
     def __init__(
         self,
-        tk: Connected,
+        tk: Connection,
         thing: str,
         fields: str | Sequence[str] | None = None,
         *,
@@ -90,30 +97,28 @@ class LiveDweets(ServiceWidget):
             raise InvalidArgument("points is at least 2, and not more than keep")
         super().__init__()
         self.thing = thing
-        self._fields = (fields,) if isinstance(fields, str) else None if fields is None else tuple(fields)
+        self._fields = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._time = time
+        self._records: deque[dict[str, Any]] = deque(maxlen=keep)
+        self._changed = threading.Condition()  # of the records, of `seen` and `running`
         self._drawing = threading.RLock()
         self._stopped = threading.Event()
+        self.running = False
         self._make_controls(points, keep)
         _stop_those_of_the_last_run(self)
         self._view_count = 0  # from now on pages count how often they show it
         with self.working("Connecting"):
-            listener = tk.dweets.listen(thing, key=key)
+            self._listener = tk.dweets.listen(thing, key=key)
+            self._listener.on_connection = self._say_connection
             self.say(f"Listening to {thing}.")
-            self._stream = LiveStream(listener, keep, self._say_connection)
-            self._start(self._stream)
+            self.running = True
+            self._threads = [
+                threading.Thread(target=self._read, args=(self._listener,), name="live-dweets-reader", daemon=True),
+                threading.Thread(target=self._draw_until_stopped, name="live-dweets-drawer", daemon=True),
+            ]
+            for thread in self._threads:
+                thread.start()
         self._draw()
-
-    def _start(self, stream: LiveStream) -> None:
-        self._drawer = threading.Thread(
-            target=self._draw_until_stopped, args=(stream,), name="live-dweets-drawer", daemon=True
-        )
-        self._drawer.start()
-
-    def _say_connection(self, connected: bool) -> None:
-        if not self._stopped.is_set():
-            lost = "The connection is lost, reconnecting ..."
-            self.say(f"Listening to {self.thing}." if connected else lost)
 
     def _make_controls(self, points: int, keep: int) -> None:
         sizes = sorted({size for size in (100, 300, 1_000) if size <= keep} | {points})
@@ -128,22 +133,14 @@ class LiveDweets(ServiceWidget):
         self.stop_button.on_click(lambda _button: self.stop())
         self.show(row(self.points, self.pause, self.stop_button, self.counter), results=(self.plot,))
 
-    # -- what one reads -----------------------------------------------------------------------------------
-
-    @property
-    def seen(self) -> int:
-        """How many dweets have arrived."""
-        return 0 if self._stream is None else self._stream.seen
-
     @property
     def frame(self) -> pd.DataFrame:
         """What arrived, as `history` returns it: the last `keep` dweets, oldest first."""
-        return _NOTHING.copy() if self._stream is None else self._stream.frame()
+        return history_frame(self._last_records(self.seen))
 
-    @property
-    def running(self) -> bool:
-        """Whether it still listens."""
-        return self._stream is not None and self._stream.running
+    def _last_records(self, count: int) -> list[dict[str, Any]]:
+        with self._changed:
+            return list(islice(self._records, max(0, len(self._records) - count), None))
 
     def wait_for(self, dweets: int, timeout: float = 30.0) -> int:
         """Wait until so many dweets have arrived, and return how many have.
@@ -153,21 +150,27 @@ class LiveDweets(ServiceWidget):
         TimeoutError
             They have not within `timeout` seconds.
         """
-        if self._stream is None or not self._stream.wait_for(dweets, timeout):
+        if not self._has_come(dweets, timeout):
             raise TimeoutError(f"{self.seen} of {dweets} dweets of {self.thing} after {timeout} seconds")
         return self.seen
 
+    def _has_come(self, dweets: int, timeout: float | None = None) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: self.seen >= dweets or not self.running, timeout)
+            return self.seen >= dweets
+
     def stop(self) -> None:
         """End the stream and both threads, and draw once more. The picture stays; calling it again is fine."""
-        if self._stream is None or self._stopped.is_set():
+        if self._listener is None or self._stopped.is_set():
             return
         self._stopped.set()
         if self._unseen is not None:
             self._unseen.cancel()
         self.pause.disabled = self.stop_button.disabled = True
-        self._stream.close()
-        if threading.current_thread() is not self._drawer:  # as in an observer of what is drawn
-            self._drawer.join()
+        self._listener.close()
+        for thread in self._threads:
+            if thread is not threading.current_thread():  # as in an observer of what is drawn
+                thread.join()
         self._draw()
         if self.error is None:
             self.say(f"Stopped after {counted(self.seen, 'dweet')}.")
@@ -186,56 +189,68 @@ class LiveDweets(ServiceWidget):
     def __enter__(self) -> LiveDweets:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def summary(self) -> str:
-        """Return whom it follows."""
-        fields = ", ".join(self._fields) if self._fields else "all fields"
-        return f"LiveDweets: {self.thing}, {fields}"
+        """Return which thing and fields it follows."""
+        return f"LiveDweets: {self.thing}, {', '.join(self._fields) or 'all fields'}"
 
     def picture(self) -> bytes:
         """Return the last dweets as PNG."""
-        frame, fields = self._last()
+        frame, fields, _ = self._last()
         return series_png(frame, fields)
 
-    # -- drawing ------------------------------------------------------------------------------------------
+    def _say_connection(self, connected: bool) -> None:
+        if not self._stopped.is_set():
+            lost = "The connection is lost, reconnecting ..."
+            self.say(f"Listening to {self.thing}." if connected else lost)
 
-    def _draw_until_stopped(self, stream: LiveStream) -> None:
+    def _read(self, listener: Listener) -> None:
+        failure: ToolkitError | None = None
+        try:
+            for dweet in listener:
+                with self._changed:
+                    self._records.append({"thing": dweet.thing, "created": dweet.created, "content": dweet.content})
+                    self.seen += 1
+                    self._changed.notify_all()
+        except ToolkitError as error:  # nobody sees what a thread raises
+            failure = error
+        finally:
+            with self._changed:
+                self.running = False
+                self._changed.notify_all()
+        if failure is not None:
+            self.complain(failure)
+
+    def _draw_until_stopped(self) -> None:
         drawn = 0
-        while stream.wait_beyond(drawn):
-            drawn = stream.seen
+        while self._has_come(drawn + 1):
+            drawn = self.seen
             if not self.pause.value:
                 self._draw()
             if self._stopped.wait(_PAUSE):
                 return
-        if stream.failure is not None:
-            self.complain(stream.failure)
 
     def _draw(self) -> None:
         """Draw the last dweets; from the drawer's thread, or where a control is used."""
         with self._drawing, self.complaining():
-            frame, fields = self._last()
-            self.plot.value = svg_chart(
-                lines_of(frame, fields), title=self.summary(), empty=self._nothing_because(frame)
-            )
+            frame, fields, empty = self._last()
+            self.plot.value = svg_chart(frame, fields, empty=empty)
             self.counter.value = counted(self.seen, "dweet")
 
-    def _last(self) -> tuple[pd.DataFrame, tuple[str, ...]]:
-        """Return the last dweets on their time axis, and which numbers of them are drawn."""
-        frame = _NOTHING if self._stream is None else self._stream.frame(self.points.value)
-        timed = frame if frame.empty else on_time_axis(frame, self._time)
+    def _last(self) -> tuple[pd.DataFrame, tuple[str, ...], str]:
+        """Return the last dweets on their time axis, which numbers of them are drawn, and what to say without any."""
+        records = self._last_records(self.points.value)
+        if not records:
+            return history_frame([]), (), f"waiting for dweets of {self.thing}"
+        asked = [*self._fields, self._time] if self._fields else None
+        frame = history_frame(records, asked, warn=False)
+        timed = on_time_axis(frame if asked is None else frame.dropna(axis="columns", how="all"), self._time)
         numbers = number_columns(timed)
-        wanted = self._fields or tuple(numbers[:_MOST_FIELDS])
-        return timed, tuple(name for name in wanted if name in numbers)
-
-    def _nothing_because(self, frame: pd.DataFrame) -> str:
-        if frame.empty:
-            return f"waiting for dweets of {self.thing}"
-        wanted = ", ".join(self._fields) if self._fields else "it"
-        return f"no numbers in {wanted}: the content has {', '.join(frame.columns)}"
+        fields = tuple(name for name in self._fields or numbers[:_MOST_FIELDS] if name in numbers)
+        names = ", ".join(history_frame(records, warn=False).columns) if not fields else ""
+        return timed, fields, f"no numbers in {', '.join(self._fields) or 'it'}: the content has {names}"
 
 
 def _stop_those_of_the_last_run(new: LiveDweets) -> None:

@@ -1,15 +1,14 @@
-"""Series over time as a matplotlib picture: for ``df.dweets.plot`` and where widgets cannot run."""
+"""Series over time as a matplotlib picture, for ``df.dweets.plot`` and where widgets cannot run; numbers as text."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-
-from toolkit.dweets.client.numerals import distinct_numerals, tick_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,13 +19,10 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 #: After Okabe and Ito: told apart by colour-blind eyes; each has a contrast above 3 on white and on black alike.
 PALETTE = ("#0080C8", "#C77700", "#009E73", "#C2629A", "#7A6FD0", "#D55E00", "#8C8C00", "#808080")
 _INCHES = (9.0, 3.2)
-
-
-class Series(NamedTuple):
-    """One line of a plot: its name and its values, ascending in time; a NaN interrupts it."""
-
-    name: str
-    values: pd.Series[float]
+_MOST_DIGITS = 17  # what tells any two floats apart
+_FEWEST_DIGITS = 4
+_LEAST, _GREATEST = 1e-4, 1e15  # outside of these, as 1.5e-09
+_NOISE = 1e-12  # a smaller relative difference comes from rounding
 
 
 class Marks(NamedTuple):
@@ -41,8 +37,8 @@ NO_MARKS = Marks()
 
 def series_of(
     frame: pd.DataFrame, fields: Sequence[str], gaps: pd.DataFrame | None = None, *, regular: bool = False
-) -> Iterator[Series]:
-    """Give a line for each thing and field; it is named after what tells them apart.
+) -> Iterator[tuple[str, pd.Series[float]]]:
+    """Yield name and values of a line for each thing and field, ascending in time; a NaN interrupts it.
 
     Parameters
     ----------
@@ -54,13 +50,13 @@ def series_of(
     """
     if "thing" not in frame.columns:
         for field in fields:
-            yield Series(field, _line(frame[field], gaps, regular))
+            yield field, _line(frame[field], gaps, regular)
         return
     for thing, rows in frame.groupby("thing", sort=False, observed=True):
         own = None if gaps is None else gaps[gaps["thing"] == thing]
         for field in fields:
             name = f"{thing} {field}" if len(fields) > 1 else str(thing)
-            yield Series(name, _line(rows[field], own, regular))
+            yield name, _line(rows[field], own, regular)
 
 
 def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, regular: bool) -> pd.Series[float]:
@@ -138,6 +134,80 @@ def _draw(axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, 
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     if len(lines) == 1:
-        axes.set_ylabel(lines[0].name)
+        axes.set_ylabel(lines[0][0])
     if len(lines) > 1 or ringed:
         axes.legend(frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Return labels for the ticks of an axis, all with the same number of decimals.
+
+    Examples
+    --------
+    >>> tick_labels([1234567885, 1234567887.5, 1234567890])
+    ['1,234,567,885.0', '1,234,567,887.5', '1,234,567,890.0']
+    >>> tick_labels([0, 2e-9, 4e-9])
+    ['0', '2e-09', '4e-09']
+    """
+    if not len(ticks):
+        return []
+    steps = [abs(after - before) for before, after in zip(ticks, ticks[1:], strict=False)]
+    step = min(steps, default=0.0) or abs(ticks[0]) or 1.0
+    exact = [0.0 if abs(tick) < step / 100 else float(tick) for tick in ticks]
+    scientific = not _is_plain(max(abs(tick) for tick in exact))
+    for decimals in range(_MOST_DIGITS):
+        texts = [_written(tick, decimals, scientific) for tick in exact]
+        if all(abs(_read(text) - tick) <= step / 100 for text, tick in zip(texts, exact, strict=True)):
+            break
+    return texts
+
+
+def distinct_numerals(values: Sequence[float]) -> list[str]:
+    """Return each value with four digits, and those that would look alike with as many as tell them apart.
+
+    Whole digits are never rounded away. Missing values are empty.
+
+    Examples
+    --------
+    >>> distinct_numerals([21.53217, 1234567890, 1234567890.25, 1234567891])
+    ['21.53', '1,234,567,890', '1,234,567,890.2', '1,234,567,891']
+    """
+    digits = [_FEWEST_DIGITS] * len(values)
+    while True:
+        texts = [_with_digits(float(value), most) for value, most in zip(values, digits, strict=True)]
+        pairs = list(zip(texts, values, strict=True))
+        alike = [
+            place
+            for place, (text, value) in enumerate(pairs)
+            if text and any(text == other and not math.isclose(value, its, rel_tol=_NOISE) for other, its in pairs)
+        ]
+        if not alike or max(digits[place] for place in alike) == _MOST_DIGITS:
+            return texts
+        for place in alike:
+            digits[place] += 1
+
+
+def _with_digits(value: float, most: int) -> str:
+    if math.isnan(value):
+        return ""
+    if math.isinf(value) or value == 0:
+        return f"{value:g}".replace("-0", "0")
+    if not _is_plain(abs(value)):
+        return f"{value:.{most - 1}e}"
+    decimals = max(0, most - 1 - math.floor(math.log10(abs(value))))
+    text = _written(value, decimals, scientific=False)
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
+def _is_plain(size: float) -> bool:
+    return size == 0 or _LEAST <= size < _GREATEST
+
+
+def _written(value: float, decimals: int, scientific: bool) -> str:
+    if value == 0 and scientific:
+        return "0"
+    return f"{value:.{decimals}e}" if scientific else f"{value:,.{decimals}f}"
+
+
+def _read(text: str) -> float:
+    return float(text.replace(",", ""))

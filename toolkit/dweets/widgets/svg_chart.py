@@ -12,11 +12,21 @@ from html import escape
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from toolkit.dweets.client.numerals import tick_labels
-from toolkit.dweets.widgets.series_figure import PALETTE, Flags, lonely
+from toolkit.dweets.widgets.series_figure import (
+    NO_MARKS,
+    PALETTE,
+    Flags,
+    Marks,
+    distinct_numerals,
+    lonely,
+    series_of,
+    tick_labels,
+)
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
+_Ticks = Sequence[tuple[float, str]]
 
 _RIGHT = 8  # pixels: room for a ring
 _DIGIT, _SEPARATOR, _GAP = 7.7, 4.6, 8  # pixels: as wide as characters are in the widest usual font, and room beside
@@ -27,23 +37,13 @@ _TEXT = 'fill="currentColor" font-size="12" font-family="system-ui,sans-serif"'
 _PIECES = 600
 
 
-class Line(NamedTuple):
-    """One line: seconds since the epoch, ascending, and values; a NaN interrupts it."""
-
+class _Line(NamedTuple):
     name: str
-    seconds: Numbers
+    seconds: Numbers  # since the epoch, ascending
     values: Numbers
 
 
-class Mark(NamedTuple):
-    """A ring around a point, with the text that pointing at it shows."""
-
-    seconds: float
-    value: float
-    text: str
-
-
-class Scale(NamedTuple):
+class _Scale(NamedTuple):
     """The part of the plane that is shown."""
 
     start: float
@@ -53,57 +53,58 @@ class Scale(NamedTuple):
     height: int
 
     def across(self, seconds: float) -> float:
-        """Return the position in per cent of the width."""
         return 100 * (seconds - self.start) / (self.end - self.start)
 
     def down(self, value: float) -> float:
-        """Return the position in pixels from the top."""
         return _TOP + (self.high - value) / (self.high - self.low) * (self.height - _TOP - _BOTTOM)
 
 
 def svg_chart(
-    lines: Sequence[Line],
+    frame: pd.DataFrame,
+    fields: Sequence[str],
+    marks: Marks = NO_MARKS,
     *,
-    title: str,
-    shaded: Sequence[tuple[float, float]] = (),
-    marks: Sequence[Mark] = (),
+    regular: bool = False,
     empty: str = "no numbers to draw",
     height: int = 280,
 ) -> str:
-    """Return a chart as HTML: its legend, which wraps where the page is narrow, over one SVG element.
+    """Return the chart of `series_png` as HTML: its legend, which wraps where the page is narrow, over one SVG element.
 
     Parameters
     ----------
-    lines
-        Drawn in the palette's order and named in a legend.
-    title
-        What screen readers say about it.
-    shaded
-        Spans of time (seconds) with a grey background: gaps.
-    marks
-        Rings: outliers.
     empty
         What to say where there is nothing to draw.
     """
+    lines = [
+        _Line(name, _seconds(values.index), np.asarray(values, dtype=np.float64))
+        for name, values in series_of(frame, fields, None if regular else marks.gaps, regular=regular)
+    ]
     scale = _scale_of(lines, height)
-    margin = 0
+    margin, legend = 0, ""
     if scale is None:
-        legend = ""
         body = f'<text x="50%" y="{height // 2}" text-anchor="middle" opacity="0.7" {_TEXT}>{escape(empty)}</text>'
     else:
         ticks, common = time_ticks(scale.start, scale.end)
-        values = value_ticks(scale.low, scale.high)
+        values = _value_ticks(scale.low, scale.high)
         margin = _margin_of(values)
-        parts = (_shades(shaded, scale), _value_axis(values, scale), _time_axis(ticks, scale), _lines(lines, scale))
         legend = _legend(lines, common, margin)
-        body = "".join((*(piece for part in parts for piece in part), *_rings(marks, scale)))
+        parts = (_value_axis(values, scale), _time_axis(ticks, scale), _lines(lines, scale), _rings(marks, scale))
+        body = "".join((*_shades(marks, scale), *(piece for part in parts for piece in part)))
+    title = f"{', '.join(line.name for line in lines) or 'nothing'} over {frame.index.name}"
     return (
         f'{legend}<svg role="img" aria-label="{escape(title)}" height="{height}" style="display:block;'
-        f'overflow:visible;margin:0 {_RIGHT}px 0 {margin}px;width:calc(100% - {margin + _RIGHT}px);min-width:200px" xmlns="http://www.w3.org/2000/svg">{body}</svg>'
+        f'overflow:visible;margin:0 {_RIGHT}px 0 {margin}px;width:calc(100% - {margin + _RIGHT}px);min-width:200px" '
+        f'xmlns="http://www.w3.org/2000/svg">{body}</svg>'
     )
 
 
-def _scale_of(lines: Sequence[Line], height: int) -> Scale | None:
+def _seconds(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
+    """Return times as seconds since the epoch; times without a zone as if they were UTC."""
+    seconds: Numbers = pd.DatetimeIndex(times).as_unit("us").asi8 / 1e6
+    return seconds
+
+
+def _scale_of(lines: Sequence[_Line], height: int) -> _Scale | None:
     seconds = [line.seconds for line in lines if np.isfinite(line.values).any()]
     if not seconds:
         return None
@@ -115,10 +116,10 @@ def _scale_of(lines: Sequence[Line], height: int) -> Scale | None:
     # Values that differ by rounding only are a level line.
     air = (high - low) * 0.04 if high - low > size * 1e-12 else size * 0.05 or 0.5
     pause = 0.0 if end > start else 0.5
-    return Scale(float(start) - pause, float(end) + pause, low - air, high + air, height)
+    return _Scale(float(start) - pause, float(end) + pause, low - air, high + air, height)
 
 
-def _lines(lines: Sequence[Line], scale: Scale) -> Iterator[str]:
+def _lines(lines: Sequence[_Line], scale: _Scale) -> Iterator[str]:
     """Draw into a box that is stretched to the width, with strokes that are not."""
     inner = scale.height - _TOP - _BOTTOM
     yield (
@@ -172,8 +173,7 @@ def thinned(seconds: Numbers, values: Numbers, pieces: int = _PIECES) -> tuple[N
     return seconds[kept], values[kept]
 
 
-def value_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return round values between two with labels that differ."""
+def _value_ticks(low: float, high: float) -> _Ticks:
     from matplotlib.ticker import MaxNLocator
 
     places = MaxNLocator(nbins=5, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
@@ -181,13 +181,13 @@ def value_ticks(low: float, high: float) -> list[tuple[float, str]]:
     return list(zip(ticks, tick_labels(ticks), strict=True))
 
 
-def _margin_of(ticks: Sequence[tuple[float, str]]) -> int:
+def _margin_of(ticks: _Ticks) -> int:
     widths = (sum(_SEPARATOR if sign in ",.-" else _DIGIT for sign in label) for _, label in ticks)
     # In steps, so that a live chart does not jump with every new digit.
     return max(36, 12 * math.ceil((max(widths, default=0) + _GAP) / 12))
 
 
-def _value_axis(ticks: Sequence[tuple[float, str]], scale: Scale) -> Iterator[str]:
+def _value_axis(ticks: _Ticks, scale: _Scale) -> Iterator[str]:
     for value, label in ticks:
         y = f"{scale.down(value):.1f}"
         yield (
@@ -196,7 +196,7 @@ def _value_axis(ticks: Sequence[tuple[float, str]], scale: Scale) -> Iterator[st
         )
 
 
-def _time_axis(ticks: Sequence[tuple[float, str]], scale: Scale) -> Iterator[str]:
+def _time_axis(ticks: _Ticks, scale: _Scale) -> Iterator[str]:
     for seconds, label in ticks:
         at = scale.across(seconds)
         x, anchor = f"{at:.2f}%", "end" if at > _NEAR_THE_EDGE else "middle"
@@ -225,8 +225,10 @@ def time_ticks(start: float, end: float) -> tuple[list[tuple[float, str]], str]:
     return [(day * 86_400, label) for day, label in zip(days, labels, strict=True)], formatter.get_offset()
 
 
-def _shades(shaded: Sequence[tuple[float, float]], scale: Scale) -> Iterator[str]:
-    for start, end in shaded:
+def _shades(marks: Marks, scale: _Scale) -> Iterator[str]:
+    if marks.gaps is None:
+        return
+    for start, end in zip(_seconds(marks.gaps["start"]), _seconds(marks.gaps["end"]), strict=True):
         left, right = (scale.across(min(max(at, scale.start), scale.end)) for at in (start, end))
         if right > left:
             yield (
@@ -235,16 +237,22 @@ def _shades(shaded: Sequence[tuple[float, float]], scale: Scale) -> Iterator[str
             )
 
 
-def _rings(marks: Sequence[Mark], scale: Scale) -> Iterator[str]:
-    for mark in marks:
-        if scale.start <= mark.seconds <= scale.end:
+def _rings(marks: Marks, scale: _Scale) -> Iterator[str]:
+    if marks.outliers is None:
+        return
+    found = marks.outliers
+    columns = (_seconds(found.index), found.index, found["field"], found["value"], found["expected"])
+    for seconds, time, field, value, expected in zip(*columns, strict=True):
+        if scale.start <= seconds <= scale.end:
+            shown, usual = distinct_numerals([value, expected])
+            text = escape(f"{field} {shown} at {time:%Y-%m-%d %H:%M}, where {usual} is usual")
             yield (
-                f'<circle cx="{scale.across(mark.seconds):.2f}%" cy="{scale.down(mark.value):.1f}" r="4.5" '
-                f'fill="transparent" stroke="#D55E00" stroke-width="1.5"><title>{escape(mark.text)}</title></circle>'
+                f'<circle cx="{scale.across(seconds):.2f}%" cy="{scale.down(value):.1f}" r="4.5" '
+                f'fill="transparent" stroke="#D55E00" stroke-width="1.5"><title>{text}</title></circle>'
             )
 
 
-def _legend(lines: Sequence[Line], common: str, margin: int) -> str:
+def _legend(lines: Sequence[_Line], common: str, margin: int) -> str:
     names = "".join(
         f'<span><b style="color:{_colour(place)}">━</b> {escape(line.name)}</span>' for place, line in enumerate(lines)
     )

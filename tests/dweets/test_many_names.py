@@ -1,0 +1,148 @@
+"""Contents with more names than a frame has room for: at most 200 columns, in memory as large as the contents."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.conftest import raw_call
+from toolkit import LiveDweets
+from toolkit.connection import Connection
+from toolkit.dweets.archive.rows import Row, table_of
+from toolkit.errors import InvalidArgument
+
+ROWS, NAMES = 500, 1_000
+
+
+def written(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def post(tk: Connection, thing: str, values: list[Any]) -> None:
+    body = b"\n".join(map(written, values))
+    reply = raw_call(tk.base_url, "POST", f"/dweets/for/{thing}", body, "Content-Type: application/x-ndjson\r\n")
+    assert b'"succeeded"' in reply.body[:30]
+
+
+def attack() -> list[dict[str, int]]:
+    """Return 500 contents, 7.5 MB in all; only ``celsius`` is a name of more than one of them."""
+    return [{"celsius": row, **{f"{row:03d}-{n:04d}": n for n in range(NAMES)}} for row in range(ROWS)]
+
+
+def bytes_used(run: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        run()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_names_of_its_own_do_not_fill_the_memory(tk: Connection) -> None:
+    post(tk, "t", attack())
+
+    def read() -> None:
+        with pytest.warns(UserWarning, match=r"499,801 of the 500,001 names .* columns=\["):
+            frame = tk.dweets.history("t")
+        assert frame.shape == (ROWS, 200)
+        assert frame["celsius"].tolist() == list(range(ROWS))
+
+    assert bytes_used(read) < 400_000_000
+
+
+def test_an_archive_file_of_many_names_fits_the_memory() -> None:
+    rows = [Row(n, n, None, written(content)) for n, content in enumerate(attack(), 1)]
+
+    def write() -> None:
+        table = table_of("t", rows)
+        assert "celsius" in table.column_names
+        assert len(table.column_names) == 206
+
+    assert bytes_used(write) < 400_000_000
+
+
+def test_long_keys_above_many_names_do_not_fill_the_memory(tk: Connection) -> None:
+    post(tk, "t", [{f"{row}" + "k" * 20_000: {f"{n}": n for n in range(3_000)}} for row in range(100)])
+
+    def read() -> None:
+        with pytest.warns(UserWarning, match="299,800 of the 300,000 names"):
+            assert tk.dweets.history("t").shape == (100, 200)
+
+    assert bytes_used(read) < 400_000_000
+
+
+def test_the_most_frequent_names_have_the_columns(tk: Connection) -> None:
+    values: list[dict[str, Any]] = [{f"rare-{row}-{n}": n for n in range(20)} for row in range(30)]
+    for row, value in enumerate(values):
+        value["air"] = {"celsius": row}
+        value["often" if row % 2 else "on"] = True
+    post(tk, "t", values)
+    with pytest.warns(UserWarning, match="403 of the 603 names") as warned:
+        frame = tk.dweets.history("t")
+    assert warned[0].filename == __file__, "the warning points at the call"
+    assert {"air.celsius", "often", "on"} < set(frame.columns)
+    assert len(frame.columns) == 200
+
+
+def readers(tk: Connection) -> dict[str, Callable[..., pd.DataFrame]]:
+    def stored(**wanted: Any) -> pd.DataFrame:
+        day = tk.dweets.latest("t", columns="n0").index[0]
+        return tk.dweets.stored("t", f"{day:%Y-%m-%d}", **wanted)
+
+    return {
+        "history": lambda **wanted: tk.dweets.history("t", **wanted),
+        "latest": lambda **wanted: tk.dweets.latest("t", **wanted),
+        "stored": stored,
+        "backtest": lambda **wanted: tk.dweets.backtest("t", "dweet.n0 > 1", **wanted).iloc[:, 4:],
+        "several": lambda **wanted: tk.dweets.history(["t", "other"], **wanted).iloc[:, 1:],
+    }
+
+
+@pytest.mark.parametrize("name", ["history", "latest", "stored", "backtest", "several"])
+def test_columns_asks_for_others(tk: Connection, name: str) -> None:
+    post(tk, "t", [{"deep": {"a.b": {"c": 1.5}}, **{f"n{n}": n for n in range(300)}}])
+    read = readers(tk)[name]
+    with pytest.warns(UserWarning, match="101 of the 301 names"):
+        assert len(read().columns) == 200
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        frame = tk.dweets.history("t", columns=[f"n{n}" for n in range(300)])
+        assert frame.shape == (1, 300)
+    few = read(columns=["n299", "deep.a.b.c", "nowhere"])
+    assert few.columns.tolist() == ["n299", "deep.a.b.c", "nowhere"]
+    assert few.iloc[0].tolist() == [299, 1.5, None]
+    assert read(columns="n299").columns.tolist() == ["n299"]
+    with pytest.raises(InvalidArgument, match="columns are names"):
+        read(columns=[7])
+
+
+def test_columns_of_a_content_with_a_thing_of_its_own(tk: Connection) -> None:
+    post(tk, "t", [{"thing": "mine", "n": 1}, 5])
+    assert tk.dweets.history("t", columns=["thing"])["thing"].tolist()[0] == "mine"
+    both = tk.dweets.history(["t"], columns=["thing", "content.thing", "content"])
+    assert both.columns.tolist() == ["thing", "content", "content.thing"]
+    assert both.iloc[0].tolist()[::2] == ["t", "mine"]
+    assert both["content"].tolist()[1] == 5
+
+
+def test_a_live_widget_draws_a_field_beyond_the_200(tk: Connection) -> None:
+    with LiveDweets(tk, "t", "n299") as live:
+        post(tk, "t", [{f"n{n}": n for n in range(300)}] * 2)
+        live.wait_for(2)
+        with pytest.warns(UserWarning, match="100 of the 300 names"):
+            assert live.frame.shape == (2, 200)
+    assert "<path" in live.plot.value
+
+
+def test_a_content_may_nest_as_deep_as_json_does(tk: Connection) -> None:
+    body = b'{"a":' * 1_000 + b"1" + b"}" * 1_000
+    raw_call(tk.base_url, "POST", "/dweet/for/t", body, "Content-Type: application/json\r\n")
+    frame = tk.dweets.history("t")
+    assert frame.columns.tolist() == [".".join("a" * 1_000)]
+    assert frame.iloc[0, 0] == 1

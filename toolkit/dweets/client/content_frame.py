@@ -1,0 +1,131 @@
+"""Dweets as DataFrames: nested content in typed columns.
+
+``{"position": {"lat": 47.6}}`` becomes the column ``position.lat``. Each column gets the narrowest dtype that is
+honest: int64, float64, boolean, str; with gaps Int64 (a gap is NA, and an integer stays one); else object.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pandas.api.extensions import ExtensionArray
+
+from toolkit.dweets.content_leaves import MOST_COLUMNS, leaf_columns, named_leaves
+from toolkit.errors import InvalidArgument, UnexpectedReply
+from toolkit.frames import declared_frame, utc_from_iso
+
+#: Names of leaves that get a column; None for the most frequent 200.
+Columns = str | Sequence[str] | None
+
+# The text of pandas 3; missing is NaN.
+_TEXT = pd.StringDtype(na_value=np.nan)
+
+
+def history_frame(
+    records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False, warn: bool = True
+) -> pd.DataFrame:
+    """Return records (oldest first) as a frame: index ``created``, a typed column for each name of the contents."""
+    things = [record["thing"] for record in records] if with_thing else None
+    return content_frame([record["content"] for record in records], _times(records), things, columns, warn=warn)
+
+
+def content_frame(
+    contents: Sequence[Any],
+    times: pd.DatetimeIndex,
+    things: Sequence[str] | None,
+    columns: Columns = None,
+    *,
+    warn: bool = True,
+) -> pd.DataFrame:
+    """Return contents as a frame with these times as its index, and a column ``thing`` where things are given.
+
+    Raises
+    ------
+    InvalidArgument
+        `columns` are not names.
+
+    Examples
+    --------
+    >>> times = pd.date_range("2026-01-01", periods=2, tz="UTC")
+    >>> frame = content_frame([{"a": 1, "p": {"lat": 47.6}}, {"a": 2}], times, None)
+    >>> frame.dtypes.astype(str).to_dict()
+    {'a': 'int64', 'p.lat': 'float64'}
+    """
+    if columns is None:
+        leaves, left_out = leaf_columns(contents)
+        if left_out and warn:
+            warn_caller(
+                f"{left_out:,} of the {left_out + len(leaves):,} names in the contents are less frequent than the "
+                f"{MOST_COLUMNS} that have a column, and left out; ask for them with columns=[...]"
+            )
+    else:
+        leaves = named_leaves(contents, _leaf_names(columns, things))
+    found: dict[str, Any] = {name: _typed(values) for name, values in leaves.items()}
+    if things is not None:
+        if "thing" in found:  # the content has a name of its own for it
+            found["content.thing"] = found.pop("thing")
+        found = {"thing": pd.array(things, dtype="str"), **found}
+    return pd.DataFrame(found, index=times, copy=False)
+
+
+def _leaf_names(columns: str | Sequence[str], things: Sequence[str] | None) -> list[str]:
+    names = [columns] if isinstance(columns, str) else list(columns)
+    if not all(isinstance(name, str) for name in names):
+        raise InvalidArgument('columns are names in the content, such as ["celsius", "position.lat"]')
+    if things is None:
+        return names
+    return ["thing" if name == "content.thing" else name for name in names if name != "thing"]
+
+
+def warn_caller(text: str) -> None:
+    """Give a warning that points at the line that called this package."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("toolkit."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
+
+
+def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return what posting answered, one row a dweet: index ``created``, ``thing``, ``transaction``."""
+    frame = declared_frame(records, {"thing": "str", "transaction": "str"})
+    return frame.set_index(_times(records))
+
+
+def _times(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
+    try:
+        return utc_from_iso([record["created"] for record in records]).rename("created")
+    except ValueError:
+        raise UnexpectedReply("the answer holds a time that is not ISO 8601 in UTC") from None
+
+
+def _typed(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:
+    """Return values (None: a gap) as an array of the narrowest honest dtype."""
+    kinds = set(map(type, values))
+    gaps = type(None) in kinds
+    kinds.discard(type(None))
+    if kinds == {float} or (kinds == {int, float} and all(abs(v) <= 2**53 for v in values if type(v) is int)):
+        return np.array(values, dtype="float64")
+    if kinds == {int}:
+        try:
+            return pd.array(values, dtype="Int64") if gaps else np.array(values, dtype="int64")
+        except OverflowError:  # more than 64 bits
+            return _objects(values)
+    if kinds == {bool} and not gaps:  # as pandas makes it after a look at each value, five times as fast
+        return pd.arrays.BooleanArray(np.array(values, dtype="bool"), np.zeros(len(values), dtype="bool"))
+    if kinds == {bool}:
+        return pd.array(values, dtype="boolean")
+    if kinds == {str}:
+        return pd.arrays.ArrowStringArray(pa.array(values, type=pa.large_string()), dtype=_TEXT)  # type: ignore[call-arg]
+    return _objects(values)
+
+
+def _objects(values: list[Any]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), dtype="object")
+    array[:] = values
+    return array

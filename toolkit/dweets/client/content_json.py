@@ -1,0 +1,130 @@
+"""Contents as JSON: any value, the rows of a frame, and requests that are not larger than a gateway takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pandas as pd
+
+from toolkit.dweets import wire
+from toolkit.errors import InvalidArgument
+
+ROWS_A_REQUEST = 1_000
+
+
+def content_bytes(content: Any) -> bytes:  # noqa: ANN401
+    """Write any JSON value; what JSON cannot hold is refused before anything is sent.
+
+    Raises
+    ------
+    InvalidArgument
+        NaN, infinity, a set, text that is not Unicode, more bytes than a dweet may have, ...
+    """
+    try:
+        if _holds_nan(content):
+            raise InvalidArgument("NaN and infinity are no JSON: leave the value out, or send None")
+        written = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+    except RecursionError:
+        raise InvalidArgument("the content is nested too deeply, or holds itself") from None
+    except (orjson.JSONEncodeError, TypeError) as error:
+        raise InvalidArgument(f"the content cannot be written as JSON: {error}") from None
+    return _checked_sizes([written])[0]
+
+
+def row_contents(frame: pd.DataFrame) -> list[bytes]:
+    """Write each row of a frame as JSON content: dotted columns nested, gaps left out, a named index included.
+
+    Raises
+    ------
+    InvalidArgument
+        A value that JSON cannot hold (infinity, a complex number, ...), a column name that is not text or not
+        the only one of its name, or a row larger than a dweet may be.
+    """
+    named = any(name is not None for name in frame.index.names)
+    if named and not set(frame.index.names).isdisjoint(frame.columns):
+        raise InvalidArgument("the index and a column have the same name: rename one of them")
+    table = frame.reset_index() if named else frame
+    if not table.columns.is_unique:
+        raise InvalidArgument("two columns have the same name: rename one of them")
+    if not all(isinstance(name, str) for name in table.columns):
+        raise InvalidArgument("name every column with text: the names become the names in the content")
+    paths = [name.split(".") for name in table.columns]
+    columns = [_plain(table.iloc[:, place]) for place in range(len(paths))]
+    return _checked_sizes([_row_content(paths, row) for row in zip(*columns, strict=True)])
+
+
+def batches(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
+    """Cut contents into requests, in order, by number and by bytes.
+
+    Examples
+    --------
+    >>> [len(batch) for batch in batches([b"1"] * 2_500)]
+    [1000, 1000, 500]
+    """
+    batch: list[bytes] = []
+    size = 0
+    for content in contents:
+        size += len(content) + 1
+        if batch and (len(batch) == ROWS_A_REQUEST or size > wire.MAX_BATCH_BYTES):
+            yield batch
+            batch, size = [], len(content) + 1
+        batch.append(content)
+    if batch:
+        yield batch
+
+
+def _checked_sizes(contents: list[bytes]) -> list[bytes]:
+    largest = max(map(len, contents), default=0)
+    if largest > wire.MAX_DWEET_BYTES:
+        raise InvalidArgument(f"{wire.too_large(wire.MAX_DWEET_BYTES).message}, and one here has {largest}")
+    return contents
+
+
+def _plain(column: pd.Series[Any]) -> list[Any]:
+    if isinstance(column.dtype, pd.DatetimeTZDtype) or column.dtype.kind == "M":
+        return [None if value is pd.NaT else value.isoformat() for value in column]
+    if column.dtype.kind == "f" and np.isinf(column.to_numpy(dtype="float64", na_value=np.nan)).any():
+        raise InvalidArgument(f"the column {column.name!r} holds an infinity, which JSON cannot write")
+    values: list[Any] = column.astype("object").where(column.notna(), None).tolist()
+    if column.dtype.kind == "O" and any(map(_holds_nan, values)):
+        raise InvalidArgument(f"the column {column.name!r} holds NaN or infinity, which JSON cannot write")
+    return values
+
+
+def _row_content(paths: Sequence[Sequence[str]], row: Sequence[Any]) -> bytes:
+    content: dict[str, Any] = {}
+    for path, value in zip(paths, row, strict=True):
+        if value is not None:
+            _nest(content, path, value)
+    try:
+        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+    except (orjson.JSONEncodeError, TypeError) as error:
+        raise InvalidArgument(f"a row cannot be written as JSON: {error}") from None
+
+
+def _nest(content: dict[str, Any], path: Sequence[str], value: Any) -> None:  # noqa: ANN401
+    for name in path[:-1]:
+        inner = content.setdefault(name, {})
+        if not isinstance(inner, dict):
+            content[name] = inner = {"": inner}
+        content = inner
+    inner = content.get(path[-1])
+    if isinstance(inner, dict):  # "a.b" came before "a": as above, the other way round
+        inner[""] = value
+    else:
+        content[path[-1]] = value
+
+
+def _holds_nan(value: Any) -> bool:  # noqa: ANN401
+    if isinstance(value, float | np.floating):
+        return not np.isfinite(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":  # written as null otherwise, without a word
+        return not np.isfinite(value).all()
+    if isinstance(value, dict):
+        return any(map(_holds_nan, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_holds_nan, value))
+    return False
