@@ -7,7 +7,8 @@ writes before it, and so that it can tell a call that was never sent from one wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import hiredis
@@ -27,23 +28,58 @@ from redis.exceptions import (
 )
 
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
-from toolkit.stores.group_commit import GroupCommit
-from toolkit.stores.redis.calls import Argument, Call, MasterRun, merged
-from toolkit.stores.redis.connections import pool_of
+from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.redis.durability import info_of, reason_of
-from toolkit.stores.redis.scripts import all_texts
+from toolkit.stores.redis.scripts import TEXTS
 
 if TYPE_CHECKING:
     from toolkit.stores.redis.topology import Topology
 
+Argument = bytes | str | int
+
 UNREACHABLE = (RedisError, OSError, TimeoutError)
 # What waits for one server, or is on its way: more than that is refused, so that memory stays bounded.
 _CALLS_WAITING, _BYTES_WAITING = 100_000, 64 * 1024 * 1024
-_BYTES_A_PIECE = 256 * 1024
+# One script call takes no more than this, so that other clients of its server do not wait long for it.
+_ENTRIES_A_CALL, _BYTES_A_CALL = 1_000, 1024 * 1024
 
-Answered = list[tuple[list[Call], Any]]
-# What is sent, each with the calls that take the response.
-Commands = list[tuple[list[Call], Sequence[Argument]]]
+
+class Call(Request[Any]):
+    """One command, or a script with its keys; `read` makes the result of the response.
+
+    `tag` is the hash tag of its keys.
+    """
+
+    __slots__ = ("arguments", "read", "started", "tag", "writes")
+
+    size = entries = 0
+
+    def __init__(
+        self,
+        tag: str,
+        *arguments: Argument,
+        script: bytes = b"",
+        keys: Sequence[bytes] = (),
+        read: Callable[[Any], Any] = lambda response: response,
+    ) -> None:
+        super().__init__()
+        # What cannot be encoded fails here, before it shares a batch with others.
+        given = [part.encode("utf-8") if isinstance(part, str) else part for part in arguments]
+        self.arguments = [b"EVALSHA", script, len(keys), *keys, *given] if script else given
+        self.tag, self.read, self.writes = tag, read, bool(script)
+        self.started = self.future.get_loop().time()
+
+    def command(self, group: Sequence[Any], run: Sequence[bytes]) -> Sequence[Argument]:
+        """Return what is sent for all calls of a group in a run of the master; see `append.lua`."""
+        return self.arguments
+
+    def answer(self, group: Sequence[Any], response: Any) -> None:  # noqa: ANN401
+        """Take the response to a group."""
+        self.result = self.read(response)
+        self.settle()
+
+
+Group = Sequence[Call]
 
 
 class Node:
@@ -53,16 +89,11 @@ class Node:
         address = topology.address
         self.topology = topology
         self.shown = f"the Redis node {place[0]}:{place[1]}" if place else f"the Redis at {address.shown}"
-        self.timeout, self.replicas = address.timeout, address.replicas
-        self.run = MasterRun(b"", b"", b"")
-        self.pool = pool_of(
-            address,
-            place,
-            socket_timeout=None,  # a batch has one deadline instead of a timer for each response
-            redis_connect_func=self._on_connect,
-        )
+        self.timeout = address.timeout
+        self.run: tuple[bytes, ...] = ()
+        self.pool = address.pool(place, self._on_connect)
         self.client = Redis(connection_pool=self.pool)
-        self.writing, self.reading = Batches(self), Batches(self)
+        self.writing, self.reading = Batches(self, address.replicas), Batches(self, 0)
 
     async def close(self) -> None:
         """Send what waits, and disconnect."""
@@ -70,11 +101,6 @@ class Node:
         await self.pool.aclose()
         if isinstance(self.pool, SentinelConnectionPool):
             await self.pool.sentinel_manager.aclose()
-
-    async def reconnect(self) -> None:
-        """Use no connection again: the server may be another's replica now."""
-        await self.pool.update_active_connections_for_reconnect()
-        await self.pool.disconnect(inuse_connections=False)
 
     async def _on_connect(self, connection: AbstractConnection) -> None:
         await connection.on_connect()
@@ -85,88 +111,85 @@ class Node:
             await connection.send_command("CLUSTER", "MYID")
             node = await connection.read_response()
             is_promoted = b"1" if info["master_replid2"].strip("0") else b""
-        self.run = MasterRun(node, info["master_replid"].encode("ascii"), is_promoted)
+        self.run = node, info["master_replid"].encode("ascii"), is_promoted
 
 
 class Batches:
-    """Group commit to one node."""
+    """Group commit to one node, whose writes so many replicas must confirm."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, node: Node, replicas: int) -> None:
+        self._node, self._replicas = node, replicas
         self._loop = asyncio.get_running_loop()
         self._group: GroupCommit[Call] = GroupCommit(self._write)
         self._calls = self._bytes = 0
         self._failed_at = float("-inf")
 
-    def submit(self, item: Call) -> None:
-        """Send an item with the next batch."""
+    def submit(self, call: Call) -> None:
+        """Send a call with the next batch."""
         if self._calls >= _CALLS_WAITING or self._bytes >= _BYTES_WAITING:
-            item.fail(StoreUnavailable(f"too much waits for {self._node.shown}"))
+            call.fail(StoreUnavailable(f"too much waits for {self._node.shown}"))
             return
         self._calls += 1
-        self._bytes += item.size
-        self._group.submit(item)
+        self._bytes += call.size
+        self._group.submit(call)
 
     async def close(self) -> None:
-        """Refuse new items and wait for those that were submitted."""
+        """Refuse new calls and wait for those that were submitted."""
         await self._group.close()
         await asyncio.sleep(0)  # the responses of the last batch are delivered on the next turn of the loop
 
-    async def _write(self, items: list[Call]) -> None:
+    async def _write(self, calls: list[Call]) -> None:
         try:
             # Callers that waited while the server was away get their answer now, not after one more timeout.
-            for item in [item for item in items if item.started <= self._failed_at]:
-                item.fail(StoreUnavailable(f"{self._node.shown} cannot be used now: it broke off just before"))
-            if groups := merged([item for item in items if item.started > self._failed_at]):
+            late = [call for call in calls if call.started <= self._failed_at]
+            _fail(late, StoreUnavailable(f"{self._node.shown} cannot be used now: it broke off just before"))
+            if groups := _grouped([call for call in calls if call.started > self._failed_at]):
                 await self._send(groups)
         finally:
-            self._calls -= len(items)
-            self._bytes -= sum([item.size for item in items])
+            self._calls -= len(calls)
+            self._bytes -= sum([call.size for call in calls])
 
-    async def _send(self, groups: list[list[Call]], *, with_scripts: bool = False) -> None:
-        node = self._node
+    async def _send(self, groups: Sequence[Group], *, with_scripts: bool = False) -> None:
+        node, connection, responses = self._node, None, []
+        waits = self._replicas > 0 and any([group[0].writes for group in groups])
         try:
-            async with asyncio.timeout(node.timeout):
+            async with asyncio.timeout(node.timeout):  # one for all: a timer for each response costs more
                 connection = await node.pool.get_connection()
-        except UNREACHABLE as error:
-            self._break_off(groups, error, f"{node.shown} cannot be used now", is_unsent=True)
-            return
-        commands = self._commands(groups, with_scripts=with_scripts)
-        responses: list[Any] = []
-        try:
-            async with asyncio.timeout(node.timeout):
-                for piece in _pieces(commands):
-                    await connection.send_packed_command(piece)
+                commands: list[Sequence[Argument]] = [group[0].command(group, node.run) for group in groups]
+                if with_scripts:
+                    commands = [*((b"SCRIPT", b"LOAD", text) for text in TEXTS), *commands]
+                if waits:
+                    commands.append((b"WAIT", self._replicas, int(node.timeout * 500)))
+                # Redis-py packs in Python, which costs several times as much.
+                packed = [hiredis.pack_command(tuple(command)) for command in commands]  # type: ignore[arg-type]
+                await connection.send_packed_command(packed)
                 for _ in commands:
                     responses.append(await _response(connection))
         except UNREACHABLE as error:
-            await connection.disconnect(nowait=True)
+            if connection is not None:
+                await connection.disconnect(nowait=True)
             is_refusal = isinstance(error, BusyLoadingError | AuthenticationError) and not responses
-            self._break_off(groups, error, f"{node.shown} broke off", is_unsent=is_refusal)
+            self._break_off(groups, error, is_unsent=connection is None or is_refusal)
             return
         finally:
-            await node.pool.release(connection)
+            if connection is not None:
+                await node.pool.release(connection)
         # A replica refuses WAIT, after it has refused the writes.
-        waits, confirmed = not commands[-1][0], responses[-1]
-        is_kept = not waits or (isinstance(confirmed, int) and confirmed >= node.replicas)
-        answered = [(group, response) for (group, _), response in zip(commands, responses, strict=True) if group]
-        if unknown := await self._sort(answered, is_kept=is_kept, knows_scripts=with_scripts):
+        confirmed = responses.pop() if waits else 0
+        is_kept = isinstance(confirmed, int) and confirmed >= self._replicas * waits
+        if with_scripts:
+            del responses[: len(TEXTS)]
+        if unknown := await self._sort(groups, responses, is_kept=is_kept, knows_scripts=with_scripts):
             await self._send(unknown, with_scripts=True)
 
-    def _commands(self, groups: list[list[Call]], *, with_scripts: bool) -> Commands:
-        node = self._node
-        commands: Commands = [([], (b"SCRIPT", b"LOAD", text)) for text in all_texts()] if with_scripts else []
-        commands += [(group, group[0].command(group, node.run)) for group in groups]
-        if node.replicas and any([group[0].writes for group in groups]):
-            commands.append(([], (b"WAIT", node.replicas, int(node.timeout * 500))))
-        return commands
-
-    async def _sort(self, answered: Answered, *, is_kept: bool, knows_scripts: bool) -> list[list[Call]]:
+    async def _sort(
+        self, groups: Sequence[Group], responses: Sequence[Any], *, is_kept: bool, knows_scripts: bool
+    ) -> list[Group]:
         """Deliver responses and errors; return the calls whose scripts the server does not know."""
         node, is_elsewhere = self._node, False
-        unknown: list[list[Call]] = []
-        results: Answered = []
-        for group, response in answered:
+        unknown: list[Group] = []
+        answered: list[tuple[Group, Any]] = []
+        for group, response in zip(groups, responses, strict=True):
             if isinstance(response, NoScriptError) and not knows_scripts:
                 unknown.append(group)
             elif isinstance(response, AskError | TryAgainError):
@@ -175,21 +198,22 @@ class Batches:
                 is_elsewhere = is_elsewhere or isinstance(response, ReadOnlyError | ClusterDownError)
                 _fail(group, StoreUnavailable(f"{node.shown} refuses: {reason_of(response)}"))
             elif group[0].writes and not is_kept:
-                why = f"kept by {node.shown}, but not confirmed by {node.replicas} replicas in time"
+                why = f"kept by {node.shown}, but not confirmed by {self._replicas} replicas in time"
                 _fail(group, OutcomeUnknown(why))
             else:
-                results.append((group, response))
+                answered.append((group, response))
         # The next batch leaves before the callers of this one are answered.
-        self._loop.call_soon(_deliver, results)
-        if is_elsewhere:
-            await node.reconnect()
+        self._loop.call_soon(_deliver, answered)
+        if is_elsewhere:  # the server may be another's replica now: use none of its connections again
+            await node.pool.update_active_connections_for_reconnect()
+            await node.pool.disconnect(inuse_connections=False)
             node.topology.look_again()
         return unknown
 
-    def _break_off(self, groups: list[list[Call]], error: Exception, what: str, *, is_unsent: bool) -> None:
+    def _break_off(self, groups: Sequence[Group], error: Exception, *, is_unsent: bool) -> None:
         self._failed_at = self._loop.time()
         self._node.topology.look_again()
-        why = f"{what}: {reason_of(error)}"
+        why = f"{self._node.shown} {'cannot be used now' if is_unsent else 'broke off'}: {reason_of(error)}"
         for group in groups:
             may_be_done = group[0].writes and not is_unsent
             _fail(
@@ -197,33 +221,32 @@ class Batches:
             )
 
 
-def _deliver(results: Answered) -> None:
-    for group, response in results:
+def _grouped(calls: Sequence[Call]) -> list[Group]:
+    """Return the calls that travel together: appends to a hash tag, up to a limit, and each other one alone."""
+    groups: list[Group] = []
+    open_groups: dict[str, tuple[list[Call], int, int]] = {}
+    for call in calls:
+        group, entries, size = open_groups.pop(call.tag, ([], _ENTRIES_A_CALL, 0))
+        if not call.entries or entries >= _ENTRIES_A_CALL or size >= _BYTES_A_CALL:
+            group, entries, size = [], 0, 0
+            groups.append(group)
+        group.append(call)
+        if call.entries:  # what is appended after any other call travels after it
+            open_groups[call.tag] = group, entries + call.entries, size + call.size
+    return groups
+
+
+def _deliver(answered: Sequence[tuple[Group, Any]]) -> None:
+    for group, response in answered:
         try:
             group[0].answer(group, response)
-        except Exception as error:  # one caller's mistake must not cost the others their answers
-            _fail(group, error)
-            asyncio.get_running_loop().call_exception_handler({"message": "a store call failed", "exception": error})
+        except (ValueError, TypeError, LookupError, struct.error) as error:  # something else than we wrote
+            _fail(group, StoreUnavailable(f"Redis holds what cannot be read: {type(error).__name__}"))
 
 
-def _fail(group: list[Call], error: Exception) -> None:
+def _fail(group: Group, error: Exception) -> None:
     for call in group:
         call.fail(error)
-
-
-def _pieces(commands: Commands) -> Iterator[bytes]:
-    """Pack commands; in pieces, because redis-py keeps what a hanging server does not take, also after a timeout."""
-    gathered, size = [], 0
-    for _, command in commands:
-        # Redis-py packs in Python, which costs several times as much.
-        data = hiredis.pack_command(tuple(command))  # type: ignore[arg-type]  # its stub allows one argument only
-        gathered.append(data)
-        size += len(data)
-        if size >= _BYTES_A_PIECE:
-            yield b"".join(gathered)
-            gathered, size = [], 0
-    if gathered:
-        yield b"".join(gathered)
 
 
 async def _response(connection: AbstractConnection) -> Any:  # noqa: ANN401

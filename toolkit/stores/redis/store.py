@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from toolkit.stores import Journals, Records, StoreUnavailable
 from toolkit.stores.redis.address import redis_address
-from toolkit.stores.redis.calls import Call
 from toolkit.stores.redis.durability import check, info_of, warnings_about
 from toolkit.stores.redis.journals import RedisJournals
 from toolkit.stores.redis.listener import Listener
-from toolkit.stores.redis.node import Node
+from toolkit.stores.redis.node import Argument, Call, Node
 from toolkit.stores.redis.records import RedisRecords
-from toolkit.stores.redis.scripts import PROBE
+from toolkit.stores.redis.scripts import BEAT
 from toolkit.stores.redis.topology import Topology
 
 log = logging.getLogger("toolkit.gateway")
@@ -55,7 +55,8 @@ class RedisStore:
         self.fleeting: Records = self._fleeting
         try:
             await self._topology.find()
-            for node, tag in self._topology.masters().items():
+            masters = {self._topology.node_of(tag): tag for tag in self._topology.tags}
+            for node, tag in masters.items():
                 await self._examine(node, tag)
         except BaseException:
             await self.close()
@@ -69,19 +70,19 @@ class RedisStore:
             part.close()
 
     async def _examine(self, node: Node, tag: str) -> None:
-        inquiry = Call(tag, b"INFO")
-        node.reading.submit(inquiry)
-        info = info_of(await inquiry.future)
+        async def ask(*arguments: Argument, **options: Any) -> Any:  # noqa: ANN401
+            call = Call(tag, *arguments, **options)
+            node.reading.submit(call)
+            return await call.future
+
+        info = info_of(await ask(b"INFO"))
         check(info, self.address)
         fsync = None
-        inquiry = Call(tag, b"CONFIG", b"GET", b"appendfsync")
-        node.reading.submit(inquiry)
         with contextlib.suppress(StoreUnavailable):  # a user without this permission gets no warning
-            settings = await inquiry.future
+            settings = await ask(b"CONFIG", b"GET", b"appendfsync")
             fsync = settings[1].decode("ascii") if settings else None
         for warning in warnings_about(info, fsync, self.address):
             log.warning("the Redis at %s: %s", self.address.shown, warning)
         # A user who may not write is refused here, before the gateway answers anybody.
-        probe = Call(tag, script=PROBE, keys=[self._topology.key(tag, "epochs").encode("utf-8")])
-        node.writing.submit(probe)
-        await probe.future
+        key = self._topology.key(tag, "epochs")
+        await ask(script=BEAT, keys=[key, key])

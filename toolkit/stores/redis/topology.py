@@ -7,21 +7,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
 from redis.exceptions import RedisClusterException, ResponseError
 
 from toolkit.stores import StoreUnavailable
 from toolkit.stores.redis.address import RedisAddress
-from toolkit.stores.redis.calls import Call
-from toolkit.stores.redis.connections import cluster_of
 from toolkit.stores.redis.durability import reason_of
-from toolkit.stores.redis.node import UNREACHABLE, Node
+from toolkit.stores.redis.node import UNREACHABLE, Group, Node
 
 log = logging.getLogger("toolkit.gateway")
 
-_UNREACHABLE = (*UNREACHABLE, RedisClusterException)
 # Many more than a cluster has nodes, so that they all get some; few enough to send one call for each of them.
 _TAGS = 256
 _SECONDS_BETWEEN_LOOKS = 0.1
@@ -33,11 +30,10 @@ class Topology:
     def __init__(self, address: RedisAddress) -> None:
         self.address = address
         self.tags = [str(number) for number in range(_TAGS if address.kind == "cluster" else 1)]
-        self._cluster = cluster_of(address) if address.kind == "cluster" else None
+        self._cluster = address.cluster() if address.kind == "cluster" else None
         self._nodes: dict[tuple[str, int] | None, Node] = {}
         self._by_tag: dict[str, Node] = {}
         self._looking: asyncio.Task[None] | None = None
-        self._looked_at = float("-inf")
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -48,7 +44,7 @@ class Topology:
         try:
             await self._cluster.aclose()
             await self._cluster.initialize()
-        except _UNREACHABLE as error:
+        except (*UNREACHABLE, RedisClusterException) as error:
             raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}") from None
         finally:
             self._by_tag.clear()  # redis-py may know more than before also where a node did not answer
@@ -82,21 +78,9 @@ class Topology:
             node = self._by_tag[tag] = self._nodes[place]
         return node
 
-    def masters(self) -> dict[Node, str]:
-        """Return all servers that have journals, each with one of its hash tags."""
-        return {self.node_of(tag): tag for tag in self.tags}
-
-    def write(self, item: Call) -> None:
-        """Send what must keep its order, behind all that was written to the same hash tag before."""
-        self.node_of(item.tag).writing.submit(item)
-
-    def read(self, item: Call) -> None:
-        """Send what only reads, so that a long history holds up no write."""
-        self.node_of(item.tag).reading.submit(item)
-
-    def key(self, tag: str, name: str) -> str:
+    def key(self, tag: str, name: str) -> bytes:
         """Return a key with a hash tag."""
-        return f"{self.address.prefix}{{{tag}}}:{name}"
+        return f"{self.address.prefix}{{{tag}}}:{name}".encode()
 
     def look_again(self) -> None:
         """Read the layout of a cluster again: a node is away, was demoted, or lost a slot."""
@@ -108,31 +92,26 @@ class Topology:
         if self._looking is not None:
             await asyncio.wait([self._looking])
 
-    def send_again(self, items: Sequence[Call], error: ResponseError) -> None:
+    def send_again(self, group: Group, error: ResponseError) -> None:
         """Send what a node refused because its keys are elsewhere or on their way, until its time is over."""
-        self._start(self._send_again(items, error))
+        self._start(self._send_again(group, error))
 
-    async def _send_again(self, items: Sequence[Call], error: ResponseError) -> None:
-        loop, waiting = asyncio.get_running_loop(), list(items)
-        why = f"{self.address.shown} is moving these keys: {reason_of(error)}"
-        try:
-            self.look_again()
-            await self.have_looked()
-            while waiting and loop.time() <= waiting[0].started + self.address.timeout:
-                item = waiting.pop(0)
-                (self.write if item.writes else self.read)(item)
-        finally:
-            for item in waiting:
-                item.fail(StoreUnavailable(why))
+    async def _send_again(self, group: Group, error: ResponseError) -> None:
+        self.look_again()
+        await self.have_looked()
+        for call in group:
+            if asyncio.get_running_loop().time() > call.started + self.address.timeout:
+                call.fail(StoreUnavailable(f"{self.address.shown} is moving these keys: {reason_of(error)}"))
+            else:
+                node = self.node_of(call.tag)
+                (node.writing if call.writes else node.reading).submit(call)
 
     async def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, self._looked_at + _SECONDS_BETWEEN_LOOKS - loop.time()))
         try:
             await self.find()
         except StoreUnavailable as error:  # callers get errors from their own calls; the next failure looks again
             log.debug("%s", error)
-        self._looked_at = loop.time()
+        await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
