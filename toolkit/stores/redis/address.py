@@ -59,7 +59,8 @@ class RedisAddress:
 
     def pool(self, place: tuple[str, int] | None, on_connect: Callable[[Any], Any]) -> ConnectionPool:
         """Return the connections to a node of the cluster, or to the server that the URL or Sentinel names."""
-        options = {**self._connection_options(), "redis_connect_func": on_connect}
+        # A batch has one deadline instead of a timer for each response.
+        options = {**self._connection_options(), "socket_timeout": None, "redis_connect_func": on_connect}
         if self.kind == "sentinel":
             names = "ssl", "retry", "socket_connect_timeout"
             of_sentinel = {name: value for name, value in options.items() if name.startswith(names)}

@@ -11,8 +11,8 @@ from typing import Any
 
 from toolkit.stores import Draft, Entry, Follower
 from toolkit.stores.group_commit import failed
-from toolkit.stores.redis.listener import Listener, Subscription
-from toolkit.stores.redis.node import Argument, Call
+from toolkit.stores.redis.batches import Argument, Call
+from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.scripts import APPEND
 from toolkit.stores.redis.topology import Topology
 from toolkit.stores.subscribers import Subscribers
@@ -20,7 +20,7 @@ from toolkit.stores.subscribers import Subscribers
 # An entry is one field of a stream entry, packed, because every field costs Redis time: its time, the lengths of its id
 # and of its data; both follow.
 _ENTRY = Struct(">dII")
-_HEAD_OF_APPEND = Struct(">dddI")  # see append.lua
+_HEAD = Struct(">dddI")  # see append.lua
 _ENTRIES_A_READ = 1_000
 # A name that is no longer followed is often followed again at once: its channel stays open for so long.
 _SECONDS_TO_LINGER = 2.0
@@ -32,113 +32,83 @@ _entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, 
 class Append(Call):
     """One append to one journal; all of a group are one script call."""
 
-    __slots__ = ("_drafts", "_floor", "_journals", "_keep", "_key", "_packed", "entries", "name", "size")
+    __slots__ = ("drafts", "floor", "journals", "keep", "key", "name", "packed")
 
     def __init__(
         self, journals: RedisJournals, name: str, drafts: Sequence[Draft], keep: int | None, floor: int | None
     ) -> None:
-        tag, self._key = journals.place(name)
+        tag, self.key = journals.place(name)
         super().__init__(tag)
-        self._packed = b"".join([_packed(draft) for draft in drafts])
-        self._journals, self.name, self._drafts = journals, name, drafts
-        self._keep, self._floor = -1 if keep is None else keep, -1 if floor is None else floor
-        self.writes, self.entries, self.size = True, len(drafts), len(self._packed)
+        self.packed = b"".join([_packed(draft) for draft in drafts])
+        self.journals, self.name, self.drafts = journals, name, drafts
+        self.keep, self.floor = -1 if keep is None else keep, -1 if floor is None else floor
+        self.writes, self.entries = True, len(drafts)
+        self.size += len(self.packed)
 
     def command(self, group: Sequence[Append], run: Sequence[bytes]) -> Sequence[Argument]:
-        """Return one script call for all appends of a group."""
-        heads, start_of_name = self._journals.heads(self.tag)
-        keys = [append._key for append in group]
-        appends = [append._argument() for append in group]
-        return (b"EVALSHA", APPEND, len(heads) + len(keys), *heads, *keys, *run, start_of_name, *appends)
+        stem, epochs, names = self.journals.keys[self.tag]
+        keys = [epochs, names, *[append.key for append in group]]
+        appends = [append.head() + append.packed for append in group]
+        return (b"EVALSHA", APPEND, len(keys), *keys, *run, len(stem) + 1, *appends)
+
+    def head(self) -> bytes:
+        # A master that died may have lost numbers that were heard of here.
+        subscription = self.journals.subscriptions.get(self.name)
+        used = 0 if subscription is None else subscription.position or 0
+        return _HEAD.pack(used, self.keep, self.floor, self.entries)
 
     def answer(self, group: Sequence[Append], response: Sequence[int]) -> None:
-        """Give numbers to the entries."""
         for append, before, last in zip(group, response[::2], response[1::2], strict=True):
-            numbers = range(last - append.entries + 1, last + 1)
-            append.result = [
-                _entry((number, at, id_, data)) for number, (at, id_, data) in zip(numbers, append._drafts, strict=True)
-            ]
-            self._journals.appended(append, before)
-
-    def _argument(self) -> bytes:
-        used = self._journals.used(self.name)
-        return _HEAD_OF_APPEND.pack(used, self._keep, self._floor, self.entries) + self._packed
+            drafts = enumerate(append.drafts, last - append.entries + 1)
+            append.result = [_entry((number, at, id_, data)) for number, (at, id_, data) in drafts]
+            subscription = self.journals.subscriptions.get(append.name)
+            if subscription is None:
+                append.settle()
+            else:
+                subscription.offer(before, append.result, append.settle)
 
 
 class RedisJournals:
-    """See `toolkit.stores.Journals`. Streams live in `topology` and are heard by `listener`."""
+    """See `toolkit.stores.Journals`."""
 
-    def __init__(self, topology: Topology, listener: Listener) -> None:
-        self._topology = topology
-        self._listener = listener
-        self._loop = asyncio.get_running_loop()
-        self._subscriptions: dict[str, JournalSubscription] = {}
-        self._stems = {tag: topology.key(tag, "journal:") for tag in topology.tags}
+    def __init__(self, topology: Topology) -> None:
+        self.topology = topology
+        self.subscriptions: dict[str, JournalSubscription] = {}
+        self.keys = {tag: [topology.key(tag, key) for key in ("journal:", "epochs", "names")] for tag in topology.tags}
 
     def place(self, name: str) -> tuple[str, bytes]:
         """Return the hash tag of a journal and the key of its stream; its channel is named like the key."""
-        data, tags = name.encode("utf-8"), self._topology.tags
+        data, tags = name.encode("utf-8"), self.topology.tags
         tag = tags[zlib.crc32(data) % len(tags)]
-        return tag, self._stems[tag] + data
-
-    def heads(self, tag: str) -> tuple[list[bytes], int]:
-        """Return the keys of the epochs and names of a hash tag, and where the name begins in the key of a stream."""
-        return [self._topology.key(tag, "epochs"), self._topology.key(tag, "names")], len(self._stems[tag]) + 1
-
-    # -- writing ------------------------------------------------------------------------------------------
+        return tag, self.keys[tag][0] + data
 
     def append(
         self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:
-        """Append all drafts in order, or none."""
         try:
             append = Append(self, name, drafts, keep, floor)
         except UnicodeEncodeError as error:
             return failed(error)
         if drafts:
-            self._topology.node_of(append.tag).writing.submit(append)
-        else:
-            append.result = []
-            append.settle()
+            return self.topology.node_of(append.tag).writing.submit(append)
+        append.future.set_result([])
         return append.future
 
-    def used(self, name: str) -> int:
-        """Return the highest number that was heard of here: a master that died may have lost it."""
-        subscription = self._subscriptions.get(name)
-        return 0 if subscription is None else subscription.position or 0
-
-    def appended(self, append: Append, before: int) -> None:
-        """Tell the followers, then the caller; `before` is the number before its first entry."""
-        subscription = self._subscriptions.get(append.name)
-        if subscription is None:
-            append.settle()
-        elif subscription.position is None or before <= subscription.position:
-            subscription.deliver(append.result)
-            append.settle()
-        else:  # entries are missing in between
-            subscription.refresh().add_done_callback(lambda _: append.settle())
-
-    # -- reading ------------------------------------------------------------------------------------------
-
     async def last(self, name: str, count: int) -> list[Entry]:
-        """Return at most the last `count` entries, oldest first."""
         await self._begin(name)
         return (await self._read(name, b"XREVRANGE", b"+", b"-", count))[::-1]
 
     async def after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
-        """Return the entries numbered above `sequence`, oldest first."""
         await self._begin(name)
         if count is not None:
             return await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", count)
         return [entry async for page in self.pages(name, sequence) for entry in page]
 
     async def between(self, name: str, start: int, end: int) -> list[Entry]:
-        """Return the entries with ``start <= at < end``, oldest first."""
         await self._begin(name)
         return [entry async for page in self.pages(name, 0) for entry in page if start <= entry.at < end]
 
     async def find(self, name: str, id: str) -> Entry | None:  # noqa: A002
-        """Return the entry with this identifier."""
         await self._begin(name)
         end = "+"
         # Newest first: a caller that resumes a stream asks for a recent entry.
@@ -150,8 +120,7 @@ class RedisJournals:
         return None
 
     async def names(self, prefix: str, count: int) -> list[str]:
-        """Return the names with this prefix, the most recently written first."""
-        of_tags = await asyncio.gather(*(self._names(tag, prefix, count) for tag in self._topology.tags))
+        of_tags = await asyncio.gather(*(self._names(tag, prefix, count) for tag in self.topology.tags))
         found = sorted((-at, name) for names in of_tags for name, at in names)
         return [name for _, name in found[:count]]
 
@@ -166,15 +135,14 @@ class RedisJournals:
     def last_number(self, name: str) -> asyncio.Future[int]:
         """Return the number of the last entry before all that this gateway appends from now on."""
         tag, key = self.place(name)
-        call = Call(
-            tag, b"XREVRANGE", key, b"+", b"-", b"COUNT", 1, read=lambda rows: int(rows[0][0][2:]) if rows else 0
+        newest = Call(
+            tag, b"XREVRANGE", key, b"+", b"-", b"COUNT", 1, read=lambda rows: rows and int(rows[0][0][2:]) or 0
         )
-        self._topology.node_of(tag).writing.submit(call)
-        return call.future
+        return self.topology.node_of(tag).writing.submit(newest)
 
     async def _begin(self, name: str) -> None:
         # What is read must reach up to where the followers begin, or what lies between would be missed.
-        if subscription := self._subscriptions.get(name):
+        if subscription := self.subscriptions.get(name):
             await subscription.begin()
 
     def _read(
@@ -186,8 +154,7 @@ class RedisJournals:
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         found: list[tuple[str, float]] = []
         for last in (count + 100, -1):  # all of them only where many have another prefix
-            key = self._topology.key(tag, "names")
-            rows = await self._ask(Call(tag, b"ZREVRANGE", key, 0, last, b"WITHSCORES"))
+            rows = await self._ask(Call(tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES"))
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
             found = [(name, at) for name, at in names if name.startswith(prefix)]
             if len(found) >= count or len(names) <= last:
@@ -196,42 +163,34 @@ class RedisJournals:
 
     def _ask(self, call: Call) -> asyncio.Future[Any]:
         # Not behind the writes: a long history holds up none of them.
-        self._topology.node_of(call.tag).reading.submit(call)
-        return call.future
-
-    # -- following ----------------------------------------------------------------------------------------
+        return self.topology.node_of(call.tag).reading.submit(call)
 
     def follow(self, name: str, follower: Follower) -> Callable[[], None]:
-        """Call `follower` with every entry committed from now on."""
-        subscription = self._subscriptions.get(name)
+        subscription = self.subscriptions.get(name)
         if subscription is None:
-            subscription = self._subscriptions[name] = JournalSubscription(self, name)
-            self._listener.add(subscription)
+            subscription = self.subscriptions[name] = JournalSubscription(self, name)
+            subscription.listen()
         end = subscription.followers.add(follower)
 
         def stop() -> None:
             end()
             if not subscription.followers:
-                self._loop.call_later(_SECONDS_TO_LINGER, self._forget, subscription)
+                asyncio.get_running_loop().call_later(_SECONDS_TO_LINGER, self._forget, subscription)
 
         return stop
 
     def is_heard(self, name: str) -> bool:
-        """Whether followers of this name hear what is committed now."""
-        subscription = self._subscriptions.get(name)
+        subscription = self.subscriptions.get(name)
         return subscription is not None and subscription.is_live
 
     def close(self) -> None:
-        """Deliver nothing any more."""
-        for subscription in self._subscriptions.values():
+        for subscription in self.subscriptions.values():
             subscription.close()
 
     def _forget(self, subscription: JournalSubscription) -> None:
-        if not subscription.followers and self._subscriptions.get(subscription.name) is subscription:
-            del self._subscriptions[subscription.name]
+        if not subscription.followers and self.subscriptions.get(subscription.name) is subscription:
+            del self.subscriptions[subscription.name]
             subscription.close()
-            if subscription.node is not None:
-                subscription.node.remove(subscription)
 
 
 class JournalSubscription(Subscription):
@@ -242,7 +201,7 @@ class JournalSubscription(Subscription):
     """
 
     def __init__(self, journals: RedisJournals, name: str) -> None:
-        super().__init__(*journals.place(name))
+        super().__init__(journals.topology, *journals.place(name))
         self.name = name
         self.followers: Subscribers[[Sequence[Entry]]] = Subscribers()
         self.position: int | None = None
@@ -264,19 +223,25 @@ class JournalSubscription(Subscription):
         if self.position is None or not data.isdigit() or int(data) > self.position:
             self.refresh()
 
-    def deliver(self, entries: Sequence[Entry]) -> None:
-        """Take entries that nothing is missing before; those that were delivered are skipped."""
+    def offer(self, before: int, entries: Sequence[Entry], then: Callable[[], None]) -> None:
+        """Deliver entries of this gateway, and call `then`; `before` is the number before the first of them."""
+        if self.position is None or before <= self.position:
+            self._deliver(entries)
+            then()
+        else:  # others are missing in between
+            self.refresh().add_done_callback(lambda _: then())
+
+    async def read(self) -> None:
+        await self.begin()
+        async for page in self._journals.pages(self.name, self.position or 0):
+            if page:
+                self._deliver(page)
+
+    def _deliver(self, entries: Sequence[Entry]) -> None:
         position, last = self.position or 0, entries[-1].sequence
         if last > position:
             self.position = last
             self.followers.tell([entry for entry in entries if entry.sequence > position])
-
-    async def read(self) -> None:
-        """Deliver what comes after the last entry delivered."""
-        await self.begin()
-        async for page in self._journals.pages(self.name, self.position or 0):
-            if page:
-                self.deliver(page)
 
 
 def _packed(draft: Draft) -> bytes:

@@ -10,19 +10,22 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from toolkit.stores import StoreUnavailable
+from toolkit.stores.redis.batches import UNREACHABLE, Call
 from toolkit.stores.redis.durability import reason_of
-from toolkit.stores.redis.node import UNREACHABLE, Call, Node
 from toolkit.stores.redis.scripts import BEAT
-from toolkit.stores.redis.topology import Topology
+
+if TYPE_CHECKING:
+    from toolkit.stores.redis.topology import Node, Topology
 
 log = logging.getLogger("toolkit.gateway")
 
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
+_PAUSE = 0.1  # before it connects again
 _SECONDS_TO_TRY_AGAIN = 1.0
 
 
@@ -32,14 +35,14 @@ class Subscription(ABC):
     ``is_live`` says whether it hears within moments of what is committed.
     """
 
-    def __init__(self, tag: str, channel: bytes) -> None:
+    def __init__(self, topology: Topology, tag: str, channel: bytes) -> None:
         self.tag, self.channel = tag, channel
         self.is_live = self._is_subscribed = False
-        self.node: NodeListener | None = None
+        self._topology = topology
+        self._listener: Listener | None = None
         self._loop = asyncio.get_running_loop()
         self._requested: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
-        self._is_closed = False
 
     @abstractmethod
     async def read(self) -> None:
@@ -49,8 +52,16 @@ class Subscription(ABC):
     def on_message(self, data: bytes) -> None:
         """Take a message of the channel."""
 
+    def listen(self) -> None:
+        """Hear the channel from now on, or hear it at the node that has it now."""
+        listener = self._topology.node_of(self.tag).listener
+        if listener is not self._listener:
+            if self._listener is not None:
+                self._listener.remove(self)
+            self._listener = listener
+            listener.add(self)
+
     def on_subscribed(self) -> None:
-        """Read what may have been missed: Redis sends messages from now on."""
         self._is_subscribed = True
         self.refresh()
 
@@ -61,17 +72,20 @@ class Subscription(ABC):
     def refresh(self) -> asyncio.Future[None]:
         """Return a future that is done once a read that begins after this call has ended, or has failed."""
         requested = self._requested = self._requested or self._loop.create_future()
-        if self._task is None and not self._is_closed:
+        if self._task is None and not requested.done():
             self._task = self._loop.create_task(self._run())
         return requested
 
     def close(self) -> None:
-        """Read nothing any more."""
-        self._is_closed = True
+        """Hear and read nothing any more."""
+        if self._listener is not None:
+            self._listener.remove(self)
         if self._task is not None:
             self._task.cancel()
-        if self._requested is not None:
-            self._requested.set_result(None)
+        # From now on a refresh is done at once.
+        requested = self._requested = self._requested or self._loop.create_future()
+        if not requested.done():
+            requested.set_result(None)
 
     async def _run(self) -> None:
         try:
@@ -90,87 +104,60 @@ class Subscription(ABC):
 
 
 class Listener:
-    """All channels that this gateway follows."""
-
-    def __init__(self, topology: Topology) -> None:
-        self.topology = topology
-        self.nodes: dict[Node, NodeListener] = {}
-
-    def add(self, subscription: Subscription) -> None:
-        """Hear a channel from now on, or hear it where it is now."""
-        node = self.topology.node_of(subscription.tag)
-        if subscription.node is not None:
-            if subscription.node.node is node:
-                return
-            subscription.node.remove(subscription)
-        if node not in self.nodes:
-            self.nodes[node] = NodeListener(self, node)
-        self.nodes[node].add(subscription)
-
-    async def close(self) -> None:
-        """Disconnect from all nodes."""
-        await asyncio.gather(*(node.close() for node in self.nodes.values()))
-
-
-class NodeListener:
     """The connection to one node."""
 
-    def __init__(self, listener: Listener, node: Node) -> None:
-        self.node = node
-        self._listener = listener
+    def __init__(self, node: Node) -> None:
+        self._node = node
         self._channels: dict[bytes, Subscription] = {}
         self._changes: dict[bytes, Subscription | None] = {}
         self._is_changed = asyncio.Event()
         self._has_heard = True
-        self._task = asyncio.create_task(self._run())
+        self._task: asyncio.Task[None] | None = None
 
     def add(self, subscription: Subscription) -> None:
-        """Hear a channel."""
-        subscription.node = self
         self._channels[subscription.channel] = self._changes[subscription.channel] = subscription
         self._is_changed.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
 
     def remove(self, subscription: Subscription) -> None:
-        """Hear a channel no more."""
-        subscription.node = None
         del self._channels[subscription.channel]
         self._changes[subscription.channel] = None
         self._is_changed.set()
+        subscription.on_lost()
+
+    def move(self) -> None:
+        """Let other nodes listen to the channels that they have now."""
+        for subscription in list(self._channels.values()):
+            subscription.listen()
 
     async def close(self) -> None:
-        """Disconnect."""
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        pause, topology = _SHORTEST_PAUSE, self._listener.topology
+        node = self._node
         while self._channels:
-            pubsub = self.node.client.pubsub()
+            pubsub = node.client.pubsub()
             try:
-                async with asyncio.timeout(self.node.timeout):
+                async with asyncio.timeout(node.timeout):
                     await pubsub.connect()
-                pause = _SHORTEST_PAUSE
                 self._changes, self._has_heard = dict(self._channels), True
                 async with asyncio.TaskGroup() as group:
                     for work in (self._send(pubsub), self._hear(pubsub), self._check()):
                         group.create_task(work)
             except* UNREACHABLE as errors:  # callers get errors from their own calls; this only tries again
-                log.debug("cannot listen to %s now: %s", self.node.shown, reason_of(errors.exceptions[0]))
+                log.debug("cannot listen to %s now: %s", node.shown, reason_of(errors.exceptions[0]))
             finally:
                 for subscription in self._channels.values():
                     subscription.on_lost()
                 await pubsub.aclose()
-            topology.look_again()
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
-            await topology.have_looked()
-            self._move()
-        del self._listener.nodes[self.node]
-
-    def _move(self) -> None:
-        """Follow the channels that other nodes have now."""
-        for subscription in list(self._channels.values()):
-            self._listener.add(subscription)
+            node.topology.look_again()
+            await asyncio.sleep(_PAUSE)
+            await node.topology.have_looked()
+            self.move()
+        self._task = None
 
     async def _send(self, pubsub: PubSub) -> None:
         while True:
@@ -204,15 +191,14 @@ class NodeListener:
         """Notice a node that is gone without a word, or that writes do not go to any more."""
         while subscription := next(iter(self._channels.values()), None):
             self._has_heard = False
-            hash_of_ours = self._listener.topology.key(subscription.tag, "epochs")
-            beat = Call(subscription.tag, script=BEAT, keys=[hash_of_ours, subscription.channel])
-            self.node.reading.submit(beat)
+            keys = [self._node.topology.key(subscription.tag, "epochs"), subscription.channel]
+            beat = Call(subscription.tag, script=BEAT, keys=keys)
             try:
-                await beat.future
+                await self._node.reading.submit(beat)
             except StoreUnavailable as error:
                 raise RedisConnectionError(str(error)) from None
-            self._move()  # a failover that others noticed takes the channels along
-            await asyncio.sleep(self.node.timeout)
+            self.move()  # a failover that others noticed takes the channels along
+            await asyncio.sleep(self._node.timeout)
             if not self._has_heard:
                 raise RedisConnectionError("no message in time")
         raise RedisConnectionError("no channel is followed here")

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from toolkit.stores import StoreUnavailable
 from toolkit.stores.group_commit import failed
-from toolkit.stores.redis.listener import Listener, Subscription
-from toolkit.stores.redis.node import Argument, Call
+from toolkit.stores.redis.batches import Argument, Call
+from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.scripts import RECORDS
 from toolkit.stores.redis.topology import Topology
 from toolkit.stores.subscribers import Watcher, Watchers
@@ -26,33 +26,26 @@ Changes = Mapping[str, bytes | None]
 class RedisRecords:
     """See `toolkit.stores.Records`. The kinds ``records`` and ``fleeting`` do not know each other's spaces."""
 
-    def __init__(self, topology: Topology, listener: Listener, kind: str, now: Callable[[], int]) -> None:
-        self._topology = topology
-        self._listener = listener
-        self._kind = kind
-        self._now = now
+    def __init__(self, topology: Topology, kind: str, now: Callable[[], int]) -> None:
+        self.topology, self._kind, self._now = topology, kind, now
         self._spaces: dict[str, _Space] = {}
 
     def keys(self, space: str) -> list[bytes]:
         """Return the keys of a space: its values and their expiries."""
-        values = self._topology.key(tag_of(space), self._kind)
+        values = self.topology.key(tag_of(space), self._kind)
         return [values, values + b":expiries"]
 
     def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        """Return the value, or None."""
         return self._read(space, b"HGET", key, read=self._living)
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
-        """Set the value."""
         arguments = [b"swap", _given(expires), 0, *_flat({key: value})]
         return self._change(space, arguments, lambda _: (None, {key: value}))
 
     def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        """Return the value and remove it."""
         return self._change(space, [b"take", key], lambda value: (value, {} if value is None else {key: None}))
 
     def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
-        """Add one, or return 0 where that would pass `limit`."""
         arguments = [b"count", key, _given(limit), _given(expires)]
         return self._change(space, arguments, lambda number: (number, {key: b"%d" % number} if number else {}))
 
@@ -63,44 +56,33 @@ class RedisRecords:
         changes: Mapping[str, bytes | None],
         expires: int | None = None,
     ) -> asyncio.Future[bool]:
-        """Make all changes if every expected value still stands."""
         changes = dict(changes)
         arguments = [b"swap", _given(expires), len(expected), *_flat(expected), *_flat(changes)]
         return self._change(space, arguments, lambda done: (bool(done), changes if done else {}))
 
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
-        """Return all values of the space."""
         return self._read(space, b"HGETALL", read=self._all_living)
 
     async def watch(self, space: str, watcher: Watcher) -> Callable[[], None]:
-        """Call `watcher` with every present value, then with every change."""
         watched = self._spaces.get(space)
         if watched is None:
             watched = self._spaces[space] = _Space(self, space)
-            self._listener.add(watched)
+            watched.listen()
         if not watched.is_filled:
-            await self.read_all(space, watched.fill)
+            await self.read(space, None, watched.fill)
         # No waiting from here on: this watcher hears of every later change.
         return watched.watchers.begin(space, watcher, watched.values)
 
     def close(self) -> None:
-        """Tell the watchers nothing any more."""
         for space in self._spaces.values():
             space.close()
 
-    # What is read is applied before the response to any later call.
-
-    def read_all(self, space: str, apply: Callable[[Changes], None]) -> asyncio.Future[None]:
-        """Read a space and apply its values."""
-        return self._read(space, b"HGETALL", read=lambda pairs: apply(self._all_living(pairs)))
-
-    def read_some(self, space: str, keys: Iterable[str], apply: Callable[[Changes], None]) -> asyncio.Future[None]:
-        """Read these values of a space and apply them."""
-
-        def read(values: Sequence[bytes | None]) -> None:
-            apply(dict(zip(keys, map(self._living, values), strict=True)))
-
-        return self._read(space, b"HMGET", *keys, read=read)
+    def read(self, space: str, keys: Set[str] | None, apply: Callable[[Changes], None]) -> asyncio.Future[None]:
+        """Read these values of a space, or all, and apply them before the response to any later call."""
+        if keys is None:
+            return self._read(space, b"HGETALL", read=lambda pairs: apply(self._all_living(pairs)))
+        living = self._living
+        return self._read(space, b"HMGET", *keys, read=lambda kept: apply(dict(zip(keys, map(living, kept)))))  # noqa: B905
 
     def _read(self, space: str, command: bytes, *keys: str, read: Callable[[Any], Any]) -> asyncio.Future[Any]:
         return self._ask(lambda: Call(tag_of(space), command, self.keys(space)[0], *keys, read=read))
@@ -125,8 +107,7 @@ class RedisRecords:
         except UnicodeEncodeError as error:
             return failed(error)
         # Reads, too, in the order of the writes: a caller reads what this gateway was asked to write before.
-        self._topology.node_of(call.tag).writing.submit(call)
-        return call.future
+        return self.topology.node_of(call.tag).writing.submit(call)
 
     def _living(self, kept: bytes | None) -> bytes | None:
         if kept is None:
@@ -145,7 +126,7 @@ class _Space(Subscription):
     """The watchers of one space, and the values that they know."""
 
     def __init__(self, records: RedisRecords, name: str) -> None:
-        super().__init__(tag_of(name), records.keys(name)[0])
+        super().__init__(records.topology, tag_of(name), records.keys(name)[0])
         self.watchers = Watchers()
         self.values: dict[str, bytes] = {}
         self.is_filled = False
@@ -182,10 +163,8 @@ class _Space(Subscription):
     async def read(self) -> None:
         keys, self._unread = self._unread, set()
         try:
-            if keys is None:
-                await self._records.read_all(self._name, self.fill)
-            elif keys:
-                await self._records.read_some(self._name, list(keys), self._differ)
+            if keys is None or keys:
+                await self._records.read(self._name, keys, self._differ if keys else self.fill)
         except StoreUnavailable:
             self._unread = None
             raise

@@ -9,13 +9,12 @@ from typing import Any
 
 from toolkit.stores import Journals, Records, StoreUnavailable
 from toolkit.stores.redis.address import redis_address
+from toolkit.stores.redis.batches import Argument, Call
 from toolkit.stores.redis.durability import check, info_of, warnings_about
 from toolkit.stores.redis.journals import RedisJournals
-from toolkit.stores.redis.listener import Listener
-from toolkit.stores.redis.node import Argument, Call, Node
 from toolkit.stores.redis.records import RedisRecords
 from toolkit.stores.redis.scripts import BEAT
-from toolkit.stores.redis.topology import Topology
+from toolkit.stores.redis.topology import Node, Topology
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -46,10 +45,9 @@ class RedisStore:
     async def open(self) -> None:
         """Connect; raise StoreUnavailable if this Redis is not there, too old, a replica, or refuses us."""
         self._topology = Topology(self.address)
-        self._listener = Listener(self._topology)
-        self._journals = RedisJournals(self._topology, self._listener)
-        self._records = RedisRecords(self._topology, self._listener, "records", self._now)
-        self._fleeting = RedisRecords(self._topology, self._listener, "fleeting", self._now)
+        self._journals = RedisJournals(self._topology)
+        self._records = RedisRecords(self._topology, "records", self._now)
+        self._fleeting = RedisRecords(self._topology, "fleeting", self._now)
         self.journals: Journals = self._journals
         self.records: Records = self._records
         self.fleeting: Records = self._fleeting
@@ -64,16 +62,13 @@ class RedisStore:
 
     async def close(self) -> None:
         """Send what was asked for, and disconnect."""
-        await self._listener.close()
         await self._topology.close()
         for part in (self._journals, self._records, self._fleeting):
             part.close()
 
     async def _examine(self, node: Node, tag: str) -> None:
         async def ask(*arguments: Argument, **options: Any) -> Any:  # noqa: ANN401
-            call = Call(tag, *arguments, **options)
-            node.reading.submit(call)
-            return await call.future
+            return await node.reading.submit(Call(tag, *arguments, **options))
 
         info = info_of(await ask(b"INFO"))
         check(info, self.address)

@@ -10,18 +10,56 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.exceptions import RedisClusterException, ResponseError
 
 from toolkit.stores import StoreUnavailable
 from toolkit.stores.redis.address import RedisAddress
-from toolkit.stores.redis.durability import reason_of
-from toolkit.stores.redis.node import UNREACHABLE, Group, Node
+from toolkit.stores.redis.batches import UNREACHABLE, Batches, Group
+from toolkit.stores.redis.durability import info_of, reason_of
+from toolkit.stores.redis.listener import Listener
 
 log = logging.getLogger("toolkit.gateway")
 
 # Many more than a cluster has nodes, so that they all get some; few enough to send one call for each of them.
 _TAGS = 256
 _SECONDS_BETWEEN_LOOKS = 0.1
+
+
+class Node:
+    """One server, at a `place` (host and port) of the cluster or where the URL says, and its connections."""
+
+    def __init__(self, topology: Topology, place: tuple[str, int] | None) -> None:
+        address = topology.address
+        self.topology = topology
+        self.shown = f"the Redis node {place[0]}:{place[1]}" if place else f"the Redis at {address.shown}"
+        self.timeout = address.timeout
+        self.run: tuple[bytes, ...] = ()
+        self.pool = address.pool(place, self._on_connect)
+        self.client = Redis(connection_pool=self.pool)
+        self.writing, self.reading = Batches(self, address.replicas), Batches(self, 0)
+        self.listener = Listener(self)
+
+    async def close(self) -> None:
+        """Send what waits, and disconnect."""
+        await self.listener.close()
+        await asyncio.gather(self.writing.close(), self.reading.close())
+        await self.pool.aclose()
+        if isinstance(self.pool, SentinelConnectionPool):
+            await self.pool.sentinel_manager.aclose()
+
+    async def _on_connect(self, connection: AbstractConnection) -> None:
+        await connection.on_connect()
+        await connection.send_command("INFO", "replication")
+        info = info_of(await connection.read_response())
+        node, is_promoted = b"", b""
+        if self.topology.address.kind == "cluster":  # elsewhere there is one master at a time
+            await connection.send_command("CLUSTER", "MYID")
+            node = await connection.read_response()
+            is_promoted = b"1" if info["master_replid2"].strip("0") else b""
+        self.run = node, info["master_replid"].encode("ascii"), is_promoted
 
 
 class Topology:
@@ -50,11 +88,14 @@ class Topology:
             self._by_tag.clear()  # redis-py may know more than before also where a node did not answer
         masters = {(master.host, int(master.port)) for master in self._cluster.get_primaries()}
         for place in self._nodes.keys() - masters:
-            self._start(self._nodes.pop(place).close())
+            node = self._nodes.pop(place)
+            node.listener.move()
+            self._start(node.close())
 
     async def close(self) -> None:
         """Send what waits, and disconnect from all servers."""
         self._is_closed = True
+        await asyncio.gather(*(node.listener.close() for node in self._nodes.values()))
         if self._looking is not None:
             # Redis-py closes no connection of a cluster client that was cancelled while it read the layout.
             await asyncio.wait([self._looking], timeout=self.address.timeout)
@@ -79,7 +120,6 @@ class Topology:
         return node
 
     def key(self, tag: str, name: str) -> bytes:
-        """Return a key with a hash tag."""
         return f"{self.address.prefix}{{{tag}}}:{name}".encode()
 
     def look_again(self) -> None:

@@ -1,4 +1,4 @@
-"""One Redis server: calls travel in batches, one in flight for writing and one for reading.
+"""Calls travel to a server in batches, one in flight for writing and one for reading.
 
 Redis-py makes and keeps the connections. A batch has one of them for itself, so that ``WAIT`` covers exactly the
 writes before it, and so that it can tell a call that was never sent from one whose response was lost.
@@ -12,34 +12,23 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import hiredis
-from redis.asyncio import Redis
+from redis import exceptions
 from redis.asyncio.connection import AbstractConnection
-from redis.asyncio.sentinel import SentinelConnectionPool
-from redis.exceptions import (
-    AskError,
-    AuthenticationError,
-    BusyLoadingError,
-    ClusterDownError,
-    NoScriptError,
-    ReadOnlyError,
-    RedisError,
-    ResponseError,
-    TryAgainError,
-)
 
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.group_commit import GroupCommit, Request
-from toolkit.stores.redis.durability import info_of, reason_of
+from toolkit.stores.redis.durability import reason_of
 from toolkit.stores.redis.scripts import TEXTS
 
 if TYPE_CHECKING:
-    from toolkit.stores.redis.topology import Topology
+    from toolkit.stores.redis.topology import Node
 
 Argument = bytes | str | int
 
-UNREACHABLE = (RedisError, OSError, TimeoutError)
+UNREACHABLE = (exceptions.RedisError, OSError, TimeoutError)
 # What waits for one server, or is on its way: more than that is refused, so that memory stays bounded.
-_CALLS_WAITING, _BYTES_WAITING = 100_000, 64 * 1024 * 1024
+_BYTES_WAITING = 64 * 1024 * 1024
+_BYTES_OF_A_CALL = 600
 # One script call takes no more than this, so that other clients of its server do not wait long for it.
 _ENTRIES_A_CALL, _BYTES_A_CALL = 1_000, 1024 * 1024
 
@@ -50,9 +39,7 @@ class Call(Request[Any]):
     `tag` is the hash tag of its keys.
     """
 
-    __slots__ = ("arguments", "read", "started", "tag", "writes")
-
-    size = entries = 0
+    __slots__ = ("arguments", "entries", "read", "size", "started", "tag", "writes")
 
     def __init__(
         self,
@@ -68,50 +55,18 @@ class Call(Request[Any]):
         self.arguments = [b"EVALSHA", script, len(keys), *keys, *given] if script else given
         self.tag, self.read, self.writes = tag, read, bool(script)
         self.started = self.future.get_loop().time()
+        self.entries, self.size = 0, _BYTES_OF_A_CALL
 
     def command(self, group: Sequence[Any], run: Sequence[bytes]) -> Sequence[Argument]:
         """Return what is sent for all calls of a group in a run of the master; see `append.lua`."""
         return self.arguments
 
     def answer(self, group: Sequence[Any], response: Any) -> None:  # noqa: ANN401
-        """Take the response to a group."""
         self.result = self.read(response)
         self.settle()
 
 
 Group = Sequence[Call]
-
-
-class Node:
-    """One server, at a `place` (host and port) of the cluster or where the URL says, and its connections."""
-
-    def __init__(self, topology: Topology, place: tuple[str, int] | None) -> None:
-        address = topology.address
-        self.topology = topology
-        self.shown = f"the Redis node {place[0]}:{place[1]}" if place else f"the Redis at {address.shown}"
-        self.timeout = address.timeout
-        self.run: tuple[bytes, ...] = ()
-        self.pool = address.pool(place, self._on_connect)
-        self.client = Redis(connection_pool=self.pool)
-        self.writing, self.reading = Batches(self, address.replicas), Batches(self, 0)
-
-    async def close(self) -> None:
-        """Send what waits, and disconnect."""
-        await asyncio.gather(self.writing.close(), self.reading.close())
-        await self.pool.aclose()
-        if isinstance(self.pool, SentinelConnectionPool):
-            await self.pool.sentinel_manager.aclose()
-
-    async def _on_connect(self, connection: AbstractConnection) -> None:
-        await connection.on_connect()
-        await connection.send_command("INFO", "replication")
-        info = info_of(await connection.read_response())
-        node, is_promoted = b"", b""
-        if self.topology.address.kind == "cluster":  # elsewhere there is one master at a time
-            await connection.send_command("CLUSTER", "MYID")
-            node = await connection.read_response()
-            is_promoted = b"1" if info["master_replid2"].strip("0") else b""
-        self.run = node, info["master_replid"].encode("ascii"), is_promoted
 
 
 class Batches:
@@ -121,17 +76,17 @@ class Batches:
         self._node, self._replicas = node, replicas
         self._loop = asyncio.get_running_loop()
         self._group: GroupCommit[Call] = GroupCommit(self._write)
-        self._calls = self._bytes = 0
+        self._bytes = 0
         self._failed_at = float("-inf")
 
-    def submit(self, call: Call) -> None:
-        """Send a call with the next batch."""
-        if self._calls >= _CALLS_WAITING or self._bytes >= _BYTES_WAITING:
+    def submit(self, call: Call) -> asyncio.Future[Any]:
+        """Send a call with the next batch, and return its future."""
+        if self._bytes >= _BYTES_WAITING:
             call.fail(StoreUnavailable(f"too much waits for {self._node.shown}"))
-            return
-        self._calls += 1
-        self._bytes += call.size
-        self._group.submit(call)
+        else:
+            self._bytes += call.size
+            self._group.submit(call)
+        return call.future
 
     async def close(self) -> None:
         """Refuse new calls and wait for those that were submitted."""
@@ -143,21 +98,21 @@ class Batches:
             # Callers that waited while the server was away get their answer now, not after one more timeout.
             late = [call for call in calls if call.started <= self._failed_at]
             _fail(late, StoreUnavailable(f"{self._node.shown} cannot be used now: it broke off just before"))
-            if groups := _grouped([call for call in calls if call.started > self._failed_at]):
-                await self._send(groups)
+            groups = _grouped([call for call in calls if call.started > self._failed_at])
+            if groups and (unknown := await self._settle(groups, await self._exchange(groups))):
+                await self._settle(unknown, await self._exchange(unknown, with_scripts=True))
         finally:
-            self._calls -= len(calls)
             self._bytes -= sum([call.size for call in calls])
 
-    async def _send(self, groups: Sequence[Group], *, with_scripts: bool = False) -> None:
+    async def _exchange(self, groups: Sequence[Group], *, with_scripts: bool = False) -> list[Any]:
+        """Return the response to each group, or its error."""
         node, connection, responses = self._node, None, []
+        loads: list[Sequence[Argument]] = [(b"SCRIPT", b"LOAD", text) for text in TEXTS] if with_scripts else []
         waits = self._replicas > 0 and any([group[0].writes for group in groups])
         try:
             async with asyncio.timeout(node.timeout):  # one for all: a timer for each response costs more
                 connection = await node.pool.get_connection()
-                commands: list[Sequence[Argument]] = [group[0].command(group, node.run) for group in groups]
-                if with_scripts:
-                    commands = [*((b"SCRIPT", b"LOAD", text) for text in TEXTS), *commands]
+                commands = [*loads, *(group[0].command(group, node.run) for group in groups)]
                 if waits:
                     commands.append((b"WAIT", self._replicas, int(node.timeout * 500)))
                 # Redis-py packs in Python, which costs several times as much.
@@ -166,40 +121,43 @@ class Batches:
                 for _ in commands:
                     responses.append(await _response(connection))
         except UNREACHABLE as error:
+            refusals = exceptions.BusyLoadingError, exceptions.AuthenticationError
+            is_unsent = connection is None or (isinstance(error, refusals) and not responses)
             if connection is not None:
                 await connection.disconnect(nowait=True)
-            is_refusal = isinstance(error, BusyLoadingError | AuthenticationError) and not responses
-            self._break_off(groups, error, is_unsent=connection is None or is_refusal)
-            return
+            self._failed_at = self._loop.time()
+            node.topology.look_again()
+            why = f"{node.shown} {'cannot be used now' if is_unsent else 'broke off'}: {reason_of(error)}"
+            failed = StoreUnavailable(why)
+            unknown = failed if is_unsent else OutcomeUnknown(f"{why}; the change may have been made")
+            return [unknown if group[0].writes else failed for group in groups]
         finally:
             if connection is not None:
                 await node.pool.release(connection)
-        # A replica refuses WAIT, after it has refused the writes.
-        confirmed = responses.pop() if waits else 0
-        is_kept = isinstance(confirmed, int) and confirmed >= self._replicas * waits
-        if with_scripts:
-            del responses[: len(TEXTS)]
-        if unknown := await self._sort(groups, responses, is_kept=is_kept, knows_scripts=with_scripts):
-            await self._send(unknown, with_scripts=True)
+        del responses[: len(loads)]
+        if not waits or _is_at_least(responses.pop(), self._replicas):
+            return responses
+        why = f"kept by {node.shown}, but not confirmed by {self._replicas} replicas in time"
+        return [
+            OutcomeUnknown(why) if group[0].writes and not isinstance(response, Exception) else response
+            for group, response in zip(groups, responses, strict=True)
+        ]
 
-    async def _sort(
-        self, groups: Sequence[Group], responses: Sequence[Any], *, is_kept: bool, knows_scripts: bool
-    ) -> list[Group]:
+    async def _settle(self, groups: Sequence[Group], responses: Sequence[Any]) -> list[Group]:
         """Deliver responses and errors; return the calls whose scripts the server does not know."""
         node, is_elsewhere = self._node, False
         unknown: list[Group] = []
         answered: list[tuple[Group, Any]] = []
         for group, response in zip(groups, responses, strict=True):
-            if isinstance(response, NoScriptError) and not knows_scripts:
+            if isinstance(response, exceptions.NoScriptError):
                 unknown.append(group)
-            elif isinstance(response, AskError | TryAgainError):
+            elif isinstance(response, exceptions.AskError | exceptions.TryAgainError):
                 node.topology.send_again(group, response)
-            elif isinstance(response, ResponseError):
-                is_elsewhere = is_elsewhere or isinstance(response, ReadOnlyError | ClusterDownError)
+            elif isinstance(response, exceptions.ResponseError):
+                is_elsewhere |= isinstance(response, exceptions.ReadOnlyError | exceptions.ClusterDownError)
                 _fail(group, StoreUnavailable(f"{node.shown} refuses: {reason_of(response)}"))
-            elif group[0].writes and not is_kept:
-                why = f"kept by {node.shown}, but not confirmed by {self._replicas} replicas in time"
-                _fail(group, OutcomeUnknown(why))
+            elif isinstance(response, Exception):
+                _fail(group, response)
             else:
                 answered.append((group, response))
         # The next batch leaves before the callers of this one are answered.
@@ -209,16 +167,6 @@ class Batches:
             await node.pool.disconnect(inuse_connections=False)
             node.topology.look_again()
         return unknown
-
-    def _break_off(self, groups: Sequence[Group], error: Exception, *, is_unsent: bool) -> None:
-        self._failed_at = self._loop.time()
-        self._node.topology.look_again()
-        why = f"{self._node.shown} {'cannot be used now' if is_unsent else 'broke off'}: {reason_of(error)}"
-        for group in groups:
-            may_be_done = group[0].writes and not is_unsent
-            _fail(
-                group, OutcomeUnknown(f"{why}; the change may have been made") if may_be_done else StoreUnavailable(why)
-            )
 
 
 def _grouped(calls: Sequence[Call]) -> list[Group]:
@@ -249,8 +197,13 @@ def _fail(group: Group, error: Exception) -> None:
         call.fail(error)
 
 
+def _is_at_least(confirmed: object, replicas: int) -> bool:
+    # A replica refuses WAIT, after it has refused the writes.
+    return isinstance(confirmed, int) and confirmed >= replicas
+
+
 async def _response(connection: AbstractConnection) -> Any:  # noqa: ANN401
     try:
         return await connection.read_response()
-    except ResponseError as error:
+    except exceptions.ResponseError as error:
         return error
