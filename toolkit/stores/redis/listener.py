@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolkit.gateway")
 
-_PAUSE = 0.1  # before it connects again
 _SECONDS_TO_TRY_AGAIN = 1.0
 
 
@@ -153,9 +152,7 @@ class Listener:
                 for subscription in self._channels.values():
                     subscription.on_lost()
                 await pubsub.aclose()
-            node.topology.look_again()
-            await asyncio.sleep(_PAUSE)
-            await node.topology.have_looked()
+            await asyncio.wait([node.topology.look_again()])
             self.move()
         self._task = None
 

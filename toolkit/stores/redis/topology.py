@@ -25,7 +25,7 @@ log = logging.getLogger("toolkit.gateway")
 
 # Many more than a cluster has nodes, so that they all get some; few enough to send one call for each of them.
 _TAGS = 256
-_SECONDS_BETWEEN_LOOKS = 0.1
+_PAUSE = 0.1  # between two looks at the layout
 
 
 class Node:
@@ -99,9 +99,11 @@ class Topology:
         if self._looking is not None:
             # Redis-py closes no connection of a cluster client that was cancelled while it read the layout.
             await asyncio.wait([self._looking], timeout=self.address.timeout)
-            self._looking.cancel()
         await asyncio.gather(*self._tasks)
         await asyncio.gather(*(node.close() for node in self._nodes.values()))
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
         if self._cluster is not None:
             await self._cluster.aclose()
 
@@ -122,23 +124,18 @@ class Topology:
     def key(self, tag: str, name: str) -> bytes:
         return f"{self.address.prefix}{{{tag}}}:{name}".encode()
 
-    def look_again(self) -> None:
-        """Read the layout of a cluster again: a node is away, was demoted, or lost a slot."""
-        if not self._is_closed and self._cluster is not None and (self._looking is None or self._looking.done()):
+    def look_again(self) -> asyncio.Task[None]:
+        """Return the task that reads the layout of a cluster again: a node is away, was demoted, or lost a slot."""
+        if self._looking is None or (self._looking.done() and not self._is_closed):
             self._looking = asyncio.create_task(self._look())
-
-    async def have_looked(self) -> None:
-        """Wait until it is known who is a master, where that is being found out."""
-        if self._looking is not None:
-            await asyncio.wait([self._looking])
+        return self._looking
 
     def send_again(self, group: Group, error: ResponseError) -> None:
         """Send what a node refused because its keys are elsewhere or on their way, until its time is over."""
         self._start(self._send_again(group, error))
 
     async def _send_again(self, group: Group, error: ResponseError) -> None:
-        self.look_again()
-        await self.have_looked()
+        await asyncio.wait([self.look_again()])
         for call in group:
             if asyncio.get_running_loop().time() > call.started + self.address.timeout:
                 call.fail(StoreUnavailable(f"{self.address.shown} is moving these keys: {reason_of(error)}"))
@@ -148,10 +145,11 @@ class Topology:
 
     async def _look(self) -> None:
         try:
-            await self.find()
+            if not self._is_closed:
+                await self.find()
         except StoreUnavailable as error:  # callers get errors from their own calls; the next failure looks again
             log.debug("%s", error)
-        await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+        await asyncio.sleep(_PAUSE)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
