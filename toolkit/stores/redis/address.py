@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
 from redis.asyncio import ConnectionPool
@@ -34,6 +34,9 @@ _USUAL_SECONDS = "2.0"
 
 class BadAddress(ValueError):
     """The URL names no Redis. The message never repeats the URL: it may hold a password."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the URL of the store cannot be used: {why}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -106,36 +109,38 @@ def redis_address(url: str) -> RedisAddress:
         raise
     except (ValueError, TypeError, LookupError):  # their words may repeat parts of the URL
         why = "check its hosts and options, and whether its password is percent-encoded"
-        raise BadAddress(f"the URL of the store cannot be read: {why}") from None
+        raise BadAddress(why) from None
 
 
 def _address(parts: SplitResult) -> RedisAddress:
     match = _SCHEMES.fullmatch(parts.scheme)
     if match is None or (parts.scheme != "unix" and not parts.netloc):
-        _refuse("it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, then a host")
+        raise BadAddress(
+            "it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, then a host"
+        )
     kind, path, service = match[2] or "server", parts.path.rstrip("/"), ""
     if kind == "sentinel":
         service, _, db = path.lstrip("/").partition("/")
         path = f"/{db}"
         if not service:
-            _refuse("redis+sentinel://host,host/SERVICE names the service that Sentinel watches")
+            raise BadAddress("redis+sentinel://host,host/SERVICE names the service that Sentinel watches")
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     prefix = given.pop("prefix", "gateway:")
     if not prefix.isprintable() or set(prefix) & set("{}"):
-        _refuse("prefix must be printable and without braces")
+        raise BadAddress("prefix must be printable and without braces")
     replicas, timeout = int(given.pop("replicas", "0")), float(given.pop("timeout", _USUAL_SECONDS))
     if not (0 <= replicas < 100 and 0 < timeout <= 3600):
-        _refuse("replicas is a small number, timeout a number of seconds")
+        raise BadAddress("replicas is a small number, timeout a number of seconds")
     login, at, hosts = parts.netloc.rpartition("@")
     servers: list[dict[str, Any]] = [
         dict(parse_url(f"{match[1] or 'unix'}://{login}{at}{host}{path}?{urlencode(given)}"))
         for host in hosts.split(",")
     ]
     if kind == "server" and len(servers) > 1:
-        _refuse("several hosts need redis+sentinel:// or redis+cluster://")
+        raise BadAddress("several hosts need redis+sentinel:// or redis+cluster://")
     options: dict[str, Any] = {"connection_class": Connection, "db": 0, **servers[0]}
     if kind == "cluster" and options.pop("db"):
-        _refuse("a cluster has one database only")
+        raise BadAddress("a cluster has one database only")
     make: type[AbstractConnection] = options["connection_class"]
     make(**{name: value for name, value in options.items() if name != "connection_class"})  # TypeError: no such option
     if not match[1]:
@@ -146,7 +151,3 @@ def _address(parts: SplitResult) -> RedisAddress:
     end = {"server": f"/{options.get('db')}", "sentinel": parts.path.rstrip("/"), "cluster": ""}[kind]
     shown = f"{parts.scheme}://{where}{end}"
     return RedisAddress(kind, places, options, service, prefix, replicas, timeout, shown)
-
-
-def _refuse(why: str) -> NoReturn:
-    raise BadAddress(f"the URL of the store cannot be used: {why}")

@@ -54,7 +54,8 @@ for k = 3, #KEYS do
       redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', floor + 1))
     end
   end
-  if listeners[2 * k - 4] > 0 then redis.call('SPUBLISH', key, string.format('%.0f', last)) end
+  -- One message for all appends in a row to a journal.
+  if listeners[2 * k - 4] > 0 and KEYS[k + 1] ~= key then redis.call('SPUBLISH', key, string.format('%.0f', last)) end
   local n = #answer
   answer[n + 1], answer[n + 2] = before, last
   index[n + 1], index[n + 2] = string.format('%.0f', time), string.sub(key, ARGV[4])

@@ -24,6 +24,7 @@ _HEAD = Struct(">dddI")  # see append.lua
 _ENTRIES_A_READ = 1_000
 # A name that is no longer followed is often followed again at once: its channel stays open for so long.
 _SECONDS_TO_LINGER = 2.0
+_SECONDS_FOR_RESPONSE = 0.001
 
 # Makes an Entry of its fields, twice as fast as Entry(*fields).
 _entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, Entry)
@@ -219,9 +220,9 @@ class JournalSubscription(Subscription):
             self.position = number
 
     def on_message(self, data: bytes) -> None:
-        """Read what comes after the last entry delivered, unless it is the one of the message."""
-        if self.position is None or not data.isdigit() or int(data) > self.position:
-            self.refresh()
+        if self._is_behind(data):
+            # If it is an own append, its response is as good as here.
+            self._loop.call_later(_SECONDS_FOR_RESPONSE, lambda: self._is_behind(data) and self.refresh())
 
     def offer(self, before: int, entries: Sequence[Entry], then: Callable[[], None]) -> None:
         """Deliver entries of this gateway, and call `then`; `before` is the number before the first of them."""
@@ -230,6 +231,9 @@ class JournalSubscription(Subscription):
             then()
         else:  # others are missing in between
             self.refresh().add_done_callback(lambda _: then())
+
+    def _is_behind(self, data: bytes) -> bool:
+        return self.position is None or not data.isdigit() or int(data) > self.position
 
     async def read(self) -> None:
         await self.begin()
