@@ -191,7 +191,8 @@ def test_a_message_that_cannot_be_read_ends_no_listening(server: RedisServer) ->
             await until(lambda: store.journals.is_heard("a"))
             with server.client() as client:
                 for channel in ("gateway:{0}:journal:a", "gateway:{s}:records"):
-                    assert client.execute_command("SPUBLISH", channel, "x") == 1
+                    for message in ("5", "x", "[[]]"):
+                        assert client.execute_command("SPUBLISH", channel, message) == 1
             await other.journals.append("a", [line("1")])
             await other.records.put("s", "k", b"1")
             await until(lambda: len(heard) == 1 and seen == {"k": b"1"}, lambda: (heard, seen))

@@ -220,9 +220,8 @@ class JournalSubscription(Subscription):
             self.position = number
 
     def on_message(self, data: bytes) -> None:
-        if self._is_behind(data):
-            # If it is an own append, its response is as good as here.
-            self._loop.call_later(_SECONDS_FOR_RESPONSE, lambda: self._is_behind(data) and self.refresh())
+        # If it is an own append, its response is as good as here.
+        self._loop.call_later(_SECONDS_FOR_RESPONSE, self._catch_up, int(data))
 
     def offer(self, before: int, entries: Sequence[Entry], then: Callable[[], None]) -> None:
         """Deliver entries of this gateway, and call `then`; `before` is the number before the first of them."""
@@ -232,8 +231,9 @@ class JournalSubscription(Subscription):
         else:  # others are missing in between
             self.refresh().add_done_callback(lambda _: then())
 
-    def _is_behind(self, data: bytes) -> bool:
-        return self.position is None or not data.isdigit() or int(data) > self.position
+    def _catch_up(self, number: int) -> None:
+        if number > (self.position or 0):
+            self.refresh()
 
     async def read(self) -> None:
         await self.begin()

@@ -182,7 +182,10 @@ class Listener:
             elif message["type"] == "sunsubscribe":
                 raise RedisConnectionError("a slot has moved to another node")
             elif message["data"]:  # else it is a beat
-                subscription.on_message(message["data"])
+                try:
+                    subscription.on_message(message["data"])
+                except (ValueError, TypeError):  # not one of ours, and what it hides is unknown
+                    subscription.on_subscribed()
 
     async def _check(self) -> None:
         """Notice a node that is gone without a word, or that writes do not go to any more."""

@@ -138,12 +138,9 @@ class _Space(Subscription):
         super().on_subscribed()
 
     def on_message(self, data: bytes) -> None:
-        try:
-            keys = json.loads(data)
-        except ValueError:  # not one of ours
-            self._unread = None
+        keys = set(json.loads(data))
         if self._unread is not None:
-            self._unread.update(keys)
+            self._unread |= keys
         self.refresh()
 
     def fill(self, values: Changes) -> None:
