@@ -130,6 +130,16 @@ REFUSALS: dict[str, tuple[Callable[[redis.Redis], object], Callable[[redis.Redis
         WRITES,
     ),
     "unable to save": (break_saving, mend_saving, WRITES),
+    "without the permission to write": (
+        lambda client: client.execute_command("ACL SETUSER default -@write"),
+        lambda client: client.execute_command("ACL SETUSER default +@all"),
+        WRITES,
+    ),
+    "without the permission to run scripts": (
+        lambda client: client.execute_command("ACL SETUSER default -@scripting"),
+        lambda client: client.execute_command("ACL SETUSER default +@all"),
+        WRITES,
+    ),
 }
 
 
@@ -138,6 +148,8 @@ ADVICE = {
     "out of memory": "OOM .*give it more memory",
     "without enough replicas": "NOREPLICAS .*fewer replicas than min-replicas-to-write",
     "unable to save": "MISCONF .*see its log",
+    "without the permission to write": "script.*grant its user the ACL permissions",
+    "without the permission to run scripts": "NOPERM .*grant its user the ACL permissions",
 }
 
 

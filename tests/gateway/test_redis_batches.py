@@ -23,8 +23,12 @@ def server() -> Iterator[RedisServer]:
 
 
 def script_calls(client: redis.Redis) -> int:
+    return calls_of(client, "evalsha")
+
+
+def calls_of(client: redis.Redis, command: str) -> int:
     statistics: Any = client.info("commandstats")
-    return int(statistics.get("cmdstat_evalsha", {"calls": 0})["calls"])
+    return int(statistics.get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
 
 async def appended(appends: list[asyncio.Future[list[Entry]]]) -> list[Entry]:
@@ -62,6 +66,25 @@ def test_posts_at_once_are_one_script_call_for_each_hash_tag() -> None:
             assert made == len({store._journals.place(name)[0] for name in names})
             for client in clients:
                 client.close()
+
+    run(work())
+
+
+def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer) -> None:
+    """It knows them from the response; the message of its own append tells it nothing new."""
+
+    async def work() -> None:
+        async with opened(f"{server.url}?timeout=30") as (store,):
+            heard = await follow_as_a_thing_does(store, "a")
+            await until(lambda: store.journals.is_heard("a"))
+            with server.client() as client:
+                before = calls_of(client, "xrange"), calls_of(client, "spublish")
+                for number in range(200):
+                    await asyncio.gather(*(store.journals.append("a", [line(f"{number} {n}")]) for n in range(4)))
+                assert len(heard) == 800
+                # A few, where a response took longer than its message.
+                assert calls_of(client, "xrange") - before[0] < 50
+                assert calls_of(client, "spublish") - before[1] < 300, "one message for each batch"
 
     run(work())
 
@@ -168,7 +191,8 @@ def test_a_message_that_cannot_be_read_ends_no_listening(server: RedisServer) ->
             await until(lambda: store.journals.is_heard("a"))
             with server.client() as client:
                 for channel in ("gateway:{0}:journal:a", "gateway:{s}:records"):
-                    assert client.execute_command("SPUBLISH", channel, "x") == 1
+                    for message in ("5", "x", "[[]]"):
+                        assert client.execute_command("SPUBLISH", channel, message) == 1
             await other.journals.append("a", [line("1")])
             await other.records.put("s", "k", b"1")
             await until(lambda: len(heard) == 1 and seen == {"k": b"1"}, lambda: (heard, seen))

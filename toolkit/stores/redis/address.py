@@ -15,29 +15,28 @@ are those of the redis package's own URLs, such as ``ssl_ca_certs``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
 
-from redis.asyncio.connection import Connection, parse_url
+from redis.asyncio import ConnectionPool
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection, parse_url
+from redis.asyncio.retry import Retry
+from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
+from redis.backoff import NoBackoff
 
-_SCHEMES = {
-    "redis": "server",
-    "rediss": "server",
-    "unix": "server",
-    "redis+sentinel": "sentinel",
-    "rediss+sentinel": "sentinel",
-    "redis+cluster": "cluster",
-    "rediss+cluster": "cluster",
-}
-_USUAL_PORTS = {"server": 6379, "sentinel": 26379, "cluster": 6379}
-USUAL_PREFIX = "gateway:"
-_USUAL_SECONDS = 2.0
+_SCHEMES = re.compile(r"unix|(rediss?)(?:\+(sentinel|cluster))?")
+_USUAL_SECONDS = "2.0"
 
 
 class BadAddress(ValueError):
     """The URL names no Redis. The message never repeats the URL: it may hold a password."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the URL of the store cannot be used: {why}")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -59,6 +58,37 @@ class RedisAddress:
     def __repr__(self) -> str:
         return f"<{self.shown}>"
 
+    # Connections repeat nothing: whether a call that broke off may be repeated, its caller decides.
+
+    def pool(self, place: tuple[str, int] | None, on_connect: Callable[[Any], Any]) -> ConnectionPool:
+        """Return the connections to a node of the cluster, or to the server that the URL or Sentinel names."""
+        # A batch has one deadline instead of a timer for each response.
+        options = {**self._connection_options(), "socket_timeout": None, "redis_connect_func": on_connect}
+        if self.kind == "sentinel":
+            names = "ssl", "retry", "socket_connect_timeout"
+            of_sentinel = {name: value for name, value in options.items() if name.startswith(names)}
+            sentinel = Sentinel(list(self.hosts), sentinel_kwargs={**of_sentinel, "socket_timeout": self.timeout})
+            return SentinelConnectionPool(self.service, sentinel, **options)
+        options.pop("ssl")
+        where = {"host": place[0], "port": place[1]} if place else {}
+        return ConnectionPool(**{**options, "connection_class": self.options["connection_class"], **where})
+
+    def cluster(self) -> RedisCluster:
+        """Return the client that knows the layout of the cluster."""
+        options = {name: value for name, value in self._connection_options().items() if name not in ("host", "port")}
+        nodes = [ClusterNode(*host) for host in self.hosts]
+        return RedisCluster(startup_nodes=nodes, socket_timeout=self.timeout, **options)
+
+    def _connection_options(self) -> dict[str, Any]:
+        return {
+            **{name: value for name, value in self.options.items() if name != "connection_class"},
+            "ssl": issubclass(self.options["connection_class"], SSLConnection),
+            "protocol": 2,
+            "driver_info": None,
+            "retry": Retry(NoBackoff(), 0),
+            "socket_connect_timeout": self.timeout,
+        }
+
 
 def redis_address(url: str) -> RedisAddress:
     """Read the URL of a Redis.
@@ -74,67 +104,50 @@ def redis_address(url: str) -> RedisAddress:
     'redis://localhost:6379/2'
     """
     try:
-        parts = urlsplit(url)
-        kind = _SCHEMES.get(parts.scheme)
-        if kind is None or (parts.scheme != "unix" and not parts.netloc):
-            _refuse("it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, then a host")
-        return _address(kind, parts)
+        return _address(urlsplit(url))
     except BadAddress:
         raise
-    except (ValueError, TypeError):  # their words may repeat parts of the URL
-        raise BadAddress("the URL of the store cannot be read: is its password percent-encoded?") from None
+    except (ValueError, TypeError, LookupError):  # their words may repeat parts of the URL
+        why = "check its hosts and options, and whether its password is percent-encoded"
+        raise BadAddress(why) from None
 
 
-def _address(kind: str, parts: SplitResult) -> RedisAddress:
-    login, _, hosts_text = parts.netloc.rpartition("@")
-    hosts = tuple(_host(text, _USUAL_PORTS[kind]) for text in hosts_text.split(",")) if hosts_text else ()
-    if kind == "server" and len(hosts) > 1:
-        _refuse("several hosts need redis+sentinel:// or redis+cluster://")
-    service, path = _service_and_path(kind, parts.path)
+def _address(parts: SplitResult) -> RedisAddress:
+    match = _SCHEMES.fullmatch(parts.scheme)
+    if match is None or (parts.scheme != "unix" and not parts.netloc):
+        raise BadAddress(
+            "it begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://, then a host"
+        )
+    kind, path, service = match[2] or "server", parts.path.rstrip("/"), ""
+    if kind == "sentinel":
+        service, _, db = path.lstrip("/").partition("/")
+        path = f"/{db}"
+        if not service:
+            raise BadAddress("redis+sentinel://host,host/SERVICE names the service that Sentinel watches")
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
-    prefix = given.pop("prefix", USUAL_PREFIX)
+    prefix = given.pop("prefix", "gateway:")
     if not prefix.isprintable() or set(prefix) & set("{}"):
-        _refuse("prefix must be printable and without braces")
+        raise BadAddress("prefix must be printable and without braces")
     replicas, timeout = int(given.pop("replicas", "0")), float(given.pop("timeout", _USUAL_SECONDS))
     if not (0 <= replicas < 100 and 0 < timeout <= 3600):
-        _refuse("replicas is a small number, timeout a number of seconds")
-    scheme = parts.scheme.partition("+")[0]
-    shown_hosts = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in hosts]
-    plain = f"{scheme}://{login}{'@' if login else ''}{shown_hosts[0] if hosts else ''}{path}?{urlencode(given)}"
-    options = _connection_options(plain)
-    where = ",".join(shown_hosts)
-    shown = f"{parts.scheme}://{where}{parts.path.rstrip('/')}" if service or scheme == "unix" else ""
-    shown = shown or f"{parts.scheme}://{where}" + ("" if kind == "cluster" else f"/{options.get('db', 0)}")
-    return RedisAddress(kind, hosts, options, service, prefix, replicas, timeout, shown)
-
-
-def _host(text: str, usual_port: int) -> tuple[str, int]:
-    one = urlsplit(f"//{text}")
-    if not one.hostname:
-        _refuse("a host is missing")
-    return one.hostname, one.port or usual_port
-
-
-def _service_and_path(kind: str, path: str) -> tuple[str, str]:
-    if kind == "cluster" and path.strip("/0"):
-        _refuse("a cluster has one database only")
-    if kind != "sentinel":
-        return "", "" if kind == "cluster" else path
-    service, _, db = path.strip("/").partition("/")
-    if not service:
-        _refuse("redis+sentinel://host,host/SERVICE names the service that Sentinel watches")
-    return service, f"/{db}" if db else ""
-
-
-def _connection_options(url: str) -> dict[str, Any]:
-    options: dict[str, Any] = dict(parse_url(url))
-    kind = options.setdefault("connection_class", Connection)
-    try:
-        kind(**{name: value for name, value in options.items() if name != "connection_class"})
-    except TypeError:
-        _refuse("it has an option that is none of prefix, replicas, timeout, db, ssl_...")
-    return options
-
-
-def _refuse(why: str) -> NoReturn:
-    raise BadAddress(f"the URL of the store cannot be used: {why}")
+        raise BadAddress("replicas is a small number, timeout a number of seconds")
+    login, at, hosts = parts.netloc.rpartition("@")
+    servers: list[dict[str, Any]] = [
+        dict(parse_url(f"{match[1] or 'unix'}://{login}{at}{host}{path}?{urlencode(given)}"))
+        for host in hosts.split(",")
+    ]
+    if kind == "server" and len(servers) > 1:
+        raise BadAddress("several hosts need redis+sentinel:// or redis+cluster://")
+    options: dict[str, Any] = {"connection_class": Connection, "db": 0, **servers[0]}
+    if kind == "cluster" and options.pop("db"):
+        raise BadAddress("a cluster has one database only")
+    make: type[AbstractConnection] = options["connection_class"]
+    make(**{name: value for name, value in options.items() if name != "connection_class"})  # TypeError: no such option
+    if not match[1]:
+        return RedisAddress(kind, (), options, "", prefix, replicas, timeout, f"unix://{path}")
+    usual_port = 26379 if kind == "sentinel" else 6379
+    places = tuple((server["host"], server.get("port", usual_port)) for server in servers)
+    where = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places)
+    end = {"server": f"/{options.get('db')}", "sentinel": parts.path.rstrip("/"), "cluster": ""}[kind]
+    shown = f"{parts.scheme}://{where}{end}"
+    return RedisAddress(kind, places, options, service, prefix, replicas, timeout, shown)

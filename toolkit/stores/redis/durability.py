@@ -19,6 +19,8 @@ _ADVICE = {
     "NOAUTH": "put its user and password into the URL",
     "WRONGPASS": "put its user and password into the URL",
     "NOPERM": "grant its user the ACL permissions of the README",
+    "user executing the script": "grant its user the ACL permissions of the README",
+    "ACL failure in script": "grant its user the ACL permissions of the README",
     "NOREPLICAS": "it has fewer replicas than min-replicas-to-write",
 }
 
@@ -33,7 +35,7 @@ def reason_of(error: BaseException | None) -> str:
     # redis-py takes the code off the text of those errors that it knows.
     code = (isinstance(error, RedisError) and error.status_code) or text.partition(" ")[0]
     text = text if text.startswith(code) else f"{code} {text}"
-    return f"{text} ({_ADVICE[code]})" if code in _ADVICE else text
+    return " ".join([text, *(f"({advice})" for mark, advice in _ADVICE.items() if mark in text)])
 
 
 def info_of(answer: bytes) -> dict[str, str]:

@@ -1,181 +1,204 @@
 """Sharded pub/sub: one connection to each node, on which this gateway hears all channels that it follows there.
 
 Redis-py subscribes and parses. A connection that breaks, or whose channel moved, is replaced by a new one instead of
-repaired: redis-py subscribes again with one command for all channels, which a cluster refuses where they lie in
-several slots, and does not say which messages may have been lost.
+repaired: only then is it clear from when on messages may have been lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import struct
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from toolkit.stores import StoreUnavailable
-from toolkit.stores.redis.calls import Call
+from toolkit.stores.redis.batches import UNREACHABLE, Call
 from toolkit.stores.redis.durability import reason_of
-from toolkit.stores.redis.node import UNREACHABLE, Node
 from toolkit.stores.redis.scripts import BEAT
-from toolkit.stores.redis.topology import Topology
+
+if TYPE_CHECKING:
+    from toolkit.stores.redis.topology import Node, Topology
 
 log = logging.getLogger("toolkit.gateway")
 
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
-_CHANNELS_A_COMMAND = 500
+_SECONDS_TO_TRY_AGAIN = 1.0
 
 
-class Channel(NamedTuple):
-    """A channel, its hash tag, and what is called once it is subscribed, when messages may be lost, and for each."""
+class Subscription(ABC):
+    """What hears a channel of a hash tag, and reads in Redis what its messages left out or may have left out.
 
-    name: bytes
-    tag: str
-    on_subscribed: Callable[[], None]
-    on_lost: Callable[[], None]
-    on_message: Callable[[bytes], None]
+    ``is_live`` says whether it hears within moments of what is committed.
+    """
+
+    def __init__(self, topology: Topology, tag: str, channel: bytes) -> None:
+        self.tag, self.channel = tag, channel
+        self.is_live = self._is_subscribed = False
+        self._topology = topology
+        self._listener: Listener | None = None
+        self._loop = asyncio.get_running_loop()
+        self._requested: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    async def read(self) -> None:
+        """Read what is missing; raise StoreUnavailable if Redis is away."""
+
+    @abstractmethod
+    def on_message(self, data: bytes) -> None:
+        """Take a message of the channel."""
+
+    def listen(self) -> None:
+        """Hear the channel from now on, or hear it at the node that has it now."""
+        listener = self._topology.node_of(self.tag).listener
+        if listener is not self._listener:
+            if self._listener is not None:
+                self._listener.remove(self)
+            self._listener = listener
+            listener.add(self)
+
+    def on_subscribed(self) -> None:
+        self._is_subscribed = True
+        self.refresh()
+
+    def on_lost(self) -> None:
+        """Take note that messages may be lost from now on."""
+        self._is_subscribed = self.is_live = False
+
+    def refresh(self) -> asyncio.Future[None]:
+        """Return a future that is done once a read that begins after this call has ended, or has failed."""
+        requested = self._requested = self._requested or self._loop.create_future()
+        if self._task is None and not requested.done():
+            self._task = self._loop.create_task(self._run())
+        return requested
+
+    def close(self) -> None:
+        """Hear and read nothing any more."""
+        if self._listener is not None:
+            self._listener.remove(self)
+        if self._task is not None:
+            self._task.cancel()
+        # From now on a refresh is done at once.
+        requested = self._requested = self._requested or self._loop.create_future()
+        if not requested.done():
+            requested.set_result(None)
+
+    async def _run(self) -> None:
+        try:
+            while self._requested is not None:
+                done, self._requested = self._requested, None
+                was_subscribed = self._is_subscribed
+                try:
+                    await self.read()
+                    self.is_live = self.is_live or (was_subscribed and self._is_subscribed)
+                except StoreUnavailable:
+                    self._loop.call_later(_SECONDS_TO_TRY_AGAIN, self.refresh)
+                finally:
+                    done.set_result(None)
+        finally:
+            self._task = None
 
 
 class Listener:
-    """All channels that this gateway follows."""
-
-    def __init__(self, topology: Topology) -> None:
-        self.topology = topology
-        self._nodes: dict[Node, _NodeListener] = {}
-        self._places: dict[bytes, _NodeListener] = {}
-
-    def subscribe(self, channel: Channel) -> None:
-        """Hear a channel from now on."""
-        self._place(channel, self.topology.node_of(channel.tag))
-
-    def unsubscribe(self, name: bytes) -> None:
-        """Hear a channel no more."""
-        self._places.pop(name).remove(name)
-
-    async def close(self) -> None:
-        """Disconnect from all nodes."""
-        await asyncio.gather(*(each.close() for each in self._nodes.values()))
-
-    def move(self, channels: Iterable[Channel]) -> None:
-        """Follow channels to the nodes that have them now."""
-        for channel in channels:
-            node = self.topology.node_of(channel.tag)
-            if self._places[channel.name].node is not node:
-                self._places[channel.name].remove(channel.name)
-                self._place(channel, node)
-
-    def end(self, listener: _NodeListener) -> None:
-        """Forget a node that has no channels any more."""
-        self._nodes.pop(listener.node, None)
-
-    def _place(self, channel: Channel, node: Node) -> None:
-        if node not in self._nodes:
-            self._nodes[node] = _NodeListener(self, node)
-        self._places[channel.name] = self._nodes[node]
-        self._nodes[node].add(channel)
-
-
-class _NodeListener:
     """The connection to one node."""
 
-    def __init__(self, listener: Listener, node: Node) -> None:
-        self.node = node
-        self._listener = listener
-        self._channels: dict[bytes, Channel] = {}
-        self._new: dict[bytes, Channel] = {}
-        self._old: set[bytes] = set()
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._channels: dict[bytes, Subscription] = {}
+        self._changes: dict[bytes, Subscription | None] = {}
         self._is_changed = asyncio.Event()
         self._has_heard = True
-        self._task = asyncio.create_task(self._run())
+        self._task: asyncio.Task[None] | None = None
 
-    def add(self, channel: Channel) -> None:
-        self._channels[channel.name] = self._new[channel.name] = channel
-        self._old.discard(channel.name)
+    def add(self, subscription: Subscription) -> None:
+        self._channels[subscription.channel] = self._changes[subscription.channel] = subscription
         self._is_changed.set()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
 
-    def remove(self, name: bytes) -> None:
-        del self._channels[name]
-        self._new.pop(name, None)
-        self._old.add(name)
+    def remove(self, subscription: Subscription) -> None:
+        del self._channels[subscription.channel]
+        self._changes[subscription.channel] = None
         self._is_changed.set()
+        subscription.on_lost()
+
+    def move(self) -> None:
+        """Let other nodes listen to the channels that they have now."""
+        for subscription in list(self._channels.values()):
+            subscription.listen()
 
     async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        pause, topology = _SHORTEST_PAUSE, self._listener.topology
+        node = self._node
         while self._channels:
-            pubsub = self.node.client.pubsub()
+            pubsub = node.client.pubsub()
             try:
-                async with asyncio.timeout(self.node.timeout):
+                async with asyncio.timeout(node.timeout):
                     await pubsub.connect()
-                pause = _SHORTEST_PAUSE
-                self._new, self._old, self._has_heard = dict(self._channels), set(), True
-                self._is_changed.set()
+                self._changes, self._has_heard = dict(self._channels), True
                 async with asyncio.TaskGroup() as group:
                     for work in (self._send(pubsub), self._hear(pubsub), self._check()):
                         group.create_task(work)
             except* UNREACHABLE as errors:  # callers get errors from their own calls; this only tries again
-                log.debug("cannot listen to %s now: %s", self.node.shown, reason_of(errors.exceptions[0]))
+                log.debug("cannot listen to %s now: %s", node.shown, reason_of(errors.exceptions[0]))
             finally:
-                for channel in self._channels.values():
-                    channel.on_lost()
+                for subscription in self._channels.values():
+                    subscription.on_lost()
                 await pubsub.aclose()
-            topology.look_again()
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
-            await topology.have_looked()
-            self._listener.move(list(self._channels.values()))
-        self._listener.end(self)
+            await asyncio.wait([node.topology.look_again()])
+            self.move()
+        self._task = None
 
     async def _send(self, pubsub: PubSub) -> None:
         while True:
-            await self._is_changed.wait()
+            changes, self._changes = self._changes, {}
             self._is_changed.clear()
-            new, old, self._new, self._old = self._new, self._old, {}, set()
-            by_tag: dict[str, list[bytes]] = {}  # a command may name channels of one slot only
-            for channel in new.values():
-                by_tag.setdefault(channel.tag, []).append(channel.name)
-            for names in by_tag.values():
-                for start in range(0, len(names), _CHANNELS_A_COMMAND):
-                    await pubsub.ssubscribe(*names[start : start + _CHANNELS_A_COMMAND])
-            for name in old:
-                await pubsub.sunsubscribe(name)
+            new: defaultdict[str, list[bytes]] = defaultdict(list)  # a command may name channels of one slot only
+            for channel, subscription in changes.items():
+                if subscription is None:
+                    await pubsub.sunsubscribe(channel)
+                else:
+                    new[subscription.tag].append(channel)
+            for channels in new.values():
+                await pubsub.ssubscribe(*channels)
+            await self._is_changed.wait()
 
     async def _hear(self, pubsub: PubSub) -> None:
         while True:
             message = await pubsub.get_message(timeout=None)
             self._has_heard = True
-            channel = self._channels.get(message["channel"]) if message else None
-            if channel is None:
+            subscription = self._channels.get(message["channel"]) if message else None
+            if subscription is None:
                 continue
             if message["type"] == "ssubscribe":
-                channel.on_subscribed()
+                subscription.on_subscribed()
             elif message["type"] == "sunsubscribe":
                 raise RedisConnectionError("a slot has moved to another node")
             elif message["data"]:  # else it is a beat
                 try:
-                    channel.on_message(message["data"])
-                except (ValueError, struct.error) as error:
-                    raise RedisConnectionError(f"a message cannot be read: {error}") from None
+                    subscription.on_message(message["data"])
+                except (ValueError, TypeError):  # not one of ours, and what it hides is unknown
+                    subscription.on_subscribed()
 
     async def _check(self) -> None:
         """Notice a node that is gone without a word, or that writes do not go to any more."""
-        while channel := next(iter(self._channels.values()), None):
+        while subscription := next(iter(self._channels.values()), None):
             self._has_heard = False
-            beat = Call(channel.tag, script=BEAT, keys=[channel.name])
-            self.node.writing.submit(beat)
+            keys = [self._node.topology.key(subscription.tag, "epochs"), subscription.channel]
+            beat = Call(subscription.tag, script=BEAT, keys=keys)
             try:
-                await beat.future
+                await self._node.reading.submit(beat)
             except StoreUnavailable as error:
                 raise RedisConnectionError(str(error)) from None
-            # A failover that others noticed takes the channels along.
-            self._listener.move(list(self._channels.values()))
-            await asyncio.sleep(self.node.timeout)
+            self.move()  # a failover that others noticed takes the channels along
+            await asyncio.sleep(self._node.timeout)
             if not self._has_heard:
                 raise RedisConnectionError("no message in time")
         raise RedisConnectionError("no channel is followed here")

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
 from toolkit.stores import StoreUnavailable
 from toolkit.stores.group_commit import failed
-from toolkit.stores.redis.calls import Argument, Call
-from toolkit.stores.redis.listener import Channel, Listener
-from toolkit.stores.redis.scripts import COUNT, SWAP, TAKE, Script
-from toolkit.stores.redis.subscription import Refresh
+from toolkit.stores.redis.batches import Argument, Call
+from toolkit.stores.redis.listener import Subscription
+from toolkit.stores.redis.scripts import RECORDS
 from toolkit.stores.redis.topology import Topology
 from toolkit.stores.subscribers import Watcher, Watchers
 
@@ -27,35 +26,28 @@ Changes = Mapping[str, bytes | None]
 class RedisRecords:
     """See `toolkit.stores.Records`. The kinds ``records`` and ``fleeting`` do not know each other's spaces."""
 
-    def __init__(self, topology: Topology, listener: Listener, kind: str, now: Callable[[], int]) -> None:
-        self._topology = topology
-        self._listener = listener
-        self._kind = kind
-        self._now = now
+    def __init__(self, topology: Topology, kind: str, now: Callable[[], int]) -> None:
+        self.topology, self._kind, self._now = topology, kind, now
         self._spaces: dict[str, _Space] = {}
 
     def keys(self, space: str) -> list[bytes]:
         """Return the keys of a space: its values and their expiries."""
-        values = self._topology.key(_tag(space), self._kind).encode("utf-8")
+        values = self.topology.key(tag_of(space), self._kind)
         return [values, values + b":expiries"]
 
     def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        """Return the value, or None."""
-        return self._ask(lambda: Call(_tag(space), b"HGET", self.keys(space)[0], key, read=self._living))
+        return self._read(space, b"HGET", key, read=self._living)
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
-        """Set the value."""
-        arguments = [_given(expires), 0, *_flat({key: value})]
-        return self._change(SWAP, space, arguments, lambda _: (None, {key: value}))
+        arguments = [b"swap", _given(expires), 0, *_flat({key: value})]
+        return self._change(space, arguments, lambda _: (None, {key: value}))
 
     def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        """Return the value and remove it."""
-        return self._change(TAKE, space, [key], lambda value: (value, {} if value is None else {key: None}))
+        return self._change(space, [b"take", key], lambda value: (value, {} if value is None else {key: None}))
 
     def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
-        """Add one, or return 0 where that would pass `limit`."""
-        arguments = [key, _given(limit), _given(expires)]
-        return self._change(COUNT, space, arguments, lambda number: (number, {key: b"%d" % number} if number else {}))
+        arguments = [b"count", key, _given(limit), _given(expires)]
+        return self._change(space, arguments, lambda number: (number, {key: b"%d" % number} if number else {}))
 
     def swap(
         self,
@@ -64,46 +56,39 @@ class RedisRecords:
         changes: Mapping[str, bytes | None],
         expires: int | None = None,
     ) -> asyncio.Future[bool]:
-        """Make all changes if every expected value still stands."""
         changes = dict(changes)
-        arguments = [_given(expires), len(expected), *_flat(expected), *_flat(changes)]
-        return self._change(SWAP, space, arguments, lambda done: (bool(done), changes if done else {}))
+        arguments = [b"swap", _given(expires), len(expected), *_flat(expected), *_flat(changes)]
+        return self._change(space, arguments, lambda done: (bool(done), changes if done else {}))
 
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
-        """Return all values of the space."""
-        return self._ask(lambda: Call(_tag(space), b"HGETALL", self.keys(space)[0], read=self._all_living))
-
-    def close(self) -> None:
-        """Tell the watchers nothing any more."""
-        for space in self._spaces.values():
-            space.refresh.close()
-
-    async def read(self, space: str, keys: Iterable[str] | None, apply: Callable[[Changes], None]) -> None:
-        """Read these values of a space, or all, and apply them before the response to any later call."""
-
-        def apply_some(values: Sequence[bytes | None]) -> None:
-            apply(dict(zip(keys or (), map(self._living, values), strict=True)))
-
-        def apply_all(pairs: Sequence[bytes]) -> None:
-            apply(self._all_living(pairs))
-
-        command, read = (b"HGETALL", apply_all) if keys is None else (b"HMGET", apply_some)
-        await self._ask(lambda: Call(_tag(space), command, self.keys(space)[0], *(keys or ()), read=read))
+        return self._read(space, b"HGETALL", read=self._all_living)
 
     async def watch(self, space: str, watcher: Watcher) -> Callable[[], None]:
-        """Call `watcher` with every present value, then with every change."""
         watched = self._spaces.get(space)
         if watched is None:
             watched = self._spaces[space] = _Space(self, space)
-            calls = watched.on_subscribed, watched.on_lost, watched.on_message
-            self._listener.subscribe(Channel(self.keys(space)[0], _tag(space), *calls))
+            watched.listen()
         if not watched.is_filled:
             await self.read(space, None, watched.fill)
         # No waiting from here on: this watcher hears of every later change.
         return watched.watchers.begin(space, watcher, watched.values)
 
+    def close(self) -> None:
+        for space in self._spaces.values():
+            space.close()
+
+    def read(self, space: str, keys: Set[str] | None, apply: Callable[[Changes], None]) -> asyncio.Future[None]:
+        """Read these values of a space, or all, and apply them before the response to any later call."""
+        if keys is None:
+            return self._read(space, b"HGETALL", read=lambda pairs: apply(self._all_living(pairs)))
+        living = self._living
+        return self._read(space, b"HMGET", *keys, read=lambda kept: apply(dict(zip(keys, map(living, kept)))))  # noqa: B905
+
+    def _read(self, space: str, command: bytes, *keys: str, read: Callable[[Any], Any]) -> asyncio.Future[Any]:
+        return self._ask(lambda: Call(tag_of(space), command, self.keys(space)[0], *keys, read=read))
+
     def _change(
-        self, script: Script, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Changes]]
+        self, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Changes]]
     ) -> asyncio.Future[Any]:
         """Run a script; `read` makes the caller's result and the changes of its response."""
 
@@ -113,19 +98,16 @@ class RedisRecords:
                 self._spaces[space].apply(changes)
             return result
 
-        given = (self._now(), *arguments)
-        return self._ask(
-            lambda: Call(_tag(space), *given, script=script, keys=self.keys(space), read=apply, writes=True)
-        )
+        given = self._now(), *arguments
+        return self._ask(lambda: Call(tag_of(space), *given, script=RECORDS, keys=self.keys(space), read=apply))
 
     def _ask(self, make: Callable[[], Call]) -> asyncio.Future[Any]:
-        # All in the order of the writes: a caller reads what this gateway was asked to write before.
         try:
             call = make()
         except UnicodeEncodeError as error:
             return failed(error)
-        self._topology.write(call)
-        return call.future
+        # Reads, too, in the order of the writes: a caller reads what this gateway was asked to write before.
+        return self.topology.node_of(call.tag).writing.submit(call)
 
     def _living(self, kept: bytes | None) -> bytes | None:
         if kept is None:
@@ -140,29 +122,26 @@ class RedisRecords:
         return {key.decode("utf-8", "backslashreplace"): value for key, value in found if value is not None}
 
 
-class _Space:
+class _Space(Subscription):
     """The watchers of one space, and the values that they know."""
 
     def __init__(self, records: RedisRecords, name: str) -> None:
+        super().__init__(records.topology, tag_of(name), records.keys(name)[0])
         self.watchers = Watchers()
         self.values: dict[str, bytes] = {}
         self.is_filled = False
         self._records, self._name = records, name
         self._unread: set[str] | None = set()  # None: all
-        self.refresh = Refresh(self._read)
 
     def on_subscribed(self) -> None:
         self._unread = None
-        self.refresh.request()
-
-    def on_lost(self) -> None:
-        """Do nothing: the whole space is read once it is subscribed again."""
+        super().on_subscribed()
 
     def on_message(self, data: bytes) -> None:
-        keys = json.loads(data)
+        keys = set(json.loads(data))
         if self._unread is not None:
-            self._unread.update(keys)
-        self.refresh.request()
+            self._unread |= keys
+        self.refresh()
 
     def fill(self, values: Changes) -> None:
         """Take all values; the watchers hear of the differences."""
@@ -171,8 +150,6 @@ class _Space:
 
     def apply(self, changes: Changes) -> None:
         """Tell the watchers of changes."""
-        if self.refresh.is_closed:
-            return
         for key, value in changes.items():
             if value is None:
                 self.values.pop(key, None)
@@ -180,10 +157,7 @@ class _Space:
                 self.values[key] = value
         self.watchers.announce(changes)
 
-    def _differ(self, values: Changes) -> None:
-        self.apply({key: value for key, value in values.items() if self.values.get(key) != value})
-
-    async def _read(self) -> None:
+    async def read(self) -> None:
         keys, self._unread = self._unread, set()
         try:
             if keys is None or keys:
@@ -192,8 +166,11 @@ class _Space:
             self._unread = None
             raise
 
+    def _differ(self, values: Changes) -> None:
+        self.apply({key: value for key, value in values.items() if self.values.get(key) != value})
 
-def _tag(space: str) -> str:
+
+def tag_of(space: str) -> str:
     # A hash tag ends at the first closing brace.
     return space.replace("%", "%25").replace("{", "%7B").replace("}", "%7D")
 

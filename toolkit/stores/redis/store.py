@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from toolkit.stores import Journals, Records, StoreUnavailable
 from toolkit.stores.redis.address import redis_address
-from toolkit.stores.redis.calls import Call
+from toolkit.stores.redis.batches import Argument, Call
 from toolkit.stores.redis.durability import check, info_of, warnings_about
 from toolkit.stores.redis.journals import RedisJournals
-from toolkit.stores.redis.listener import Listener
-from toolkit.stores.redis.node import Node
 from toolkit.stores.redis.records import RedisRecords
-from toolkit.stores.redis.scripts import PROBE
-from toolkit.stores.redis.topology import Topology
+from toolkit.stores.redis.scripts import BEAT
+from toolkit.stores.redis.topology import Node, Topology
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -46,16 +45,16 @@ class RedisStore:
     async def open(self) -> None:
         """Connect; raise StoreUnavailable if this Redis is not there, too old, a replica, or refuses us."""
         self._topology = Topology(self.address)
-        self._listener = Listener(self._topology)
-        self._journals = RedisJournals(self._topology, self._listener)
-        self._records = RedisRecords(self._topology, self._listener, "records", self._now)
-        self._fleeting = RedisRecords(self._topology, self._listener, "fleeting", self._now)
+        self._journals = RedisJournals(self._topology)
+        self._records = RedisRecords(self._topology, "records", self._now)
+        self._fleeting = RedisRecords(self._topology, "fleeting", self._now)
         self.journals: Journals = self._journals
         self.records: Records = self._records
         self.fleeting: Records = self._fleeting
         try:
             await self._topology.find()
-            for node, tag in self._topology.masters().items():
+            masters = {self._topology.node_of(tag): tag for tag in self._topology.tags}
+            for node, tag in masters.items():
                 await self._examine(node, tag)
         except BaseException:
             await self.close()
@@ -63,25 +62,22 @@ class RedisStore:
 
     async def close(self) -> None:
         """Send what was asked for, and disconnect."""
-        await self._listener.close()
         await self._topology.close()
         for part in (self._journals, self._records, self._fleeting):
             part.close()
 
     async def _examine(self, node: Node, tag: str) -> None:
-        inquiry = Call(tag, b"INFO")
-        node.reading.submit(inquiry)
-        info = info_of(await inquiry.future)
+        async def ask(*arguments: Argument, **options: Any) -> Any:  # noqa: ANN401
+            return await node.reading.submit(Call(tag, *arguments, **options))
+
+        info = info_of(await ask(b"INFO"))
         check(info, self.address)
         fsync = None
-        inquiry = Call(tag, b"CONFIG", b"GET", b"appendfsync")
-        node.reading.submit(inquiry)
         with contextlib.suppress(StoreUnavailable):  # a user without this permission gets no warning
-            settings = await inquiry.future
+            settings = await ask(b"CONFIG", b"GET", b"appendfsync")
             fsync = settings[1].decode("ascii") if settings else None
         for warning in warnings_about(info, fsync, self.address):
             log.warning("the Redis at %s: %s", self.address.shown, warning)
         # A user who may not write is refused here, before the gateway answers anybody.
-        probe = Call(tag, script=PROBE, keys=[self._topology.key(tag, "epochs").encode("utf-8")])
-        node.writing.submit(probe)
-        await probe.future
+        key = self._topology.key(tag, "epochs")
+        await ask(script=BEAT, keys=[key, key])

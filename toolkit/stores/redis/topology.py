@@ -7,24 +7,59 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine
 from typing import Any
 
+from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.exceptions import RedisClusterException, ResponseError
 
 from toolkit.stores import StoreUnavailable
 from toolkit.stores.redis.address import RedisAddress
-from toolkit.stores.redis.calls import Call
-from toolkit.stores.redis.connections import cluster_of
-from toolkit.stores.redis.durability import reason_of
-from toolkit.stores.redis.node import UNREACHABLE, Node
+from toolkit.stores.redis.batches import UNREACHABLE, Batches, Group
+from toolkit.stores.redis.durability import info_of, reason_of
+from toolkit.stores.redis.listener import Listener
 
 log = logging.getLogger("toolkit.gateway")
 
-_UNREACHABLE = (*UNREACHABLE, RedisClusterException)
 # Many more than a cluster has nodes, so that they all get some; few enough to send one call for each of them.
 _TAGS = 256
-_SECONDS_BETWEEN_LOOKS = 0.1
+_PAUSE = 0.1  # between two looks at the layout
+
+
+class Node:
+    """One server, at a `place` (host and port) of the cluster or where the URL says, and its connections."""
+
+    def __init__(self, topology: Topology, place: tuple[str, int] | None) -> None:
+        address = topology.address
+        self.topology = topology
+        self.shown = f"the Redis node {place[0]}:{place[1]}" if place else f"the Redis at {address.shown}"
+        self.timeout = address.timeout
+        self.run: tuple[bytes, ...] = ()
+        self.pool = address.pool(place, self._on_connect)
+        self.client = Redis(connection_pool=self.pool)
+        self.writing, self.reading = Batches(self, address.replicas), Batches(self, 0)
+        self.listener = Listener(self)
+
+    async def close(self) -> None:
+        """Send what waits, and disconnect."""
+        await self.listener.close()
+        await asyncio.gather(self.writing.close(), self.reading.close())
+        await self.pool.aclose()
+        if isinstance(self.pool, SentinelConnectionPool):
+            await self.pool.sentinel_manager.aclose()
+
+    async def _on_connect(self, connection: AbstractConnection) -> None:
+        await connection.on_connect()
+        await connection.send_command("INFO", "replication")
+        info = info_of(await connection.read_response())
+        node, is_promoted = b"", b""
+        if self.topology.address.kind == "cluster":  # elsewhere there is one master at a time
+            await connection.send_command("CLUSTER", "MYID")
+            node = await connection.read_response()
+            is_promoted = b"1" if info["master_replid2"].strip("0") else b""
+        self.run = node, info["master_replid"].encode("ascii"), is_promoted
 
 
 class Topology:
@@ -33,11 +68,10 @@ class Topology:
     def __init__(self, address: RedisAddress) -> None:
         self.address = address
         self.tags = [str(number) for number in range(_TAGS if address.kind == "cluster" else 1)]
-        self._cluster = cluster_of(address) if address.kind == "cluster" else None
+        self._cluster = address.cluster() if address.kind == "cluster" else None
         self._nodes: dict[tuple[str, int] | None, Node] = {}
         self._by_tag: dict[str, Node] = {}
         self._looking: asyncio.Task[None] | None = None
-        self._looked_at = float("-inf")
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
@@ -48,23 +82,28 @@ class Topology:
         try:
             await self._cluster.aclose()
             await self._cluster.initialize()
-        except _UNREACHABLE as error:
+        except (*UNREACHABLE, RedisClusterException) as error:
             raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}") from None
         finally:
             self._by_tag.clear()  # redis-py may know more than before also where a node did not answer
         masters = {(master.host, int(master.port)) for master in self._cluster.get_primaries()}
         for place in self._nodes.keys() - masters:
-            self._start(self._nodes.pop(place).close())
+            node = self._nodes.pop(place)
+            node.listener.move()
+            self._start(node.close())
 
     async def close(self) -> None:
         """Send what waits, and disconnect from all servers."""
         self._is_closed = True
+        await asyncio.gather(*(node.listener.close() for node in self._nodes.values()))
         if self._looking is not None:
             # Redis-py closes no connection of a cluster client that was cancelled while it read the layout.
             await asyncio.wait([self._looking], timeout=self.address.timeout)
-            self._looking.cancel()
         await asyncio.gather(*self._tasks)
         await asyncio.gather(*(node.close() for node in self._nodes.values()))
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.wait([self._looking])
         if self._cluster is not None:
             await self._cluster.aclose()
 
@@ -82,57 +121,35 @@ class Topology:
             node = self._by_tag[tag] = self._nodes[place]
         return node
 
-    def masters(self) -> dict[Node, str]:
-        """Return all servers that have journals, each with one of its hash tags."""
-        return {self.node_of(tag): tag for tag in self.tags}
+    def key(self, tag: str, name: str) -> bytes:
+        return f"{self.address.prefix}{{{tag}}}:{name}".encode()
 
-    def write(self, item: Call) -> None:
-        """Send what must keep its order, behind all that was written to the same hash tag before."""
-        self.node_of(item.tag).writing.submit(item)
-
-    def read(self, item: Call) -> None:
-        """Send what only reads, so that a long history holds up no write."""
-        self.node_of(item.tag).reading.submit(item)
-
-    def key(self, tag: str, name: str) -> str:
-        """Return a key with a hash tag."""
-        return f"{self.address.prefix}{{{tag}}}:{name}"
-
-    def look_again(self) -> None:
-        """Read the layout of a cluster again: a node is away, was demoted, or lost a slot."""
-        if not self._is_closed and self._cluster is not None and (self._looking is None or self._looking.done()):
+    def look_again(self) -> asyncio.Task[None]:
+        """Return the task that reads the layout of a cluster again: a node is away, was demoted, or lost a slot."""
+        if self._looking is None or (self._looking.done() and not self._is_closed):
             self._looking = asyncio.create_task(self._look())
+        return self._looking
 
-    async def have_looked(self) -> None:
-        """Wait until it is known who is a master, where that is being found out."""
-        if self._looking is not None:
-            await asyncio.wait([self._looking])
-
-    def send_again(self, items: Sequence[Call], error: ResponseError) -> None:
+    def send_again(self, group: Group, error: ResponseError) -> None:
         """Send what a node refused because its keys are elsewhere or on their way, until its time is over."""
-        self._start(self._send_again(items, error))
+        self._start(self._send_again(group, error))
 
-    async def _send_again(self, items: Sequence[Call], error: ResponseError) -> None:
-        loop, waiting = asyncio.get_running_loop(), list(items)
-        why = f"{self.address.shown} is moving these keys: {reason_of(error)}"
-        try:
-            self.look_again()
-            await self.have_looked()
-            while waiting and loop.time() <= waiting[0].started + self.address.timeout:
-                item = waiting.pop(0)
-                (self.write if item.writes else self.read)(item)
-        finally:
-            for item in waiting:
-                item.fail(StoreUnavailable(why))
+    async def _send_again(self, group: Group, error: ResponseError) -> None:
+        await asyncio.wait([self.look_again()])
+        for call in group:
+            if asyncio.get_running_loop().time() > call.started + self.address.timeout:
+                call.fail(StoreUnavailable(f"{self.address.shown} is moving these keys: {reason_of(error)}"))
+            else:
+                node = self.node_of(call.tag)
+                (node.writing if call.writes else node.reading).submit(call)
 
     async def _look(self) -> None:
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(0.0, self._looked_at + _SECONDS_BETWEEN_LOOKS - loop.time()))
         try:
-            await self.find()
+            if not self._is_closed:
+                await self.find()
         except StoreUnavailable as error:  # callers get errors from their own calls; the next failure looks again
             log.debug("%s", error)
-        self._looked_at = loop.time()
+        await asyncio.sleep(_PAUSE)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

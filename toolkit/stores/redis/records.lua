@@ -1,0 +1,85 @@
+-- KEYS: the values of a space, and their expiries. ARGV: the gateway's clock, what to do, and the rest of it.
+-- A value is kept as "expires:value". The keys of every change are published. Expired values are removed a minute later,
+-- because the clocks of gateways differ; a space in which every value expires is a key that Redis expires.
+
+local values, expiries, now = KEYS[1], KEYS[2], tonumber(ARGV[1])
+local slack = 60000
+
+local function read(key)
+  local kept = redis.call('HGET', values, key)
+  if not kept then return false end
+  local cut = string.find(kept, ':', 1, true)
+  local expires = cut and string.sub(kept, 1, cut - 1)
+  -- A damaged value lives as it is: were it gone, nobody would see the damage.
+  if not expires or not string.find(expires, '^%d*$') then return kept, '' end
+  if expires ~= '' and tonumber(expires) <= now then return false end
+  return string.sub(kept, cut + 1), expires
+end
+
+local function write(key, value, expires)
+  redis.call('HSET', values, key, expires .. ':' .. value)
+  if expires ~= '' then
+    redis.call('ZADD', expiries, expires, key)
+  elseif redis.call('ZREM', expiries, key) == 1 then
+    redis.call('PERSIST', values)
+  end
+end
+
+local function remove(key)
+  redis.call('HDEL', values, key)
+  redis.call('ZREM', expiries, key)
+end
+
+local function changed(keys)
+  for _, key in ipairs(redis.call('ZRANGEBYSCORE', expiries, '-inf', now - slack, 'LIMIT', 0, 16)) do remove(key) end
+  local timed = redis.call('ZCARD', expiries)
+  if timed > 0 and timed == redis.call('HLEN', values) then
+    local latest = tonumber(redis.call('ZREVRANGE', expiries, 0, 0, 'WITHSCORES')[2])
+    redis.call('PEXPIRE', values, latest - now + slack)
+    redis.call('PEXPIRE', expiries, latest - now + slack)
+  elseif timed > 0 then
+    redis.call('PERSIST', values)
+    redis.call('PERSIST', expiries)
+  end
+  if redis.call('PUBSUB', 'SHARDNUMSUB', values)[2] > 0 then
+    redis.call('SPUBLISH', values, cjson.encode(keys))
+  end
+end
+
+-- key. Answers the value, or nil.
+local function take(key)
+  local value = read(key)
+  if not value then return false end
+  remove(key)
+  changed({key})
+  return value
+end
+
+-- key, limit ('' for none), expires ('' for never). Answers the count, or 0.
+local function count(key, limit, expires_of_first)
+  local present, expires = read(key)
+  local number = (tonumber(present or 0) or 0) + 1
+  if limit ~= '' and number > tonumber(limit) then return 0 end
+  write(key, string.format('%.0f', number), present and expires or expires_of_first)
+  changed({key})
+  return number
+end
+
+-- expires, how many values are expected, each one's key, '1' or '' (absent), value; then the changes likewise.
+-- Answers 1 or 0.
+local function swap(expires, expected)
+  local a = 5 + 3 * tonumber(expected)
+  for i = 5, a - 1, 3 do
+    local value = read(ARGV[i])
+    if ARGV[i + 1] == '' and value or ARGV[i + 1] ~= '' and value ~= ARGV[i + 2] then return 0 end
+  end
+  local keys = {}
+  for i = a, #ARGV, 3 do
+    keys[#keys + 1] = ARGV[i]
+    if ARGV[i + 1] == '' then remove(ARGV[i]) else write(ARGV[i], ARGV[i + 2], expires) end
+  end
+  changed(keys)
+  return 1
+end
+
+return ({take = take, count = count, swap = swap})[ARGV[2]](unpack(ARGV, 3, 5))
