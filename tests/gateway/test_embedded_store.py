@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.stores import Draft, Entry, FolderInUse, OutcomeUnknown, StoreUnavailable
+from toolkit.stores import Draft, Entry, FolderInUse, OutcomeUnknown, StoreUnavailable, embedded_journals
 from toolkit.stores.embedded import EmbeddedStore
 from toolkit.stores.embedded_database import Database
 
@@ -316,6 +316,24 @@ def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
 
     with_store(tmp_path, fill)
     with_store(tmp_path, go_on)
+
+
+def test_numbers_go_on_for_journals_forgotten_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded_journals, "_MOST_PLACES", 20)
+
+    async def work(store: EmbeddedStore) -> None:
+        appends = []
+        for number in range(3_000):  # many batches, each begun while another one is on its way
+            appends.append(store.journals.append(f"{number * 7 % 50}", [line(str(number))]))
+            if number % 9 == 0:
+                await asyncio.sleep(0)
+        await asyncio.gather(*appends)
+        assert len(store._journals._places) < 50
+        for name in range(50):
+            entries = await store.journals.last(f"{name}", 100)
+            assert [entry.sequence for entry in entries] == list(range(1, 61))
+
+    with_store(None, work)
 
 
 def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
