@@ -12,12 +12,12 @@ import pytest
 from tests.handwriting.conftest import LETTER, handwriting, written
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.ink.hand import open_hand
-from toolkit.handwriting.ink.keyed_noise import KeyedNoise
 from toolkit.handwriting.ink.renderer import write_page
 from toolkit.handwriting.ink.ribbons import DOT
 from toolkit.handwriting.ink.shaping import PUNCTUATION_GAP, Shaper
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters
 from toolkit.handwriting.writers import WRITERS
+from toolkit.keyed_noise import KeyedNoise
 
 DIGESTS = """
 import hashlib

@@ -12,8 +12,8 @@ structures of arrays between them::
     ribbons    strokes as closed outlines
     canvases/  png (Agg, Pillow), pdf (pydyf, true CMYK, searchable), svg, replay
 
-Below them: ``keyed_noise`` (randomness that is looked up by seed, script, writer, name and index, so the same seed
-gives the same writing whatever the colour or the format), ``writers`` (who holds the pen), ``hand`` (one compiled
+Below them: ``toolkit.keyed_noise`` (randomness that is looked up by seed, script, writer, name and index, so the same
+seed gives the same writing whatever the colour or the format), ``writers`` (who holds the pen), ``hand`` (one compiled
 script) and ``hands/`` (where the scripts come from, and the command that compiles them: ``python -m
 toolkit.handwriting.hands.compile``; ``hands/contact_sheet.png`` shows all handwritings).
 

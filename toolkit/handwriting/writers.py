@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from toolkit.handwriting.ink.keyed_noise import KeyedNoise
+from toolkit.keyed_noise import KeyedNoise
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ import numpy as np
 import uharfbuzz as hb
 
 from toolkit.handwriting.hands.pack import PACKS, read_pack
-from toolkit.handwriting.ink.keyed_noise import Floats, Integers
 from toolkit.handwriting.ink.ribbons import Flags, Strokes
+from toolkit.keyed_noise import Floats, Integers
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.handwriting.ink.keyed_noise import Floats, Integers, KeyedNoise
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
+from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
 TAB = 4  # a tab stop every four spaces
 _TOKENS = re.compile(r"[ \t]+|[^ \t]+")

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from toolkit.handwriting.ink.keyed_noise import Floats, Integers, KeyedNoise
 from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.ink.shaping import Shaper
+from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
 # Amplitudes in cap heights, lattice widths in cap heights, angles as slopes.
 LINE_SLOPE = 0.0035

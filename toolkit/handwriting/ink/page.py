@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from toolkit.handwriting.ink.keyed_noise import Floats, Integers, KeyedNoise
 from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, Trace
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import LONGEST, Format, Parameters
 from toolkit.handwriting.wire import InvalidParameters, Problem
+from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolkit.handwriting.ink.keyed_noise import Floats, KeyedNoise, unit
 from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes, tangents
+from toolkit.keyed_noise import Floats, KeyedNoise, unit
 
 SLOWNESS = 0.05  # how much wider in the tightest curve than on a straight
 PRESSURE, LONG_PRESSURE, SHORT_PRESSURE = 0.10, 0.9, 0.25  # amplitude, and its two lengths in cap heights

@@ -17,7 +17,6 @@ from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.replay import draw_replay
 from toolkit.handwriting.ink.canvases.svg import draw_svg
-from toolkit.handwriting.ink.keyed_noise import KeyedNoise
 from toolkit.handwriting.ink.layout import Layout, lay_out, normalised
 from toolkit.handwriting.ink.motion import write
 from toolkit.handwriting.ink.page import Page, baselines, compose, wrap_width
@@ -27,6 +26,7 @@ from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import RGB, Parameters
 from toolkit.handwriting.wire import InvalidParameters, Problem
 from toolkit.handwriting.writers import writer_of
+from toolkit.keyed_noise import KeyedNoise
 
 VERSION = "3"  # changes whenever the same parameters and seed give another picture
 STAGES = ("layout", "motion", "pen", "canvas", "encode")

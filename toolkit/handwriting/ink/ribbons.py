@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from toolkit.handwriting.ink.keyed_noise import Floats, Integers
+from toolkit.keyed_noise import Floats, Integers
 
 Flags = npt.NDArray[np.uint8]
 

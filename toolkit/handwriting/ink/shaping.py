@@ -13,9 +13,9 @@ from cachetools import LRUCache, cached
 
 from toolkit.handwriting.hands.sources import chain
 from toolkit.handwriting.ink.hand import Glyph, Hand, Placed, open_hand
-from toolkit.handwriting.ink.keyed_noise import Floats, Integers
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Flags, evenly
 from toolkit.handwriting.writers import Writer
+from toolkit.keyed_noise import Floats, Integers
 
 PUNCTUATION_GAP = 0.06  # least ink-free distance round punctuation, in cap heights
 MOTION_ALLOWANCE = 0.06  # what the moving hand may take of it, times the writer's shake

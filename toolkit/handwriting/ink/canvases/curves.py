@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from toolkit.handwriting.ink.keyed_noise import Floats
 from toolkit.handwriting.ink.ribbons import Polygons, Strokes, ribbons
+from toolkit.keyed_noise import Floats
 
 UNIT = 100  # coordinates are whole hundredths of a point
 _AT_ONCE = 1000  # strokes

@@ -10,10 +10,10 @@ import numpy as np
 
 from toolkit.handwriting.ink.canvases.png_file import PngFile
 from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
-from toolkit.handwriting.ink.keyed_noise import Floats
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.ribbons import Strokes, refined, ribbons
 from toolkit.handwriting.parameters import RGB
+from toolkit.keyed_noise import Floats
 
 BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, so that memory stays small
 BAND_EDGE = 2_000_000  # and so is one with more pixels on the edge of its ink: Agg keeps each of them

@@ -12,10 +12,10 @@ import numpy as np
 
 from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
 from toolkit.handwriting.ink.canvases.svg import hexadecimal, path, svg_document
-from toolkit.handwriting.ink.keyed_noise import Floats, Integers
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.parameters import CMYK, RGB
+from toolkit.keyed_noise import Floats, Integers
 
 SPEED = 11.0  # sizes of writing in a second
 LIFT = 0.05  # seconds between strokes

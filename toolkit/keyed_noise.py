@@ -1,8 +1,8 @@
 """Randomness that is looked up, never drawn: the same key gives the same number, whatever else is asked for.
 
 Every number is a hash of (key, name of the stream, index), so adding a stream never moves another one, and leaving a
-line out does not change the next. The data path uses integers, ``+ - * /`` and square roots only: no libm call
-whose last digit depends on the machine.
+line out does not change the next. Handwriting and rewards use this one generator. The data path uses integers,
+``+ - * /`` and square roots only: no libm call whose last digit depends on the machine.
 """
 
 from __future__ import annotations
