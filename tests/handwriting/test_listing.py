@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import toolkit
-from tests.handwriting_service.conftest import MOLLY, Service
+from tests.handwriting.conftest import MOLLY, Service
 from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
 
