@@ -53,6 +53,11 @@ class Request:
         self.client = client
 
     @property
+    def is_cancellable(self) -> bool:
+        """Whether it is not worth finishing for a caller who is gone."""
+        return self.route is not None and self.route.cancellable
+
+    @property
     def pairs(self) -> list[tuple[str, str]]:
         """The query's names and values in order, empty values kept."""
         text = self.query_string.decode("latin-1")
@@ -157,13 +162,15 @@ Handler = Callable[[Request], Answer | Pending | Awaitable[Answer]]
 class Route(NamedTuple):
     """An endpoint, its handler, and how large a body may be.
 
-    A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too.
+    A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too. A handler that is
+    ``cancellable`` is cancelled when the caller closes the connection, also where that can still read the response.
     """
 
     endpoint: Endpoint
     handler: Handler
     max_body: int = 0
     safe: bool = True
+    cancellable: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:

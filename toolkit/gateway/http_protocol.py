@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 from toolkit.errors import MalformedRequest, ServiceError
@@ -45,6 +46,7 @@ class HttpProtocol(asyncio.Protocol):
         self._waiting_bytes = 0
         self._raw = b""
         self._current: Request | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._respond: Callable[[Any], Answer]
         self._is_over = False  # nothing that still comes counts
         self._drop_bytes = 0  # how much of that is read all the same
@@ -69,6 +71,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """End what is done for a caller who is gone."""
         self._connections.open.discard(self)
+        self._cancel()
         self._is_over = True
         self._waiting.clear()
         self._raw = b""
@@ -81,7 +84,15 @@ class HttpProtocol(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Keep the connection of a caller who has sent all and still reads its responses."""
         self._is_over = True
+        self._cancel()
         return self._stream is None and (self._current is not None or bool(self._waiting))
+
+    def _cancel(self) -> None:
+        """Cancel the request that is not worth finishing for a caller who is gone, and drop what waits behind it."""
+        if self._current is not None and self._current.is_cancellable and self._task is not None:
+            self._waiting.clear()
+            self._task.cancel()
+        self._waiting = deque(takewhile(lambda request: not request.is_cancellable, self._waiting))
 
     def pause_writing(self) -> None:
         """Answer no more while the caller does not read, and do not wait for ever."""
@@ -192,6 +203,7 @@ class HttpProtocol(asyncio.Protocol):
         if isinstance(answer, Pending):
             self._respond = answer.respond
             if isinstance(answer.future, asyncio.Task):
+                self._task = answer.future
                 self._connections.hold(answer.future)
             answer.future.add_done_callback(self._answered)
         else:

@@ -88,6 +88,9 @@ TEXT_HAS_CONTROLS = "text contains control characters"
 NO_ROOM = "min_padding leaves no room for text"
 SEED_OUT_OF_RANGE = "random_seed is out of range"
 MISSING_CHARACTERS = "text has characters this handwriting cannot write"
+QUEUE_FULL = "too many texts wait to be rendered, try again later"
+TOO_BUSY = "the gateway is too busy to render this text now, try again later"
+TOO_MUCH_WORK = "rendering this takes too much work: use a smaller page, smaller letters or less text"
 
 
 def required(field: str) -> str:
@@ -143,6 +146,16 @@ class InvalidParameters(MalformedRequest):
         self.problems = tuple(problems)
 
 
+class Overloaded(ServiceFailure):
+    """The service has too many texts to render; try again after ``retry_after`` seconds."""
+
+    default_status = 503
+
+    def __init__(self, message: str, *, retry_after: float, **details: Any) -> None:  # noqa: ANN401
+        super().__init__(message, **details)
+        self.retry_after = retry_after
+
+
 def unauthorized() -> KeyRejected:
     """Return the refusal of a caller without a valid key."""
     return KeyRejected(UNAUTHORIZED, status=401)
@@ -166,9 +179,11 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: s
     details: dict[str, Any] = {"status": status, "service": "handwriting", "request": request}
     if status == 400:
         return InvalidParameters(problems, **details)
+    wait = headers.get("retry-after", "")
     if status == 429:
-        wait = headers.get("retry-after", "")
         return RateLimited(problems[0].error, retry_after=float(wait) if wait.isdigit() else 1.0, **details)
+    if status == 503 and wait.isdigit():
+        return Overloaded(problems[0].error, retry_after=float(wait), **details)
     kinds: dict[int, type[ServiceError]] = {401: KeyRejected, 403: KeyRejected, 404: NotFound}
     fallback = ServiceFailure if status >= 500 else MalformedRequest
     return kinds.get(status, fallback)(problems[0].error, **details)

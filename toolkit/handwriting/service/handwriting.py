@@ -15,7 +15,7 @@ from toolkit.handwriting.catalogue import Catalogue, catalogue
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Format, Parameters
 from toolkit.handwriting.service.authentication import Authentication, Caller
-from toolkit.handwriting.service.query import Dialect, Listing, parameters_of
+from toolkit.handwriting.service.query import Listing, parameters_of
 from toolkit.handwriting.service.render_pool import RenderPool
 from toolkit.handwriting.wire import InvalidParameters
 from toolkit.rate_limit import Allowance, LimitReached, RateLimit
@@ -39,7 +39,11 @@ class HandwritingSettings:
     burst, calls_a_second
         Token bucket of each key.
     renderers
-        Renders at once, each in a process of its own, started by the first text.
+        Texts rendered at once, each in its own process, started by the first text.
+    waiting
+        Texts that may wait for that, of all keys together; the keys take turns.
+    render_seconds
+        CPU time that one text may take; the largest page needs about 6 seconds.
     seconds
         The clock of the token buckets.
     """
@@ -48,6 +52,8 @@ class HandwritingSettings:
     burst: int = 3_000
     calls_a_second: float = 100.0
     renderers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    waiting: int = 100
+    render_seconds: float = 20.0
     seconds: Callable[[], float] = time.monotonic
 
 
@@ -66,7 +72,7 @@ class HandwritingService:
         self._world = world
         self._authentication = Authentication(settings.apikeys)
         self._limit = RateLimit(settings.burst, settings.calls_a_second, settings.seconds)
-        self._pool = RenderPool(settings.renderers)
+        self._pool = RenderPool(settings.renderers, settings.waiting, settings.render_seconds)
 
     @property
     def hands(self) -> Catalogue:
@@ -108,7 +114,7 @@ class HandwritingService:
             raise NotFound(wire.HANDWRITING_NOT_FOUND)
         return handwriting.record()
 
-    async def checked(self, query: Mapping[str, str], kind: Format, dialect: Dialect) -> Parameters:
+    async def checked(self, query: Mapping[str, str], kind: Format, caller: Caller) -> Parameters:
         """Return the parameters of a rendering; the seed is positive or None.
 
         Raises
@@ -116,23 +122,25 @@ class HandwritingService:
         InvalidParameters
             With all problems, also the characters that cannot be written.
         """
-        parameters, problems = parameters_of(query, kind, dialect, self.hands)
+        parameters, problems = parameters_of(query, kind, caller.dialect, self.hands)
         if parameters is None or problems:
             if parameters is not None and not any(problem.field == "text" for problem in problems):
-                problems += await self._pool.missing_characters(parameters)
+                problems += await self._pool.missing_characters(parameters, caller.key)
             raise InvalidParameters(problems)
         return parameters
 
-    async def render(self, parameters: Parameters) -> Handwritten:
+    async def render(self, parameters: Parameters, caller: Caller) -> Handwritten:
         """Render in another process, with a fresh seed if the parameters have none.
 
         Raises
         ------
         InvalidParameters
-            The text cannot be drawn like this.
+            The text cannot be drawn like this, or that takes too much work.
+        Overloaded
+            Too many texts wait, or the machine is too busy.
         """
         seed = parameters.random_seed or self._world.random.getrandbits(63) or 1
-        return await self._pool.render(replace(parameters, random_seed=seed))
+        return await self._pool.render(replace(parameters, random_seed=seed), caller.key)
 
     async def close(self) -> None:
         """End the rendering processes."""
