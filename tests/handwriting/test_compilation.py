@@ -22,7 +22,6 @@ from toolkit.handwriting.hands.sources import sources
 from toolkit.handwriting.hands.strokes import glyph_strokes
 from toolkit.handwriting.hands.tracing import traced
 from toolkit.handwriting.ink.hand import open_hand
-from toolkit.handwriting.ink.ribbons import Strokes
 
 MOST_LOSSES = 360  # lower it with every row that is deleted
 
@@ -135,9 +134,8 @@ def test_the_list_says_what_the_committed_packs_draw():
 
 
 def drawn_form(loss: Loss) -> Form:
-    glyph = open_hand(loss.hand).glyph(loss.number)
-    strokes = Strokes(glyph.x, glyph.y, glyph.radius, glyph.length, glyph.flags)
-    low, high = (np.array([f(glyph.x), f(glyph.y)]) for f in (np.min, np.max))
+    strokes = open_hand(loss.hand).glyph(loss.number)
+    low, high = (np.array([f(strokes.x), f(strokes.y)]) for f in (np.min, np.max))
     frame = Path(np.array([low, high]) + np.array([[-0.2], [0.2]]))
     return form(drawn(strokes, Picture(frame)))
 

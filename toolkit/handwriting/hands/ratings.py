@@ -79,9 +79,9 @@ def _cursivity(shaper: Shaper) -> float:
 def _touch(shaper: Shaper, pair: str) -> bool:
     word = shaper.word(pair)
     second = word.letter == word.letter.max()
-    x = word.x + word.origin_x[word.letter]
-    a = np.stack([x[~second], word.y[~second]], axis=1)
-    b = np.stack([x[second], word.y[second]], axis=1)
+    x, y = word.strokes.x + word.origin_x[word.letter], word.strokes.y
+    a = np.stack([x[~second], y[~second]], axis=1)
+    b = np.stack([x[second], y[second]], axis=1)
     gap = np.hypot(*(a[:, None] - b[None]).transpose(2, 0, 1)).min(initial=np.inf)
     return bool(gap < 2 * shaper.nib)
 
@@ -92,9 +92,7 @@ def _embellishment(source: Source) -> float:
     lengths = []
     for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
         glyph = hand.glyph(hand.shape(letter)[0].glyph)
-        step = np.hypot(np.diff(glyph.x), np.diff(glyph.y))
-        step[np.cumsum(glyph.length)[:-1] - 1] = 0.0
-        lengths.append(step.sum())
+        lengths.append(glyph.steps().sum())
     return float(np.mean(lengths))
 
 
@@ -102,4 +100,4 @@ def _character_width(shaper: Shaper) -> float:
     """Mean advance of the small letters over the height of the x."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     advance = np.mean([shaper.word(letter).advance for letter in letters])
-    return float(advance / shaper.word("x").y.max())
+    return float(advance / shaper.word("x").strokes.y.max())
