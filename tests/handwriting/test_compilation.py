@@ -17,10 +17,9 @@ from matplotlib.transforms import Affine2D
 from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.known_losses import Loss, UnknownLoss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import Picture
-from toolkit.handwriting.hands.quality import Form, drawn, form
 from toolkit.handwriting.hands.sources import sources
 from toolkit.handwriting.hands.strokes import glyph_strokes
-from toolkit.handwriting.hands.tracing import traced
+from toolkit.handwriting.hands.tracing import Form, drawn, form, traced
 from toolkit.handwriting.ink.hand import open_hand
 
 MOST_LOSSES = 360  # lower it with every row that is deleted

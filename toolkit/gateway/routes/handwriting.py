@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from toolkit.errors import RateLimited, ServiceError
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
 from toolkit.handwriting import wire
-from toolkit.handwriting.parameters import Format
 from toolkit.handwriting.service.authentication import Caller
 from toolkit.handwriting.service.handwriting import HandwritingService, fingerprint
 from toolkit.handwriting.service.query import decoded, listing_of
+from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance
 
 _JSON = b"application/json; charset=utf-8"
@@ -35,10 +35,10 @@ class HandwritingRoutes:
         self.table = [
             Route(wire.LISTING, self._admitted(self._listing)),
             Route(wire.RECORD, self._admitted(self._record)),
-            Route(wire.RENDER_PNG, self._admitted(self._render("png")), cancellable=True),
-            Route(wire.RENDER_PDF, self._admitted(self._render("pdf")), cancellable=True),
-            Route(wire.RENDER_SVG, self._admitted(self._render("svg")), cancellable=True),
-            Route(wire.RENDER_REPLAY, self._admitted(self._render("replay")), cancellable=True),
+            *(
+                Route(endpoint, self._admitted(self._render(kind)), cancellable=True)
+                for kind, endpoint in wire.RENDER.items()
+            ),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:

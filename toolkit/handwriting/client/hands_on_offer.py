@@ -6,9 +6,10 @@ import difflib
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import msgspec
 import pandas as pd
 
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.frames import declared_frame, utc_from_iso
 from toolkit.handwriting import wire
 
@@ -24,14 +25,35 @@ COLUMNS = {
 }
 
 
+def json_of(body: bytes) -> Any:  # noqa: ANN401
+    """Return what a body says, or raise UnexpectedReply."""
+    try:
+        return msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        raise UnexpectedReply("the answer is not JSON") from None
+
+
+def records_of(body: bytes) -> list[dict[str, Any]]:
+    """Return the records of one page of the listing."""
+    listed = json_of(body)
+    if not isinstance(listed, list):
+        raise UnexpectedReply("the listing of handwritings is not an array")
+    return [checked(record) for record in listed]
+
+
+def checked(record: object) -> dict[str, Any]:
+    """Return a record that has the fields of the specification, or raise UnexpectedReply."""
+    if not isinstance(record, dict) or not all(name in record for name in wire.RECORD_FIELDS[:4]):
+        raise UnexpectedReply(f"a handwriting without {', '.join(wire.RECORD_FIELDS[:4])}")
+    return record
+
+
 def listing_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return records as a frame with the index ``id``; times in UTC, ratings may be missing."""
     dates = {
         name: utc_from_iso([str(record[name]) for record in records]) for name in ("date_created", "date_modified")
     }
-    rows = [
-        {**record, **{name: times[row] for name, times in dates.items()}} for row, record in enumerate(records)
-    ]  # fmt: skip
+    rows = [{**record, **{name: times[row] for name, times in dates.items()}} for row, record in enumerate(records)]
     return declared_frame(rows, COLUMNS, index="id")
 
 
@@ -51,43 +73,27 @@ def rated_within(frame: pd.DataFrame, bounds: dict[str, Bounds | None]) -> pd.Da
     return frame
 
 
-class NameBook:
-    """Ids and titles of all handwritings.
+def id_of(name: str, titles: dict[str, str]) -> str:
+    """Return the id of the handwriting with this id or title (any case); `titles` has all titles by id.
 
-    Parameters
-    ----------
-    titles
-        Title by id.
+    Raises
+    ------
+    InvalidArgument
+        There is none; the message names the nearest titles.
 
     Examples
     --------
-    >>> NameBook({"2D5QW0F80001": "Molly"}).id_of("molly")
+    >>> id_of("molly", {"2D5QW0F80001": "Molly"})
     '2D5QW0F80001'
     """
-
-    def __init__(self, titles: dict[str, str]) -> None:
-        self._titles = titles
-        self._ids = {title.casefold(): handwriting_id for handwriting_id, title in titles.items()}
-
-    def id_of(self, name: str) -> str:
-        """Return the id of the handwriting with this id or title (any case).
-
-        Raises
-        ------
-        InvalidArgument
-            There is none; the message names the nearest titles.
-        """
-        if name in self._titles:
-            return name
-        if not isinstance(name, str):
-            raise InvalidArgument(f"a handwriting is named by its id or title, not by a {type(name).__name__}")
-        if name.casefold() in self._ids:
-            return self._ids[name.casefold()]
-        near = difflib.get_close_matches(name.casefold(), self._ids, n=3, cutoff=0.5)
-        hint = ", ".join(self._titles[self._ids[title]] for title in near)
-        advice = f"the nearest titles are {hint}" if hint else "see available()"
-        raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")
-
-    def title_of(self, handwriting_id: str) -> str:
-        """Return the title."""
-        return self._titles[handwriting_id]
+    if name in titles:
+        return name
+    if not isinstance(name, str):
+        raise InvalidArgument(f"a handwriting is named by its id or title, not by a {type(name).__name__}")
+    ids = {title.casefold(): handwriting_id for handwriting_id, title in titles.items()}
+    if name.casefold() in ids:
+        return ids[name.casefold()]
+    near = difflib.get_close_matches(name.casefold(), ids, n=3, cutoff=0.5)
+    hint = ", ".join(titles[ids[title]] for title in near)
+    advice = f"the nearest titles are {hint}" if hint else "see available()"
+    raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")

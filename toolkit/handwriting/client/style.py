@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TypeAlias
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.parameters import Format
+from toolkit.handwriting.wire import Format
 
 #: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels, which are points (72 an inch).
 Distance: TypeAlias = float | str

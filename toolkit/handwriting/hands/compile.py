@@ -16,21 +16,25 @@ from pathlib import Path
 import numpy as np
 from fontTools.ttLib import TTFont
 from matplotlib.transforms import Affine2D
+from PIL import Image, ImageDraw
 from tqdm.auto import tqdm
 
-from toolkit.handwriting.catalogue import TABLE
+from toolkit.handwriting.catalogue import TABLE, Handwriting
 from toolkit.handwriting.hands import npm, shaping_font
-from toolkit.handwriting.hands.contact_sheet import contact_sheet
 from toolkit.handwriting.hands.known_losses import Loss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import glyph_path
 from toolkit.handwriting.hands.pack import PACKS, Measures, Pack, write_pack
 from toolkit.handwriting.hands.ratings import handwritings
 from toolkit.handwriting.hands.sources import Source, sources
 from toolkit.handwriting.hands.tracing import NOTHING, Tracing, traced
+from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.ink.ribbons import DOT, Strokes
+from toolkit.handwriting.parameters import Parameters
 
 LICENCES = PACKS.parent / "licences"
 _FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
+LINE = "Thanks for the quick jam, Zoë!"
+_COLUMNS, _WIDTH, _HEIGHT = 4, 560, 66  # of the contact sheet
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -53,7 +57,7 @@ def main() -> None:
             tqdm.write(f"{source.name}: {len(pack.glyph_strokes)} glyphs, {redrawn} kept as outlines")
     catalogue = handwritings()
     TABLE.write_text("[\n" + ",\n".join(json.dumps(asdict(row)) for row in catalogue) + "\n]\n")
-    contact_sheet(catalogue, TABLE.with_name("contact_sheet.png"))
+    _contact_sheet(catalogue, TABLE.with_name("contact_sheet.png"))
 
 
 def compiled(source: Source, font: bytes) -> tuple[Pack, int]:
@@ -74,7 +78,7 @@ def compiled(source: Source, font: bytes) -> tuple[Pack, int]:
     pack = Pack(
         _measures(source, cut, units, strokes),
         shaping_font.without_outlines(cut),
-        Strokes(*(np.concatenate([getattr(s, part) for s in strokes]) for part in Strokes.__slots__)),
+        Strokes.joined(strokes),
         np.array([len(s.length) for s in strokes], np.int64),
     )
     return pack, sum(glyph.is_outline for glyph in made)
@@ -163,6 +167,25 @@ def _licence(source: Source, archive: Path) -> str:
         f'The hand "{source.name}" is a modified version, as pen strokes, of the font in the npm package\n{origin}.\n'
         f"Licence: {source.licence}. Copyright notice of the font:\n\n{copyright_line}\n\n{licence.strip()}\n"
     )
+
+
+def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
+    """Write a PNG with a row for every script and a column for every writer."""
+    rows = -(-len(handwritings) // _COLUMNS)
+    sheet = Image.new("L", (_COLUMNS * _WIDTH, rows * _HEIGHT), 255)
+    draw = ImageDraw.Draw(sheet)
+    for n, handwriting in enumerate(handwritings):
+        corner = (n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT)
+        draw.text(corner, f"{handwriting.title}  {handwriting.id}", fill=120)
+        sheet.paste(0, (corner[0], corner[1] + 6), _line(handwriting))
+    sheet.quantize(16).save(path, optimize=True)
+
+
+def _line(handwriting: Handwriting) -> Image.Image:
+    parameters = Parameters(
+        handwriting, "png", LINE, handwriting_size=22, width=_WIDTH - 16, height=_HEIGHT - 6, random_seed=1
+    )
+    return Image.open(io.BytesIO(render(parameters).data)).getchannel("A")
 
 
 if __name__ == "__main__":

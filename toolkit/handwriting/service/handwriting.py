@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from toolkit.errors import NotFound, RateLimited
 from toolkit.handwriting import wire
-from toolkit.handwriting.catalogue import Catalogue, catalogue
+from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.parameters import Format, Parameters
-from toolkit.handwriting.service.authentication import Authentication, Caller
+from toolkit.handwriting.parameters import Parameters
+from toolkit.handwriting.service.authentication import Caller, caller_of
 from toolkit.handwriting.service.query import Listing, parameters_of
 from toolkit.handwriting.service.render_pool import RenderPool
-from toolkit.handwriting.wire import InvalidParameters
+from toolkit.handwriting.wire import Format, InvalidParameters
 from toolkit.rate_limit import Allowance, LimitReached, RateLimit
 from toolkit.secret import Secret
 
@@ -58,30 +58,17 @@ class HandwritingSettings:
 
 
 class HandwritingService:
-    """Section B of the specification.
-
-    Parameters
-    ----------
-    world
-        Gives fresh seeds.
-    settings
-        Keys and limits.
-    """
+    """Section B of the specification; the `world` gives fresh seeds."""
 
     def __init__(self, world: OutsideWorld, settings: HandwritingSettings) -> None:
         self._world = world
-        self._authentication = Authentication(settings.apikeys)
+        self._secrets = settings.apikeys
         self._limit = RateLimit(settings.burst, settings.calls_a_second, settings.seconds)
         self._pool = RenderPool(settings.renderers, settings.waiting, settings.render_seconds)
 
-    @property
-    def hands(self) -> Catalogue:
-        """All handwritings."""
-        return catalogue()
-
     def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
         """Return who calls, or raise KeyRejected."""
-        return self._authentication.caller(query, authorization)
+        return caller_of(self._secrets, query, authorization)
 
     def admit(self, caller: Caller) -> Allowance:
         """Count a call and return what is left, or raise RateLimited."""
@@ -96,20 +83,14 @@ class HandwritingService:
 
     def listing(self, asked: Listing) -> list[dict[str, str | int]]:
         """Return the records of one page; ties are in the order of their ids, so that paging is stable."""
-        records = [handwriting.record() for handwriting in self.hands]
-        records.sort(key=lambda record: str(record["id"]))
+        records = [handwriting.record() for handwriting in catalogue()]
+        # The catalogue is in the order of the ids, and sorting keeps that where two values are equal.
         records.sort(key=lambda record: _sortable(record[asked.order_by]), reverse=asked.order_dir == "desc")
         return records[asked.offset : asked.offset + asked.limit]
 
     def record(self, handwriting_id: str) -> dict[str, str | int]:
-        """Return the record of one handwriting.
-
-        Raises
-        ------
-        NotFound
-            There is none with this id.
-        """
-        handwriting = self.hands.by_id(handwriting_id)
+        """Return the record of one handwriting, or raise NotFound."""
+        handwriting = catalogue().by_id(handwriting_id)
         if handwriting is None:
             raise NotFound(wire.HANDWRITING_NOT_FOUND)
         return handwriting.record()
@@ -122,7 +103,7 @@ class HandwritingService:
         InvalidParameters
             With all problems, also the characters that cannot be written.
         """
-        parameters, problems = parameters_of(query, kind, caller.dialect, self.hands)
+        parameters, problems = parameters_of(query, kind, caller.dialect)
         if parameters is None or problems:
             if parameters is not None and not any(problem.field == "text" for problem in problems):
                 problems += await self._pool.missing_characters(parameters, caller.key)
@@ -143,7 +124,6 @@ class HandwritingService:
         return await self._pool.render(replace(parameters, random_seed=seed), caller.key)
 
     async def close(self) -> None:
-        """End the rendering processes."""
         self._pool.close()
 
 
