@@ -11,7 +11,7 @@ from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
 from toolkit.handwriting import wire
 from toolkit.handwriting.service.authentication import Caller
 from toolkit.handwriting.service.handwriting import HandwritingService, fingerprint
-from toolkit.handwriting.service.query import decoded, listing_of
+from toolkit.handwriting.service.query import check_query, listing_of
 from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance
 
@@ -56,7 +56,8 @@ class HandwritingRoutes:
         """Let a call through once its caller is known and not too fast; every answer tells what is left."""
 
         async def handle(request: Request) -> Response:
-            query = decoded(request.query_string)
+            check_query(request.query_string)
+            query = request.query
             caller = self._service.caller(query, request.header(b"authorization"))
             try:
                 left = self._service.admit(caller)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Literal, NotRequired, TypeAlias, TypedDict, TypeVar
 
 import msgspec
 import pandas as pd
@@ -16,6 +16,7 @@ from toolkit.handwriting import wire
 #: Smallest and largest rating, either of them None for no bound.
 Bounds: TypeAlias = tuple[float | None, float | None]
 
+_DATES: tuple[Literal["date_created", "date_modified"], ...] = ("date_created", "date_modified")
 COLUMNS = {
     "id": "str",
     "title": "str",
@@ -25,34 +26,35 @@ COLUMNS = {
 }
 
 
-def json_of(body: bytes) -> Any:  # noqa: ANN401
-    """Return what a body says, or raise UnexpectedReply."""
+class Record(TypedDict):
+    """One handwriting as a server lists it; the specification has no ratings."""
+
+    id: str
+    title: str
+    date_created: str
+    date_modified: str
+    rating_neatness: NotRequired[int | None]
+    rating_cursivity: NotRequired[int | None]
+    rating_embellishment: NotRequired[int | None]
+    rating_character_width: NotRequired[int | None]
+
+
+Shape = TypeVar("Shape")
+
+
+def records_of(body: bytes, shape: type[Shape]) -> Shape:
+    """Return what a body says, such as ``list[Record]``, or raise UnexpectedReply."""
     try:
-        return msgspec.json.decode(body)
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError as error:
+        raise UnexpectedReply(f"this is no listing of handwritings: {error}") from None
     except (ValueError, RecursionError):
         raise UnexpectedReply("the answer is not JSON") from None
 
 
-def records_of(body: bytes) -> list[dict[str, Any]]:
-    """Return the records of one page of the listing."""
-    listed = json_of(body)
-    if not isinstance(listed, list):
-        raise UnexpectedReply("the listing of handwritings is not an array")
-    return [checked(record) for record in listed]
-
-
-def checked(record: object) -> dict[str, Any]:
-    """Return a record that has the fields of the specification, or raise UnexpectedReply."""
-    if not isinstance(record, dict) or not all(name in record for name in wire.RECORD_FIELDS[:4]):
-        raise UnexpectedReply(f"a handwriting without {', '.join(wire.RECORD_FIELDS[:4])}")
-    return record
-
-
-def listing_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
+def listing_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Return records as a frame with the index ``id``; times in UTC, ratings may be missing."""
-    dates = {
-        name: utc_from_iso([str(record[name]) for record in records]) for name in ("date_created", "date_modified")
-    }
+    dates = {name: utc_from_iso([record[name] for record in records]) for name in _DATES}
     rows = [{**record, **{name: times[row] for name, times in dates.items()}} for row, record in enumerate(records)]
     return declared_frame(rows, COLUMNS, index="id")
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
@@ -16,9 +15,8 @@ from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.hands_on_offer import (
     Bounds,
-    checked,
+    Record,
     id_of,
-    json_of,
     listing_frame,
     rated_within,
     records_of,
@@ -118,7 +116,7 @@ class HandwritingClient(PublicNames):
         ['2D5QW0F80001']
         """
         values = {"id": id_of(handwriting, self._titles)}
-        return listing_frame([checked(json_of(self._call(wire.RECORD, values).body))])
+        return listing_frame([records_of(self._call(wire.RECORD, values).body, Record)])
 
     def png(
         self,
@@ -368,19 +366,20 @@ class HandwritingClient(PublicNames):
         again = replace(style, random_seed=done.seed)
         return replace(done, preview=lambda: self.rendered(text, handwriting_id, "png", again).data)
 
-    def _listing(self, query: Mapping[str, Value | None]) -> list[dict[str, Any]]:
+    def _listing(self, query: Mapping[str, Value | None]) -> list[Record]:
         """Return the records of all pages; there are no more once a page is empty, or has nothing new."""
-        records: dict[str, dict[str, Any]] = {}
+        records: dict[str, Record] = {}
         while True:
             page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
-            new = {str(record["id"]): record for record in records_of(self._call(wire.LISTING, query=page).body)}
+            listed = records_of(self._call(wire.LISTING, query=page).body, list[Record])
+            new = {record["id"]: record for record in listed}
             if new.keys() <= records.keys():
                 return list(records.values())
             records |= new
 
     @cached_property
     def _titles(self) -> dict[str, str]:
-        return {str(record["id"]): str(record["title"]) for record in self._listing({})}
+        return {record["id"]: record["title"] for record in self._listing({})}
 
     def _call(
         self,

@@ -54,7 +54,6 @@ class Style:
         return {name: value for name, value in values.items() if value is not None}
 
 
-STYLE_FIELDS = tuple(field.name for field in fields(Style))
 _DISTANCES = frozenset({"handwriting_size", "width", "height", "min_padding"})
 
 

@@ -39,7 +39,6 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def main() -> None:
-    """Compile every hand, or those named after ``--only``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[source.name for source in sources()])
     parser.add_argument("--archives", type=Path, help="folder that keeps the fetched archives")

@@ -53,7 +53,6 @@ def write_pack(pack: Pack, path: Path) -> None:
 
 
 def read_pack(path: Path) -> Pack:
-    """Read what `write_pack` wrote."""
     with np.load(path) as stored:
         # 16-bit sums wrap round, exactly as the differences did
         whole = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)

@@ -24,8 +24,6 @@ class Placed:
 
 
 class Hand:
-    """A hand pack, open for writing."""
-
     def __init__(self, name: str) -> None:
         pack = read_pack(PACKS / f"{name}.npz")
         self.measures = pack.measures

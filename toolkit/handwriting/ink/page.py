@@ -6,6 +6,7 @@ Lengths are points from here on (a pixel is a point), y points down from the top
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -52,17 +53,6 @@ class Page:
         return across & touching(s.y - s.radius, s.y + s.radius, self.height)
 
 
-class _Edges(NamedTuple):
-    """How a line is moved to its place: page x = left + (x - ink) * squeeze."""
-
-    left: Floats
-    ink: Floats
-    squeeze: Floats
-
-    def place(self, x: Floats, line: Integers) -> Floats:
-        return self.left[line] + (x - self.ink[line]) * self.squeeze[line]
-
-
 def baselines(parameters: Parameters, lines: int, noise: KeyedNoise) -> Floats:
     """Return the baseline of every line: the first one pitch below the top, empty lines count."""
     size, spacing = parameters.handwriting_size, parameters.line_spacing
@@ -89,18 +79,18 @@ def compose(
     line = layout.line[trace.word]
     point_line = np.repeat(line, trace.strokes.length)
     x, radius = trace.strokes.x * size, trace.strokes.radius * size
-    edges = _edges(parameters, layout, shaper, noise, (x, radius, point_line))
+    place = _placing(parameters, layout, shaper, noise, (x, radius, point_line))
     slope = writer.wander * LINE_SLOPE * noise.gaussian("slope", layout.lines)
     drift = noise.drift("wander", trace.strokes.x / WANDER_LENGTH + point_line * 97.0)
-    x = edges.place(x, point_line)
+    x = place(x, point_line)
     lift = writer.wander * BASELINE_WANDER * size * drift + slope[point_line] * x
     y = baseline[point_line] - trace.strokes.y * size - lift
     ink = _Box.around(x, y, radius)
     width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
     dx, dy = _shift(parameters, width, height, ink)
     advance = np.array([word.advance for word in layout.words])
-    word_x = edges.place(layout.x * size, layout.line)
-    word_end = edges.place((layout.x + advance) * size, layout.line)
+    word_x = place(layout.x * size, layout.line)
+    word_end = place((layout.x + advance) * size, layout.line)
     word_y = baseline[layout.line] - slope[layout.line] * word_x
     return Page(
         replace(trace.strokes, x=x + dx, y=y + dy, radius=radius), trace.word, trace.letter, width, height,
@@ -108,11 +98,11 @@ def compose(
     )  # fmt: skip
 
 
-def _edges(
+def _placing(
     parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise,
     ink: tuple[Floats, Floats, Integers],
-) -> _Edges:  # fmt: skip
-    """Ink begins at the writer's left margin; a line that would run past the right edge is squeezed."""
+) -> Callable[[Floats, Integers], Floats]:  # fmt: skip
+    """Return how x is moved to the page: from the left margin on, and squeezed where a line would be too long."""
     x, radius, line = ink
     size, lines = parameters.handwriting_size, layout.lines
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
@@ -130,7 +120,7 @@ def _edges(
         room = parameters.width - 2 * (parameters.min_padding or 0.0) - left - thickest
         span = np.maximum(last - first, 1e-9)
         squeeze = np.where(room > 0, np.minimum(1.0, room / span), 1.0)
-    return _Edges(left, first, squeeze)
+    return lambda x, line: left[line] + (x - first[line]) * squeeze[line]
 
 
 class _Box(NamedTuple):

@@ -33,29 +33,15 @@ _BEYOND = 3.0  # lines this many cap heights below the page cannot reach it
 
 
 def render(parameters: Parameters) -> Handwritten:
-    r"""Write a text and return it as a file.
+    r"""Write a text and return it as a file with its figures; the parameters have a positive seed.
 
-    Parameters
-    ----------
-    parameters : Parameters
-        What to write, in which hand, and how; with a positive seed.
-
-    Returns
-    -------
-    Handwritten
-        The file, and figures about it.
-
-    Raises
-    ------
-    InvalidParameters
-        Neither the handwriting nor its fallbacks have some of the characters, or an automatic width or height
-        exceeds what the format allows.
+    Raises InvalidParameters where some characters are missing in the handwriting and its fallbacks, or where an
+    automatic width or height exceeds what the format allows.
 
     Examples
     --------
     >>> from toolkit.handwriting.catalogue import catalogue
-    >>> molly = catalogue().by_title("Molly")
-    >>> done = render(Parameters(molly, "png", "Hello", height=None, random_seed=7))
+    >>> done = render(Parameters(catalogue().by_title("Molly"), "png", "Hello", height=None, random_seed=7))
     >>> done.data[:4], done.lines
     (b'\x89PNG', 1)
     """
@@ -77,13 +63,7 @@ def render(parameters: Parameters) -> Handwritten:
 
 
 def writable_text(parameters: Parameters) -> str:
-    """Return the text in NFC with LF as line end.
-
-    Raises
-    ------
-    InvalidParameters
-        Neither the handwriting nor its fallbacks have some of its characters.
-    """
+    """Return the text in NFC with LF as line end, or raise InvalidParameters with the characters that are missing."""
     text = normalised(unicodedata.normalize("NFC", parameters.text))
     if missing := _shaper(parameters.handwriting).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])

@@ -40,7 +40,6 @@ class Strokes:
 
     @classmethod
     def none(cls) -> Strokes:
-        """Return no strokes."""
         return cls(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint8))
 
     @classmethod

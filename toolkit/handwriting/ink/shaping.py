@@ -25,7 +25,6 @@ WORD_GAP = 0.46  # and between two words
 THICKEST_NIB = 0.045  # a bold script is written with an ordinary pen
 _LARGEST_SHIFT = 0.6
 _TOUCH = 0.075  # a stroke end this near to another letter's stroke is joined to it
-_LONGEST_KEPT = 40  # characters; longer words are rare and large
 _KEPT_POINTS = 500_000  # of all hands together, about 20 MB
 _WORD_OVERHEAD = 60  # what a word takes besides its points, in points
 _COMPARED = 256  # points of a letter, where its distance to the next one is measured
@@ -74,15 +73,28 @@ class Shaper:
         self._points_of = lru_cache(4096)(self._count_points)
         self.least_gap = lru_cache(16384)(self._least_gap)
 
-    def word(self, text: str) -> ShapedWord:
-        """Return the shaped word `text`; words of usual length are kept for the next time."""
-        if len(text) > _LONGEST_KEPT:
-            return self._word(text)
-        return self._kept_word(text)
-
     @cached(_kept_words, lock=Lock())
-    def _kept_word(self, text: str) -> ShapedWord:
-        return self._word(text)
+    def word(self, text: str) -> ShapedWord:
+        placed: list[tuple[Hand, Placed, int]] = []
+        for number, run, places in self._runs(text):
+            hand = self.hands[number]
+            placed += [(hand, at, places[at.cluster]) for at in hand.shape(run)]
+        letters = [_letter(hand, at, self.writer, self._every) for hand, at, _ in placed]
+        stretch = self.writer.width
+        advances = np.array([at.advance * stretch for _, at, _ in placed])
+        shift = np.array([(at.dx + at.dy * self.writer.slant) * stretch for _, at, _ in placed])
+        characters = [text[place] for _, _, place in placed]
+        extra = self._clearances(letters, characters, advances, shift)
+        origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
+        strokes = Strokes.joined(letters)
+        stroke_letter = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
+        word = ShapedWord(
+            text, float((advances + extra).sum()), origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
+            strokes, stroke_letter, np.repeat(stroke_letter, strokes.length),
+            _breaks(text, [p for _, _, p in placed], origin),
+        )  # fmt: skip
+        _mark_touching_ends(word)
+        return word
 
     def points(self, text: str) -> int:
         """Return about how many points the strokes of `text` have when all of them are used."""
@@ -122,28 +134,6 @@ class Shaper:
             else:
                 runs.append((number, written, [place]))
         return runs
-
-    def _word(self, text: str) -> ShapedWord:
-        placed: list[tuple[Hand, Placed, int]] = []
-        for number, run, places in self._runs(text):
-            hand = self.hands[number]
-            placed += [(hand, at, places[at.cluster]) for at in hand.shape(run)]
-        letters = [_letter(hand, at, self.writer, self._every) for hand, at, _ in placed]
-        stretch = self.writer.width
-        advances = np.array([at.advance * stretch for _, at, _ in placed])
-        shift = np.array([(at.dx + at.dy * self.writer.slant) * stretch for _, at, _ in placed])
-        characters = [text[place] for _, _, place in placed]
-        extra = self._clearances(letters, characters, advances, shift)
-        origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
-        strokes = Strokes.joined(letters)
-        stroke_letter = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
-        word = ShapedWord(
-            text, float((advances + extra).sum()), origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
-            strokes, stroke_letter, np.repeat(stroke_letter, strokes.length),
-            _breaks(text, [p for _, _, p in placed], origin),
-        )  # fmt: skip
-        _mark_touching_ends(word)
-        return word
 
     def _clearances(self, letters: list[Strokes], characters: list[str], advances: Floats, shift: Floats) -> Floats:
         """How far each letter must move right so that punctuation touches nothing."""

@@ -15,13 +15,6 @@ class FairTurns:
     """A bounded queue for a number of slots: the keys take turns, and each key is served in order.
 
     Where the queue is full, the newest request of the key with the most of them gives way to a key with fewer.
-
-    Parameters
-    ----------
-    slots
-        How many may have a turn at once.
-    most_waiting
-        How many may wait, of all keys together.
     """
 
     def __init__(self, slots: int, most_waiting: int) -> None:
@@ -30,13 +23,7 @@ class FairTurns:
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # the next key first
 
     async def take(self, key: Hashable) -> None:
-        """Wait for a turn; `give_back` ends it. A task that is cancelled leaves the queue.
-
-        Raises
-        ------
-        QueueFull
-            There is no room, or another key needed it.
-        """
+        """Wait for a turn, which `give_back` ends, or raise QueueFull; a task that is cancelled leaves the queue."""
         if self._free:
             self._free -= 1
             return

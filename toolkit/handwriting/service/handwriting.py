@@ -67,7 +67,6 @@ class HandwritingService:
         self._pool = RenderPool(settings.renderers, settings.waiting, settings.render_seconds)
 
     def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
-        """Return who calls, or raise KeyRejected."""
         return caller_of(self._secrets, query, authorization)
 
     def admit(self, caller: Caller) -> Allowance:
@@ -78,7 +77,6 @@ class HandwritingService:
             raise RateLimited(wire.RATE_EXCEEDED, retry_after=reached.retry_after) from None
 
     def allowance(self, caller: Caller) -> Allowance:
-        """Return what a caller has left."""
         return self._limit.left(caller.key)
 
     def listing(self, asked: Listing) -> list[dict[str, str | int]]:

@@ -7,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
-from urllib.parse import parse_qsl
 
-from toolkit.endpoint import first_values
 from toolkit.errors import MalformedRequest
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
@@ -42,26 +40,10 @@ class Listing(NamedTuple):
     order_dir: str = "asc"
 
 
-def decoded(query_string: bytes) -> dict[str, str]:
-    r"""Return the first value of each name; bytes that are not UTF-8 become lone surrogates.
-
-    Raises
-    ------
-    MalformedRequest
-        Percent-encoding is broken, or the query is longer than any text can make it.
-
-    Examples
-    --------
-    >>> decoded(b"text=a+b%0Ac&text=other&width=")
-    {'text': 'a b\nc', 'width': ''}
-    """
+def check_query(query_string: bytes) -> None:
+    """Raise MalformedRequest where percent-encoding is broken, or the query is longer than any text can make it."""
     if _BROKEN_PERCENT.search(query_string) or len(query_string) > wire.MAX_QUERY_BYTES:
         raise MalformedRequest(wire.QUERY_MALFORMED)
-    try:
-        pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
-    except ValueError:
-        raise MalformedRequest(wire.QUERY_MALFORMED) from None
-    return first_values(pairs)
 
 
 def listing_of(query: Mapping[str, str]) -> Listing:

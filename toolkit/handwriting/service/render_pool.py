@@ -32,16 +32,9 @@ Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
 
 
 class RenderPool:
-    """Renders at most `size` texts at once, each in its own process; a bounded number of others wait in turn.
+    """Renders at most `size` texts at once, each in its own process; `most_waiting` others wait for their turn.
 
-    Parameters
-    ----------
-    size
-        Processes.
-    most_waiting
-        Texts that may wait.
-    seconds
-        CPU time that one text may take.
+    One text may take so many `seconds` of CPU time.
     """
 
     def __init__(self, size: int, most_waiting: int, seconds: float) -> None:

@@ -20,12 +20,10 @@ _NICENESS = 2  # streams and small requests go first, and yet no render starves 
 
 
 def main() -> None:
-    """Render until the gateway is gone."""
     serve(outcomes, _NICENESS)
 
 
 def outcomes(job: Job) -> Iterator[Outcome]:
-    """Yield the one outcome of a job."""
     parameters, checks_only, seconds = job
     limit_cpu(seconds)
     outcome = _outcome(parameters, checks_only)
