@@ -105,7 +105,7 @@ def errors_of(reply: RawReply) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="session")
 def running() -> Iterator[Gateway]:
-    # The fuzz is faster than any client; the limit has tests of its own.
+    # The fuzz is faster than any client; the limit is tested elsewhere.
     with Gateway(handwriting=HandwritingSettings(burst=1_000_000, calls_a_second=1e6, renderers=2)) as gateway:
         yield gateway
 

@@ -46,7 +46,7 @@ class Gate:
         return self._open.enter_context(socket.create_connection((address.hostname, address.port), timeout=60))
 
     def ask(self, text: str, key: str = "k") -> socket.socket:
-        """Ask for a text on a connection of its own, and return once the gateway has read that."""
+        """Ask for a text on a new connection, and return once the gateway has read that."""
         connection = self.connect()
         target = f"/render/png?apikey={key}&handwriting_id={MOLLY}&height=auto&text={quote(text)}"
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
@@ -194,7 +194,7 @@ async def taken(turns: FairTurns, key: str, order: list[str]) -> None:
     order.append(key)
 
 
-def test_keys_take_turns_whatever_the_order_they_came_in() -> None:
+def test_keys_take_turns_in_any_order_of_arrival() -> None:
     async def run() -> list[str]:
         turns, order = FairTurns(1, 10), []  # type: ignore[var-annotated]
         await turns.take("z")

@@ -1,4 +1,4 @@
-"""The handwritings on offer: every script in the hand of every writer."""
+"""The available handwritings: every script in the hand of every writer."""
 
 from __future__ import annotations
 

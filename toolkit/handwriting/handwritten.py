@@ -124,12 +124,7 @@ class Handwritten:
         ...     tk.handwriting.png("Hello", "Molly").save(f"{folder}/hello.png").name
         'hello.png'
         """
-        target = Path(path)
-        suffix = SUFFIXES[self.kind]
-        if target.suffix.lower() != suffix:
-            raise InvalidArgument(f"a {self.kind} is saved as *{suffix}, not {target.name}")
-        target.write_bytes(self.data)
-        return target
+        return saved(self.data, path, SUFFIXES[self.kind], f"a {self.kind}")
 
     def image(self) -> Image.Image:
         """Return the writing as a Pillow image with transparency; a PDF or an SVG is rendered as PNG for it."""
@@ -168,6 +163,15 @@ def _seed(text: str) -> int | Decimal | None:
     except InvalidOperation:
         return None
     return int(seed) if seed == seed.to_integral_value() else seed
+
+
+def saved(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
+    """Write a file whose name must have this suffix."""
+    target = Path(path)
+    if target.suffix.lower() != suffix:
+        raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
+    target.write_bytes(data)
+    return target
 
 
 def png_bytes(image: Image.Image) -> bytes:

@@ -32,7 +32,7 @@ from toolkit.secret import Secret
 
 
 class HandwritingClient(PublicNames):
-    """Handwriting: the hands on offer, and texts written by them. Use it as ``tk.handwriting``.
+    """Handwriting: the available hands, and texts written by them. Use it as ``tk.handwriting``.
 
     A handwriting is named by its id or its title. Parameters have the names of the specification; None leaves one to
     the service.
@@ -62,13 +62,12 @@ class HandwritingClient(PublicNames):
         order_by: str = "id",
         order_dir: str = "asc",
     ) -> pd.DataFrame:
-        """Return the handwritings on offer: ``GET /handwritings``, all pages.
+        """Return the available handwritings: ``GET /handwritings``, all pages.
 
         Parameters
         ----------
         rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
-            Keep what lies between two ratings, both included; None for no bound. The average is 1400, one standard
-            deviation 100.
+            Keep what lies between two ratings, both included; None for no bound. 1400 is the average.
         order_by
             ``id``, ``title``, ``date_created``, ``date_modified`` or one of the ratings.
         order_dir
@@ -367,7 +366,7 @@ class HandwritingClient(PublicNames):
         return replace(done, preview=lambda: self.rendered(text, handwriting_id, "png", again).data)
 
     def _listing(self, query: Mapping[str, Value | None]) -> list[Record]:
-        """Return the records of all pages; there are no more once a page is empty, or has nothing new."""
+        """Return the records of all pages; the last one is empty, or has nothing new."""
         records: dict[str, Record] = {}
         while True:
             page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}

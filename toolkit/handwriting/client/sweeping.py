@@ -49,7 +49,7 @@ def swept(
         row = {"handwriting": done.handwriting, **{name: style[name] for name in varied}}
         figures = {name: getattr(done, name) for name in _FIGURES}
         rows.append({**row, "thumbnail": done, "ms": done.milliseconds, **figures})
-    dtypes = {name: _dtype(given[name]) for name in varied}
+    dtypes = {name: pd.Series(given[name]).dtype.name for name in varied}
     # A width or height that was asked for gives way to the one that came out.
     return declared_frame(rows, {"handwriting": "str", **dtypes, "thumbnail": "object", "ms": "float64", **_FIGURES})
 
@@ -63,12 +63,3 @@ def _several(name: str, value: Any) -> list[Any]:  # noqa: ANN401
     if not several:
         raise InvalidArgument(f"{name} is an empty list: there is nothing to render")
     return several
-
-
-def _dtype(values: list[Any]) -> str:
-    if all(isinstance(value, str) for value in values):
-        return "str"
-    numbers = all(isinstance(value, int | float) for value in values)
-    if not numbers:
-        return "object"
-    return "int64" if all(isinstance(value, int) for value in values) else "float64"

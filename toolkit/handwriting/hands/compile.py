@@ -122,14 +122,10 @@ def _scale(font: TTFont, name: str) -> tuple[float, float]:
         low, high = _extent(font, "\N{GRINNING FACE}")
         units = (high - low) / 1.25
         return units, -low / units - 0.12
-    tall = _extent(font, "H")[1] if ord("H") in font.getBestCmap() else _hangul_cap(font)
-    return tall, 0.0
-
-
-def _hangul_cap(font: TTFont) -> float:
-    """Return a cap height for a font without capitals: a syllable is written a little taller."""
+    if ord("H") in font.getBestCmap():
+        return _extent(font, "H")[1], 0.0
     low, high = _extent(font, "\N{HANGUL SYLLABLE HAN}")
-    return (high - low) / 1.15
+    return (high - low) / 1.15, 0.0  # without capitals: a syllable is written a little taller
 
 
 def _extent(font: TTFont, character: str) -> tuple[float, float]:
@@ -176,15 +172,13 @@ def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
     for n, handwriting in enumerate(handwritings):
         corner = (n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT)
         draw.text(corner, f"{handwriting.title}  {handwriting.id}", fill=120)
-        sheet.paste(0, (corner[0], corner[1] + 6), _line(handwriting))
+        width, height = _WIDTH - 16, _HEIGHT - 6
+        page = Parameters(
+            handwriting, "png", LINE, handwriting_size=22, width=width, height=height, random_seed=1
+        )  # fmt: skip
+        line = render(page)
+        sheet.paste(0, (corner[0], corner[1] + 6), line.image().getchannel("A"))
     sheet.quantize(16).save(path, optimize=True)
-
-
-def _line(handwriting: Handwriting) -> Image.Image:
-    parameters = Parameters(
-        handwriting, "png", LINE, handwriting_size=22, width=_WIDTH - 16, height=_HEIGHT - 6, random_seed=1
-    )
-    return Image.open(io.BytesIO(render(parameters).data)).getchannel("A")
 
 
 if __name__ == "__main__":

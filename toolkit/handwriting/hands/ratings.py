@@ -6,7 +6,6 @@ import hashlib
 from datetime import datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.hands.sources import Source, sources
@@ -33,26 +32,23 @@ def handwritings() -> list[Handwriting]:
     """Return the whole catalogue, measured on the packs as they are."""
     rows = [(s, n, writer_of(s.name, n)) for s in sources() for n in range(len(s.titles))]
     shapers = [Shaper(source.name, writer) for source, _, writer in rows]
-    ratings = np.stack(
-        [
-            _rated([-_restlessness(source, writer) for source, _, writer in rows]),
-            _rated([_cursivity(shaper) for shaper in shapers]),
-            _rated([_embellishment(source) for source, _, _ in rows]),
-            _rated([_character_width(shaper) for shaper in shapers]),
-        ],
-        axis=1,
+    ratings = zip(
+        _rated([-_restlessness(source, writer) for source, _, writer in rows]),
+        _rated([_cursivity(shaper) for shaper in shapers]),
+        _rated([_embellishment(source) for source, _, _ in rows]),
+        _rated([_character_width(shaper) for shaper in shapers]),
+        strict=True,
     )
     return [
-        Handwriting(*_identity(source.titles[n]), neat, cursive, ornate, wide, source.name, n)
-        for (source, n, _), (neat, cursive, ornate, wide) in zip(rows, ratings.tolist(), strict=True)
+        Handwriting(*_identity(source.titles[n]), *rated, source.name, n)
+        for (source, n, _), rated in zip(rows, ratings, strict=True)
     ]
 
 
-def _rated(values: list[float]) -> npt.NDArray[np.int64]:
+def _rated(values: list[float]) -> list[int]:
     """Return values as ratings: 1400 on average, 100 a standard deviation, 1000..1800."""
-    all_values = np.array(values)
-    z = (all_values - all_values.mean()) / all_values.std()
-    return np.asarray(np.clip(np.rint(1400 + 100 * z), 1000, 1800), np.int64)
+    z = (np.array(values) - np.mean(values)) / np.std(values)
+    return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]
 
 
 def _identity(title: str) -> tuple[str, str, str, str]:

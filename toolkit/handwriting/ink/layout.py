@@ -42,11 +42,6 @@ class _Word:
     shaped: ShapedWord
 
 
-def normalised(text: str) -> str:
-    """Return `text` with every kind of line end as LF."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise) -> Layout:
     """Break `text` into lines and place its words.
 

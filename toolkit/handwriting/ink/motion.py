@@ -2,7 +2,7 @@
 
 Everything that varies is correlated, because a hand drifts and does not rattle: lines slope and wander, words sit a
 little high or low and bend as one piece, letters change size and slant slowly along the line, and every letter is
-deformed by an elastic field of its own. In joined scripts only whole words move, so that the joins hold.
+deformed by its own elastic field. In joined scripts only whole words move, so that the joins hold.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> Trace:
 
 
 def _elastic(letters: _Letters, noise: KeyedNoise) -> tuple[Floats, Floats]:
-    """Return a two-octave displacement of its own for every letter, variance about 1."""
+    """Return a separate two-octave displacement for every letter, variance about 1."""
     owner = letters.of_point
     coarse = noise.field("coarse", owner, letters.x / COARSE_LATTICE, letters.y / COARSE_LATTICE)
     fine = noise.field("fine", owner, letters.x / FINE_LATTICE, letters.y / FINE_LATTICE)

@@ -17,7 +17,7 @@ from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.replay import draw_replay
 from toolkit.handwriting.ink.canvases.svg import draw_svg
-from toolkit.handwriting.ink.layout import Layout, lay_out, normalised
+from toolkit.handwriting.ink.layout import Layout, lay_out
 from toolkit.handwriting.ink.motion import write
 from toolkit.handwriting.ink.page import Page, baselines, compose, wrap_width
 from toolkit.handwriting.ink.pen import inked_radius
@@ -64,7 +64,7 @@ def render(parameters: Parameters) -> Handwritten:
 
 def writable_text(parameters: Parameters) -> str:
     """Return the text in NFC with LF as line end, or raise InvalidParameters with the characters that are missing."""
-    text = normalised(unicodedata.normalize("NFC", parameters.text))
+    text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
     if missing := _shaper(parameters.handwriting).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
     return text

@@ -143,7 +143,7 @@ class Shaper:
         for i in range(1, len(letters)):
             if not (_stands_alone(characters[i - 1]) or _stands_alone(characters[i])):
                 continue
-            # two letters back, because some scripts write the joining stroke as a letter of its own
+            # two letters back, because some scripts write the joining stroke as a separate letter
             for before in range(max(i - 2, 0), i):
                 offset = origin[i] - origin[before] + extra[before + 1 : i].sum()
                 before_points, points = ((letters[n].x, letters[n].y) for n in (before, i))
@@ -172,9 +172,7 @@ def _stands_alone(character: str) -> bool:
 
 def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> float:
     """How far right of `offset` the right points must go to be `distance` from the left ones; may be negative."""
-    (left_x, left_y), (right_x, right_y) = (
-        (x[::every], y[::every]) for x, y in (left, right) for every in [max(2, -(-len(x) // _COMPARED))]
-    )
+    (left_x, left_y), (right_x, right_y) = _thinned(left), _thinned(right)
     dy = left_y[:, None] - right_y
     reach = distance * distance - dy * dy
     close = reach > 0
@@ -182,6 +180,12 @@ def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> floa
         return -offset
     across = left_x[:, None] - right_x - offset + np.sqrt(np.where(close, reach, 0.0))
     return float(across[close].max())
+
+
+def _thinned(points: _XY) -> _XY:
+    x, y = points
+    every = max(2, -(-len(x) // _COMPARED))
+    return x[::every], y[::every]
 
 
 def _letter(hand: Hand, at: Placed, writer: Writer, every: int) -> Strokes:

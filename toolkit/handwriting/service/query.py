@@ -223,7 +223,7 @@ def _distance(field: str, text: str, kind: Format) -> float:
     hit = _read(_DISTANCE, field, text)
     points = float(hit[1]) * _POINTS[hit[2].lower()]
     longest, name = LONGEST[kind]
-    if points > longest * (1 + 1e-9):  # 22.86cm is 9in, whatever the last bit says
+    if points > longest * (1 + 1e-9):  # 22.86cm is 9in, in spite of rounding
         raise Wrong(f"{field} maximum is {name}")
     return min(points, longest)
 

@@ -146,7 +146,7 @@ class HandwritingExplorer(ServiceWidget):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do it; whatever is wrong is said in the status line, and the last picture stays."""
+        """Do it; the status line shows what goes wrong, and the last picture stays."""
         with self.working("Writing"):
             work()
             if self.result is None:
