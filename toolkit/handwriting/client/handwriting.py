@@ -166,6 +166,8 @@ class HandwritingClient(PublicNames):
             There is no such handwriting, or a value cannot be; nothing was rendered.
         InvalidParameters
             The service refused; the message names every problem.
+        Overloaded
+            Too many texts wait to be rendered; try again after ``retry_after`` seconds.
 
         Examples
         --------
