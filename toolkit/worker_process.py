@@ -158,9 +158,8 @@ class WorkerProcess:
 
     def _expect_within(self, seconds: float) -> None:
         with self._changed:
-            was_idle = self._deadline is None
-            self._deadline = time.monotonic() + seconds
-            if was_idle:  # a later deadline needs no wake-up: the watchdog looks again at the earlier one
+            before, self._deadline = self._deadline, time.monotonic() + seconds
+            if before is None or self._deadline < before:  # at an earlier deadline the watchdog wakes up by itself
                 self._changed.notify()
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:

@@ -50,6 +50,11 @@ class Request:
     values: dict[str, str] = field(init=False)
 
     @property
+    def is_cancellable(self) -> bool:
+        """Whether it is not worth finishing for a caller who is gone."""
+        return self.route is not None and self.route.cancellable
+
+    @property
     def pairs(self) -> list[tuple[str, str]]:
         """The query's names and values in order, empty values kept."""
         return parse_qsl(self.query_string.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
@@ -121,7 +126,8 @@ class Route(NamedTuple):
     """An endpoint, its handler, and how large a body may be.
 
     A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too. A handler may return an
-    awaitable; ``respond`` makes the response of its result, where that is not one yet.
+    awaitable; ``respond`` makes the response of its result, where that is not one yet. A handler that is
+    ``cancellable`` is cancelled when the caller closes the connection, also where that can still read the response.
     """
 
     endpoint: Endpoint
@@ -129,6 +135,7 @@ class Route(NamedTuple):
     max_body: int = 0
     safe: bool = True
     respond: Callable[[Any], Response] = lambda response: response
+    cancellable: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 from typing import Any
 
 from toolkit.errors import ServiceError
@@ -38,6 +39,7 @@ class HttpProtocol(asyncio.Protocol):
         self._waiting: deque[Request] = deque()
         self._raw = b""
         self._current: Request | None = None
+        self._task: asyncio.Future[Any] | None = None
         self._is_over = False  # nothing that still comes counts
         self._drop_bytes = 0  # how much of that is read all the same
         self._stream: StreamWriter | None = None
@@ -62,6 +64,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.open.discard(self)
         self._connections.slow.pop(self, None)
+        self._cancel()
         self._is_over = True
         self._waiting.clear()
         self._raw = b""
@@ -74,7 +77,15 @@ class HttpProtocol(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Keep the connection of a caller who has sent all and still reads its responses."""
         self._is_over = True
+        self._cancel()
         return self._stream is None and (self._current is not None or bool(self._waiting))
+
+    def _cancel(self) -> None:
+        """Cancel the request that is not worth finishing for a caller who is gone, and drop what waits behind it."""
+        if self._current is not None and self._current.is_cancellable and self._task is not None:
+            self._waiting.clear()
+            self._task.cancel()
+        self._waiting = deque(takewhile(lambda request: not request.is_cancellable, self._waiting))
 
     def pause_writing(self) -> None:
         """Answer no more while the caller does not read, and do not wait for ever."""
@@ -161,7 +172,7 @@ class HttpProtocol(asyncio.Protocol):
         else:
             self._current = request
             if not isinstance(answer, asyncio.Future):
-                answer = asyncio.ensure_future(answer)
+                answer = self._task = asyncio.ensure_future(answer)
                 self._connections.hold(answer)
             answer.add_done_callback(self._answered)
 

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from PIL import Image
 
-from tests.handwriting_service.conftest import MOLLY, Service
+from tests.handwriting.conftest import MOLLY, Service
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters

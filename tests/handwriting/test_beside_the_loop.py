@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 import toolkit
-from tests.handwriting_service.conftest import MOLLY, Service, errors_of
+from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
 from toolkit.gateway import Gateway
 from toolkit.handwriting.service.handwriting import HandwritingSettings

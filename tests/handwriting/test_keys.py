@@ -8,7 +8,7 @@ import pytest
 
 import toolkit
 from tests.conftest import raw_call
-from tests.handwriting_service.conftest import Service, errors_of
+from tests.handwriting.conftest import Service, errors_of
 from toolkit.errors import KeyRejected, RateLimited
 from toolkit.gateway import Gateway
 from toolkit.handwriting.service.handwriting import HandwritingSettings
