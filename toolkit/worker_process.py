@@ -271,6 +271,14 @@ def limit_cpu(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
+def limit_memory(size: int) -> None:
+    """Limit what this child can allocate, in bytes; past it an allocation raises MemoryError. Linux only."""
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (size, size))
+
+
 def _prepare_limits() -> None:
     if hasattr(signal, "SIGPROF"):  # a parent that ignores or blocks it would hand that down
         signal.signal(signal.SIGPROF, signal.SIG_DFL)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import Verdict
 from toolkit.dweets.content import content_of
+from toolkit.dweets.service.condition_turns import Owner
 from toolkit.dweets.service.mail import Mail
 from toolkit.dweets.service.stored_records import (
     SPACE,
@@ -48,6 +49,10 @@ class Alert:
         if alert.thing != thing:
             raise DamagedRecord("it is the alert of another thing")
         return alert
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.lock, tuple(sorted(set(self.who))))
 
     def response(self) -> dict[str, Any]:
         """Return what setting the alert answers."""

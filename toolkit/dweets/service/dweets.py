@@ -188,9 +188,9 @@ class DweetService:
             Not locked, wrong key, unreadable addresses, or a condition that does not compile.
         """
         wire.checked_thing(thing)
-        await self.locks.lock_of(thing, key)
+        lock = await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
-        await self.alerts.compile(condition)
+        await self.alerts.compile(lock.record.lock, condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         position = newest[-1].sequence if newest else 0
 
