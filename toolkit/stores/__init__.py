@@ -62,6 +62,9 @@ class OutcomeUnknown(StoreUnavailable):
 class Journals(Protocol):
     """Named append-only sequences."""
 
+    #: Whether other processes write to them too.
+    is_shared: bool
+
     def append(
         self,
         name: str,

@@ -89,6 +89,8 @@ class Append(Request[list[Entry]]):
 class EmbeddedJournals:
     """See `toolkit.stores.Journals`."""
 
+    is_shared = False
+
     def __init__(self, database: Database, commits: GroupCommit[Any]) -> None:
         self.loop = asyncio.get_running_loop()
         self._database = database

@@ -171,10 +171,7 @@ class DweetService:
         return [entry.data for entry in await self._store.journals.between(journal_of(thing), start, end)]
 
     async def stats(self) -> list[dict[str, object]]:
-        """Return at most 100 public things that were active last, each with the keywords of its newest content.
-
-        It may be a second old, but a thing that is new is told at once.
-        """
+        """Return at most 100 public things that were active last; see `ActiveThings.find`."""
         return await self._active.find()
 
     # -- alerts -------------------------------------------------------------------------------------------

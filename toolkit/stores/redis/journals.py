@@ -23,6 +23,8 @@ _SECONDS_TO_LINGER = 2.0
 class RedisJournals:
     """See `toolkit.stores.Journals`. Streams live in `topology` and are heard by `listener`."""
 
+    is_shared = True
+
     def __init__(self, topology: Topology, listener: Listener) -> None:
         self._topology = topology
         self._listener = listener
