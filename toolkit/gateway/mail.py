@@ -7,6 +7,7 @@ import contextlib
 import smtplib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
@@ -15,17 +16,12 @@ from toolkit.secret import Secret
 
 
 class SmtpDelivery:
-    """Deliver mails to one SMTP server.
+    """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS if it is offered) or ``smtps://...``.
 
-    Parameters
-    ----------
-    url
-        ``smtp://[user:password@]host[:port]`` (STARTTLS where the server offers it) or ``smtps://...``.
-    timeout
-        Seconds for each step of the conversation.
+    `timeout` is in seconds, for each step of the conversation.
     """
 
-    delivered = "sent"
+    delivered: Literal["sent"] = "sent"
 
     def __init__(self, url: str, timeout: float = 20.0) -> None:
         parts = urlsplit(url)
@@ -40,11 +36,9 @@ class SmtpDelivery:
         self._threads = ThreadPoolExecutor(2, "gateway-mail")
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
-        """Deliver one mail; see `toolkit.dweets.service.mail.Delivery`."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, mail)
 
     def close(self) -> None:
-        """End the threads once they are idle."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _deliver(self, mail: OutgoingMail) -> list[str]:
@@ -86,15 +80,9 @@ class SmtpDelivery:
 
 
 class FolderDelivery:
-    """Keep mails as ``.eml`` files, which every mail program opens.
+    """Keep mails as ``.eml`` files, which every mail program opens, in a folder that the first one creates."""
 
-    Parameters
-    ----------
-    folder
-        Where they go; made with the first one.
-    """
-
-    delivered = "kept"
+    delivered: Literal["kept"] = "kept"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -108,7 +96,7 @@ class FolderDelivery:
         return []
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no file stays open."""
 
     def _write(self, name: str, text: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

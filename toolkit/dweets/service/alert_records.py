@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import Verdict
@@ -17,6 +18,7 @@ from toolkit.dweets.service.stored_records import (
     SPACE,
     Changes,
     DamagedRecord,
+    Record,
     Stored,
     alert_key,
     compare_and_set,
@@ -29,8 +31,7 @@ from toolkit.stores import Entry, Records
 log = logging.getLogger("toolkit.gateway")
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(Record, frozen=True):
     """What the store keeps of an alert; ``position`` is the number of the last dweet that was evaluated for certain."""
 
     thing: str
@@ -90,8 +91,7 @@ class Alert:
         return Mail.about(self.thing, entry.sequence, entry.at, self.who, self.message, text)
 
 
-@dataclass(frozen=True, slots=True)
-class MailCount:
+class MailCount(Record, frozen=True):
     """How many mails a thing caused on a day, while it had a certain lock.
 
     It outlives the alert: an alert that is removed and set again does not start at 0.

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, PAUSES, Verdict

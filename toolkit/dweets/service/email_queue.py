@@ -12,8 +12,10 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolkit.dweets.service import lease
 from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable

@@ -12,11 +12,14 @@ import hmac
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from toolkit.dweets.service.stored_records import (
     SPACE,
     DamagedRecord,
+    Record,
     Stored,
     alert_key,
     compare_and_set,
@@ -34,8 +37,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _REPAIR = "`toolkit lock repair` frees it"
 
 
-@dataclass(frozen=True, slots=True)
-class LockRecord:
+class LockRecord(Record, frozen=True):
     """What the store keeps of a lock: salted hashes of its keys, and the thing that uses it."""
 
     lock: str
