@@ -80,12 +80,7 @@ class ConditionWorker:
     def compile(self, source: str) -> None:
         """Check that a condition compiles, and forget its earlier crashes.
 
-        Raises
-        ------
-        MalformedRequest
-            It is empty, too long, does not compile, or kills the child.
-        ServiceFailure
-            The child died of something else, again and again.
+        MalformedRequest: it does not compile or kills the child. ServiceFailure: the child died of something else.
         """
         _check_text(source)
         self._crashes.pop(source, None)

@@ -44,7 +44,6 @@ class _Watch:
         self.start_at(stored)
 
     def start_at(self, stored: Stored[Alert]) -> None:
-        """Start from what the store has."""
         self.stored = stored
         self.alert = stored.record
         self.count: MailCount = MailCount()
@@ -86,8 +85,6 @@ class _Watch:
 
 
 class Alerts:
-    """All alerts of one gateway."""
-
     def __init__(self, store: Store, now: Callable[[], int], settle_seconds: float = 5.0) -> None:
         self._journals = store.journals
         self._now = now
@@ -111,7 +108,6 @@ class Alerts:
         self._conditions.close()
 
     async def compile(self, lock: str, condition: str) -> None:
-        """Raise MalformedRequest where the condition of this lock's alert does not compile."""
         await self._conditions.compile(Owner(lock), condition)
 
     async def settle(self, thing: str | None = None) -> None:
@@ -140,7 +136,6 @@ class Alerts:
             await asyncio.wait([watch.task])
 
     async def status_of(self, alert: Alert) -> dict[str, Any]:
-        """Return the status of an alert, with the fault of its condition if there is one."""
         watch = self._watches.get(alert.thing)
         today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
         count, _ = await self.repository.read_count(alert)

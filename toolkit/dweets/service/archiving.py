@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from toolkit.dweets.archive.follower import Follower, SourceUnavailable
-from toolkit.dweets.service import lease
+from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.store_source import StoreSource
 from toolkit.errors import ArchiveUnusable
 from toolkit.stores import Store, StoreUnavailable
@@ -78,7 +78,7 @@ class Archiving:
 
     async def _hold_lease(self) -> bool:
         """Take or renew the lease. It is ephemeral, so after a restart of all gateways it is free at once."""
-        swap, until = self._store.fleeting.swap, self._now() + round(lease.LEASE_SECONDS * 1000)
+        swap, until = self._store.fleeting.swap, self._now() + round(stored_records.LEASE_SECONDS * 1000)
         mine = {_LEASE: self._token}
         return await swap(_SPACE, mine, mine, until) or await swap(_SPACE, {_LEASE: None}, mine, until)
 
@@ -91,7 +91,7 @@ class Archiving:
             await self._store.fleeting.swap(_SPACE, {_LEASE: self._token}, {_LEASE: None})
 
     async def _keep_lease(self) -> None:
-        while not await self._closes_within(lease.LEASE_SECONDS / 3):
+        while not await self._closes_within(stored_records.LEASE_SECONDS / 3):
             try:
                 if not await self._hold_lease():
                     await self._stop(flush=False)

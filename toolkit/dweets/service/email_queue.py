@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolkit.dweets.service import lease
+from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, retry_while_changed
 from toolkit.stores import Records, StoreUnavailable
@@ -42,7 +42,7 @@ class QueueSettings:
     """
 
     waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
-    lease: float = field(default_factory=lambda: lease.LEASE_SECONDS)
+    lease: float = field(default_factory=lambda: stored_records.LEASE_SECONDS)
     stop: float = 5.0
     finished_kept: int = 1_000
 

@@ -48,7 +48,6 @@ class LockRecord(Record, frozen=True):
 
     @classmethod
     def parse(cls, key: str, data: bytes) -> LockRecord:
-        """Read the record at this key of the store, or raise DamagedRecord."""
         record = read_record(cls, data)
         if not (_SALT.fullmatch(record.salt) and _HASH.fullmatch(record.master) and _HASH.fullmatch(record.read)):
             raise DamagedRecord("its hashes cannot be")
@@ -61,12 +60,10 @@ class LockRecord(Record, frozen=True):
         return hmac.compare_digest(self.master, hash_of_key(self.salt, key))
 
     def is_reader(self, key: str) -> bool:
-        """Whether this is the read key."""
         return hmac.compare_digest(self.read, hash_of_key(self.salt, key))
 
 
 def hash_of_key(salt: str, key: str) -> str:
-    """Return what is kept of a key."""
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=salt.encode("ascii"), digest_size=32).hexdigest()
 
 
@@ -83,10 +80,6 @@ class LockTable:
     def __init__(self) -> None:
         self._stored: dict[str, Stored[LockRecord | Damage]] = {}
         self._claims: dict[str, set[str]] = {}  # thing -> the locks whose records name it
-
-    def __len__(self) -> int:
-        things = {key.removeprefix("thing:") for key in self._stored if key.startswith("thing:")}
-        return len(things | self._claims.keys())
 
     def change(self, key: str, value: bytes | None) -> set[str]:
         """Take a record of a lock or a thing (None: it was removed); return the keys whose state may be another now."""
@@ -109,7 +102,6 @@ class LockTable:
         return {key, *locks, *map(thing_key, things)}
 
     def version(self, key: str) -> bytes | None:
-        """Return the bytes of a record."""
         stored = self._stored.get(key)
         return stored and stored.version
 
@@ -146,7 +138,6 @@ class LockTable:
         return state if isinstance(state, Damage) else None
 
     def pairs(self) -> set[tuple[str, str]]:
-        """Return each lock and thing that a record names together."""
         records = [stored.record for stored in self._stored.values() if isinstance(stored.record, LockRecord)]
         return {(record.lock, record.thing) for record in records if record.thing is not None}
 
@@ -175,7 +166,6 @@ class LockRepository:
         self._report()
 
     def close(self) -> None:
-        """Mirror nothing any more."""
         self._unwatch()
 
     async def read(self, key: str) -> Stored[LockRecord] | None:

@@ -109,13 +109,11 @@ class Mail(Record, frozen=True):
 
     @classmethod
     def about(cls, thing: str, sequence: int, at: int, to: list[str], message: str, text: str) -> Mail:
-        """Return the mail about one dweet of a thing, whose alert says `message`."""
         subject = _one_line(f"Alert of {thing}: {message}")[:_SUBJECT_CHARACTERS].rstrip()
         return cls(f"{thing}:{sequence}", at, thing, to, subject, _well_formed(text))
 
     @classmethod
     def parse(cls, key: str, data: bytes) -> Mail:
-        """Read a record of the store, or raise DamagedRecord."""
         mail = read_record(cls, data)
         if mail.key != key:
             raise DamagedRecord("it is the record of another mail")
@@ -163,7 +161,6 @@ class MailRepository:
         return await self._records.watch(SPACE, mirror)
 
     async def all(self) -> list[Mail]:
-        """Return all mails, oldest first."""
         mails = []
         for key, value in (await self._records.scan(SPACE)).items():
             if key.startswith("mail:"):
@@ -172,7 +169,6 @@ class MailRepository:
         return sorted(mails, key=_age)
 
     async def read(self, key: str) -> Stored[Mail] | None:
-        """Read a mail from the store, or raise DamagedRecord; None where there is none."""
         data = await self._records.get(SPACE, key)
         return None if data is None else Stored(Mail.parse(key, data), data)
 
