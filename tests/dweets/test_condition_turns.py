@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.dweets.conftest import Caller
 from toolkit.dweets.conditions import Verdict
 from toolkit.dweets.service import condition_turns
 from toolkit.dweets.service.condition_turns import Conditions, Debts, Owner
+from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import Gateway
 
 LOOPS = "while (true) {} return "
@@ -153,3 +155,18 @@ def test_the_status_says_that_the_budget_is_used_up(monkeypatch: pytest.MonkeyPa
             assert call.get(alert)["this"] == "succeeded"
             call.post("oven", 0, f"?key={key}")
             assert gateway.outbox.empty
+
+
+def test_dweets_too_many_for_the_memory_are_all_evaluated() -> None:
+    contents = [{"n": number, "text": "x" * 20_000} for number in range(150)]
+    with Gateway(settings=DweetSettings(settle_seconds=60.0)) as gateway:
+        call = Caller(gateway)
+        _, key, _ = call.locked("oven")
+        alert = f"/alert/a@b.example/when/oven/String(dweet.n)?key={key}"
+        assert call.get(alert)["this"] == "succeeded"
+        for start in range(0, 150, 50):
+            lines = b"\n".join(json.dumps(content).encode() for content in contents[start : start + 50])
+            assert b"succeeded" in call("POST", f"/dweets/for/oven?key={key}", lines).body
+        status = call.get(f"/get/alert/for/oven?key={key}")["with"]["status"]
+        assert (status["message"], status["alerts_sent_today"]) == ("149", 100)
+        assert set(gateway.outbox["subject"]) == {f"Alert of oven: {number}" for number in range(100)}
