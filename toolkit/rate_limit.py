@@ -52,16 +52,12 @@ class RateLimit:
 
     @property
     def buckets(self) -> int:
-        """How many keys are remembered."""
         return len(self._empty_at)
 
     def take(self, key: Hashable, calls: int = 1) -> Allowance:
-        """Count calls and return what is left; more calls than the burst need a full bucket and empty it.
+        """Count calls and return what is left, or raise LimitReached and count nothing.
 
-        Raises
-        ------
-        LimitReached
-            Fewer are left; nothing is counted.
+        More calls than the burst need a full bucket and empty it.
         """
         calls = min(calls, self._burst)
         now, since = self._state(key)
@@ -73,7 +69,6 @@ class RateLimit:
         return self._allowance(tokens - calls)
 
     def left(self, key: Hashable) -> Allowance:
-        """Return what a key has left, without a call."""
         now, since = self._state(key)
         return self._allowance((now - since) * self._rate)
 

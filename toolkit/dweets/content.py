@@ -23,10 +23,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
     """Return the caller's own bytes if they are one JSON value, without the white space around it.
 
-    Raises
-    ------
-    MalformedRequest
-        Not JSON (also NaN, lone surrogates, deeper than 1,024), or larger than `limit` bytes.
+    MalformedRequest: not JSON (also NaN, lone surrogates, deeper than 1,024), or larger than `limit` bytes.
     """
     content = body.strip(b" \t\r\n")
     if len(content) > limit:
@@ -39,13 +36,7 @@ def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
 
 
 def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
-    """Split a body with one JSON value a line (NDJSON); all lines are right, or none is taken.
-
-    Raises
-    ------
-    MalformedRequest
-        A line is not JSON or too large (its number is told), there are no lines, or too many.
-    """
+    """Split a body with one JSON value a line (NDJSON), or raise MalformedRequest that names the line."""
     lines = [line for line in body.split(b"\n") if line.strip()]
     if not 1 <= len(lines) <= MAX_BATCH_DWEETS:
         raise MalformedRequest(f"send 1 to {MAX_BATCH_DWEETS} dweets, one JSON value a line")

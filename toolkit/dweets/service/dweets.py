@@ -70,15 +70,7 @@ class DweetSettings:
 
 
 class DweetService:
-    """Section A over a store.
-
-    Parameters
-    ----------
-    store, world, settings
-        Where all is kept; clock and identifiers; what the runner of the gateway set.
-    delivery
-        Sends alert mails; None keeps them in the outbox.
-    """
+    """Section A over a store. Without a `delivery` alert mails are kept in the outbox."""
 
     def __init__(
         self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: Delivery | None = None
@@ -115,13 +107,7 @@ class DweetService:
     # -- posting ------------------------------------------------------------------------------------------
 
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
-        """Add dweets in order, all or none; done when they are on disk.
-
-        Raises
-        ------
-        MalformedRequest, KeyRejected, RateLimited
-            Bad name, locked thing, too many posts.
-        """
+        """Add dweets in order, all or none; done when they are on disk."""
         wire.checked_thing(thing)
         self.locks.check_master(thing, key)
         if self._limit:
@@ -135,7 +121,6 @@ class DweetService:
         return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
 
     def fresh_name(self) -> str:
-        """Return a readable name for a thing that has none yet."""
         return readable_name(self._world.random)
 
     @staticmethod
@@ -158,39 +143,24 @@ class DweetService:
         return self._things.load(thing, length)
 
     async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> list[bytes]:
-        """Return the kept records of one day or hour (UTC), oldest first.
-
-        Raises
-        ------
-        MalformedRequest
-            The date or hour cannot be read.
-        """
+        """Return the kept records of one day or hour (UTC), oldest first."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         start, end = _day_or_hour(date, hour)
         return [entry.data for entry in await self._store.journals.between(journal_of(thing), start, end)]
 
     async def stats(self) -> list[dict[str, object]]:
-        """Return at most 100 public things that were active last, each with the keywords of its newest content.
-
-        It may be a second old, but a thing that is new is told at once.
-        """
+        """Return at most 100 public things that were active last; see `ActiveThings.find`."""
         return await self._active.find()
 
     # -- alerts -------------------------------------------------------------------------------------------
 
     async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
-        """Set the alert of a locked thing; it replaces an earlier one, whose mails of today still count.
-
-        Raises
-        ------
-        ThingNotLocked, KeyRejected, MalformedRequest
-            Not locked, wrong key, unreadable addresses, or a condition that does not compile.
-        """
+        """Set the alert of a locked thing; it replaces an earlier one, whose mails of today still count."""
         wire.checked_thing(thing)
-        await self.locks.lock_of(thing, key)
+        lock = await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
-        await self.alerts.compile(condition)
+        await self.alerts.compile(lock.record.lock, condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         position = newest[-1].sequence if newest else 0
 
@@ -203,13 +173,7 @@ class DweetService:
         return await retry_while_changed("this alert", attempt)
 
     async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
-        """Return the alert of the thing with its status, once every dweet acknowledged before is evaluated.
-
-        Raises
-        ------
-        NotFound, Conflict
-            The thing has no alert, or its record is damaged.
-        """
+        """Return the alert of the thing with its status, once every dweet acknowledged before is evaluated."""
         wire.checked_thing(thing)
         await self.locks.lock_of(thing, key)
         await self.alerts.settle(thing)
@@ -222,13 +186,7 @@ class DweetService:
         return stored.record, await self.alerts.status_of(stored.record)
 
     async def remove_alert(self, thing: str, key: str | None) -> None:
-        """Remove the alert of the thing.
-
-        Raises
-        ------
-        NotFound
-            The thing has no alert.
-        """
+        """Remove the alert of the thing, or raise NotFound."""
         wire.checked_thing(thing)
         await self.locks.lock_of(thing, key)
         if not await self.alerts.repository.remove(thing):
