@@ -32,8 +32,9 @@ def demo_call(demo: Gateway) -> Caller:
 
 def test_a_post_whole(demo: Gateway) -> None:
     body = b'{"temp": 21.50,"note":"it\'s"}'
-    head = b"POST /dweet/for/kitchen HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
-    answer = raw_exchange(demo.base_url, head % len(body) + b"Connection: close\r\n\r\n" + body)
+    head = b"POST /dweet/for/kitchen HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body)
+    answer = raw_exchange(demo.base_url, head + body)
     top, _, payload = answer.partition(b"\r\n\r\n")
     assert re.fullmatch(
         rb'\{"this":"succeeded","by":"dweeting","the":"dweet","with":\{"thing":"kitchen",'

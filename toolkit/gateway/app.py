@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from toolkit.errors import MalformedRequest, NotFound, ServiceError, ServiceFailure
+from toolkit.gateway.access import Hosts, Proxies, wrong_host
 from toolkit.gateway.exchange import Answer, Header, Pending, Request, Response, Routes, Stream
 from toolkit.gateway.router import Router
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
@@ -28,21 +29,37 @@ class Application:
     ----------
     services
         The routes of each service; the first one also answers for unknown paths.
+    hosts
+        The host names that are answered; None for any.
+    proxies
+        Whose word about the address of a caller counts.
     """
 
-    def __init__(self, services: Sequence[Routes]) -> None:
+    def __init__(self, services: Sequence[Routes], hosts: Hosts | None = None, proxies: Proxies | None = None) -> None:
         self._router = Router(services)
+        self._hosts = hosts
+        self._proxies = proxies or None
         #: Header lines that every response of a service has; None is for what no service was asked.
         self.common_headers: dict[Routes | None, bytes] = {None: b""}
         for routes in services:
             headers = ((b"x-content-type-options", b"nosniff"), *routes.headers)
             self.common_headers[routes] = b"".join([b"%b: %b\r\n" % header for header in headers])
 
-    def begin(self, request: Request) -> int:
-        """Find the route of a request whose head is complete, and return how large its body may be."""
+    def begin(self, request: Request, *, is_proxied: bool = False) -> int:
+        """Find the route of a request whose head is complete, and return how large its body may be.
+
+        A request `is_proxied` where its target names the server, as a client does that uses the gateway as its proxy.
+        """
         if log.isEnabledFor(logging.INFO):
             request.started = perf_counter()
         self._router.find(request)
+        hosts, host = self._hosts, request.fields.get(b"host")
+        # A browser sends a Host, and names the server in the target only if its user set the gateway as its proxy.
+        if hosts is not None and host not in hosts.known and not (host is None or is_proxied or hosts.is_served(host)):
+            request.refusal = self.refuse(request, wrong_host())
+            return 0
+        if self._proxies is not None:
+            self._proxies.resolve(request)
         return request.route.max_body if request.route is not None else 0
 
     def answer(self, request: Request) -> Answer | Pending:

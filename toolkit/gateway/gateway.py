@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.locks import IssuedLock
 from toolkit.errors import InvalidArgument
+from toolkit.gateway.access import Hosts, Proxies, is_loopback
 from toolkit.gateway.app import Application
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
-from toolkit.gateway.routes.identity import is_loopback
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
 from toolkit.handwriting.service.handwriting import HandwritingSettings
@@ -78,12 +79,20 @@ class Gateway(PublicNames):
         A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; made if missing.
     demo
         Load the demo world; a service that is given its own setup keeps that.
+    allow_hosts
+        Host names that the gateway answers to besides ``localhost`` and the loopback addresses, each with any port:
+        the name under which a reverse proxy passes it on, or an old name that was pointed at it. A gateway that
+        listens beyond this machine answers to any name unless some are given.
+    trusted_proxies
+        Addresses or networks of proxies whose ``X-Forwarded-For`` or ``Forwarded`` tells the address of a caller.
+    cors
+        False to let no web page of another origin read what the gateway answers.
 
     Raises
     ------
     InvalidArgument
         The host is not of this machine alone, and `exposed` does not say that this is meant; the URL of the store
-        cannot be read, or is given together with a folder.
+        cannot be read, or is given together with a folder; a host name or the address of a proxy cannot be one.
     CannotServe
         The address cannot be listened on.
     StoreUnavailable
@@ -115,6 +124,9 @@ class Gateway(PublicNames):
         exposed: bool = False,
         archive: str | os.PathLike[str] | None = None,
         demo: bool = False,
+        allow_hosts: Iterable[str] = (),
+        trusted_proxies: Iterable[str] = (),
+        cors: bool = True,
     ) -> None:
         self._folder = Path(folder) if folder is not None else None
         if not exposed and not is_loopback(host):
@@ -126,18 +138,22 @@ class Gateway(PublicNames):
         self._delivery = _delivery_of(smtp, self._folder)
         kept = store_of(self._folder, store, self._world.clock.now)
         self._kept = repr(kept)
+        identity = identity or (self._demo.identity_setup() if self._demo else IdentitySetup())
+        rewards = rewards or (self._demo.reward_settings() if self._demo else RewardSettings())
+        hosts = _hosts(host, allow_hosts, identity.settings.public_url, rewards.public_url)
         self._services = Services(
             kept,
             self._world,
             _with_archive(settings or DweetSettings(), archive),
             self._delivery,
             handwriting or (self._demo.handwriting_settings() if self._demo else HandwritingSettings()),
-            identity or (self._demo.identity_setup() if self._demo else None),
-            rewards or (self._demo.reward_settings() if self._demo else None),
+            identity,
+            rewards,
             on_loopback=is_loopback(host),
         )
         # The thread holds services, never this object: so that it ends when that is forgotten.
-        opening, closing = partial(_open, self._services, self._locks), partial(_close, self._services, self._delivery)
+        opening = partial(_open, self._services, self._locks, hosts, Proxies(_several(trusted_proxies)), cors=cors)
+        closing = partial(_close, self._services, self._delivery)
         self._server = ServerThread(host, port, opening, closing)
         self._server.start()
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
@@ -276,9 +292,24 @@ def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
     return now
 
 
-async def _open(services: Services, locks: Mapping[str, Secret]) -> Application:
+async def _open(
+    services: Services, locks: Mapping[str, Secret], hosts: Hosts | None, proxies: Proxies, *, cors: bool
+) -> Application:
     await services.open(locks)
-    return Application(services.routes())
+    return Application(services.routes(cors=cors), hosts, proxies)
+
+
+def _hosts(listens_on: str, allowed: Iterable[str], *public_urls: str | None) -> Hosts | None:
+    names = _several(allowed)
+    if not is_loopback(listens_on) and not names:
+        return None  # who listens beyond this machine may be called by names that only its callers know
+    return Hosts([*names, *(name for url in public_urls if (name := urlsplit(url or "").hostname))])
+
+
+def _several(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise InvalidArgument(f"give a list of texts, not {texts!r} alone")
+    return list(texts)
 
 
 async def _close(services: Services, delivery: SmtpDelivery | FolderDelivery | None) -> None:

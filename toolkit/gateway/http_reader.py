@@ -152,7 +152,9 @@ class RequestReader:
         if request.is_http_1_1 and not _names_its_host_once(request):
             raise Refused(400, "a request of HTTP/1.1 names its host once")
         request.keep_alive = keeps and request.is_http_1_1
-        self._max_body = self._begin(request)
+        if len(request.fields) < len(headers):
+            _join_forwarding(request.fields, headers)
+        self._max_body = self._begin(request, is_proxied=not self._target.startswith(b"/"))
         self._request = request
         if b"content-length" in request.fields or b"transfer-encoding" in request.fields:
             self._expect_body(request)
@@ -186,6 +188,13 @@ class RequestReader:
         self.is_receiving = False
         self.deadline = NEVER
         self._take(request)
+
+
+def _join_forwarding(fields: dict[bytes, bytes], headers: list[Header]) -> None:
+    """Join repeated headers of proxies to one list (RFC 9110, 5.3): what the nearest proxy says comes last in it."""
+    for name in (b"x-forwarded-for", b"forwarded"):
+        if name in fields:
+            fields[name] = b",".join([value for given, value in headers if given == name])
 
 
 def split_target(target: bytes) -> tuple[bytes, bytes]:

@@ -49,17 +49,17 @@ class Services:
         settings: DweetSettings,
         delivery: Delivery | None,
         handwriting: HandwritingSettings,
-        identity: IdentitySetup | None = None,
-        rewards: RewardSettings | None = None,
+        identity: IdentitySetup,
+        rewards: RewardSettings,
         *,
-        on_loopback: bool = True,
+        on_loopback: bool,
     ) -> None:
         self._store = store
         self._world = world
         self._settings = settings
         self._delivery = delivery
-        self.reward_settings = rewards or RewardSettings()
-        self._identity_setup = identity or IdentitySetup()
+        self.reward_settings = rewards
+        self._identity_setup = identity
         self._on_loopback = on_loopback
         self.dweets: DweetService
         self.handwriting = HandwritingService(world, handwriting)
@@ -81,11 +81,11 @@ class Services:
             await self.close()
             raise
 
-    def routes(self) -> list[Routes]:
+    def routes(self, *, cors: bool) -> list[Routes]:
         """Return the routes of all services; the first also answers for paths that belong to nobody."""
         return [
-            DweetRoutes(self.dweets),
-            HandwritingRoutes(self.handwriting),
+            DweetRoutes(self.dweets, cors=cors),
+            HandwritingRoutes(self.handwriting, cors=cors),
             IdentityRoutes(self.identity, on_loopback=self._on_loopback),
             RewardRoutes(self.rewards),
         ]

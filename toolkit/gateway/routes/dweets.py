@@ -19,6 +19,7 @@ from toolkit.stores import Entry
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
 _EVENTS = b"text/event-stream"
 _CSV = b"text/csv; charset=utf-8"
+_ANY_ORIGIN: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),)
 
 # All but streams, which have no end to put a bracket at.
 _WholeHandler = Callable[[Request], Response | Pending | Awaitable[Response]]
@@ -36,11 +37,11 @@ class DweetRoutes:
     """See `toolkit.gateway.exchange.Routes`."""
 
     segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
-    headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"), (b"cache-control", b"no-store"))
-    cross_origin = True
 
-    def __init__(self, service: DweetService) -> None:
+    def __init__(self, service: DweetService, *, cors: bool) -> None:
         self._service = service
+        self.cross_origin = cors
+        self.headers: tuple[Header, ...] = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"))
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES),
             Route(wire.LATEST, _jsonp(self._reading(_latest_of, 1))),
@@ -66,7 +67,8 @@ class DweetRoutes:
         """Write a failure: HTTP 200, but for what is no operation of this service at all."""
         if error.status == 413 and not request.raw_path.startswith(b"/dweets/"):
             error = wire.too_large(wire.MAX_DWEET_BYTES)  # told by the server, which knows only of bodies
-        status = error.status if error.status in (404, 405) and not request.values else 200
+        is_no_operation = error.status == 421 or (error.status in (404, 405) and not request.values)
+        status = error.status if is_no_operation else 200
         response = Response(status, wire.failed(error))
         callback = request.query.get("callback", "")
         # A script element shows its page no failure but one that is a script too.

@@ -27,11 +27,11 @@ class HandwritingRoutes:
     """See `toolkit.gateway.exchange.Routes`."""
 
     segments = frozenset({b"handwritings", b"render"})
-    headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),)
     cross_origin = False
 
-    def __init__(self, service: HandwritingService) -> None:
+    def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service
+        self.headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),) if cors else ()
         self.table = [
             Route(wire.LISTING, self._admitted(self._listing)),
             Route(wire.RECORD, self._admitted(self._record)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from toolkit.errors import ServiceError
@@ -25,6 +24,7 @@ _OWN_WORDS = {
     405: envelope.USE_POST,
     408: envelope.BODY_BROKEN,
     413: envelope.BODY_TOO_LARGE,
+    421: envelope.WRONG_HOST,
     503: envelope.NOT_AVAILABLE,
 }
 
@@ -106,14 +106,6 @@ class IdentityRoutes:
         simulated = request.header(_SIMULATED) if self._on_loopback else ""
         address = normal_address(simulated or request.client) or ""
         return Arrival(request.client, address, headers)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether this is an address of this machine that no other machine can reach."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _in_own_words(error: ServiceError, request: Request) -> ServiceError:
