@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from toolkit.errors import InvalidArgument
 
+_PERCENT = ord("%")
 _PLACEHOLDER = re.compile(r"\{(\w+)(\.\.\.)?\}")
 
 
@@ -117,7 +118,7 @@ class Endpoint:
 
 def decode_once(raw: bytes) -> str:
     """Decode percent-encoding and UTF-8 exactly once."""
-    plain = unquote_to_bytes(raw) if b"%" in raw else raw
+    plain = unquote_to_bytes(raw) if _PERCENT in raw else raw
     return plain.decode("utf-8", "surrogateescape")
 
 

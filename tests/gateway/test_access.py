@@ -168,7 +168,7 @@ def test_pages_may_read_dweets_unless_that_is_switched_off() -> None:
 
 
 def caller(*headers: tuple[bytes, bytes], peer: str = "127.0.0.1") -> str:
-    request = Request("GET", b"/", b"", list(headers), peer)
+    request = Request("GET", b"/", b"", dict(headers), peer)
     Proxies(["127.0.0.1", "10.0.0.0/8", "2001:db8::/64"]).resolve(request)
     return request.client
 

@@ -93,8 +93,8 @@ class Exposed:
 
     async def _one(self, routes: Any, path: str, body: Any, query: dict[str, str], host: str) -> Any:
         payload = json.dumps({"RequestId": "r", "ApiClientId": SHOP, **body}).encode() if body is not None else b""
-        headers = [(b"host", host.encode()), (b"content-type", b"application/json")]
-        headers.append((b"x-simulated-device-ip", PHONE.encode()))
+        headers = {b"host": host.encode(), b"content-type": b"application/json"}
+        headers[b"x-simulated-device-ip"] = PHONE.encode()
         text = "&".join(f"{name}={value}" for name, value in query.items()).encode()
         request = Request("POST" if body is not None else "GET", path.encode(), text, headers, "198.18.0.9")
         request.body = payload

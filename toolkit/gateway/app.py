@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+import errno
 import logging
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from time import perf_counter
-from typing import Any, TypeVar
 
+from toolkit.endpoint import decode_once
 from toolkit.errors import MalformedRequest, NotFound, ServiceError, ServiceFailure
 from toolkit.gateway.access import Hosts, Proxies, wrong_host
-from toolkit.gateway.exchange import Answer, Header, Pending, Request, Response, Routes, Stream
-from toolkit.gateway.router import Router
+from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
-
-T = TypeVar("T")
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -36,61 +34,75 @@ class Application:
     """
 
     def __init__(self, services: Sequence[Routes], hosts: Hosts | None = None, proxies: Proxies | None = None) -> None:
-        self._router = Router(services)
         self._hosts = hosts
         self._proxies = proxies or None
+        self._fallback = services[0]
+        self._owners = {segment: routes for routes in services for segment in routes.segments}
+        self._all = [(routes, route) for routes in services for route in routes.table]
+        # Where only the last segment is a value, one lookup finds the route; few requests go to the others.
+        self._by_prefix: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)
+        self._others: list[tuple[Routes, Route]] = []
+        for routes, route in self._all:
+            prefix, _, name = route.endpoint.template.partition("/{")
+            if name.removesuffix("}").isidentifier():
+                for method in route.methods:
+                    self._by_prefix[method][prefix.encode("ascii")] = routes, route, name.removesuffix("}")
+            else:
+                self._others.append((routes, route))
         #: Header lines that every response of a service has; None is for what no service was asked.
         self.common_headers: dict[Routes | None, bytes] = {None: b""}
         for routes in services:
             headers = ((b"x-content-type-options", b"nosniff"), *routes.headers)
             self.common_headers[routes] = b"".join([b"%b: %b\r\n" % header for header in headers])
+        #: Whether each request is logged; read from the logger by the clock of the server.
+        self.logs_requests = False
 
     def begin(self, request: Request, *, is_proxied: bool = False) -> int:
-        """Find the route of a request whose head is complete, and return how large its body may be.
+        """Find the handler of a request whose head is complete, and return how large its body may be.
 
         A request `is_proxied` where its target names the server, as a client does that uses the gateway as its proxy.
         """
-        if log.isEnabledFor(logging.INFO):
+        if self.logs_requests:
             request.started = perf_counter()
-        self._router.find(request)
+        prefix, _, value = request.raw_path.rpartition(b"/")
+        found = self._by_prefix[request.method].get(prefix)
+        if found is None or not value:
+            max_body = self._begin_other(request)
+        else:
+            request.routes, route, name = found
+            request.route, request.handler, max_body = route, route.handler, route.max_body
+            request.values = {name: decode_once(value)}
         hosts, host = self._hosts, request.fields.get(b"host")
         # A browser sends a Host, and names the server in the target only if its user set the gateway as its proxy.
         if hosts is not None and host not in hosts.known and not (host is None or is_proxied or hosts.is_served(host)):
-            request.refusal = self.refuse(request, wrong_host())
+            refusal = self.refuse(request, wrong_host())
+            request.handler = lambda _: refusal
             return 0
         if self._proxies is not None:
             self._proxies.resolve(request)
-        return request.route.max_body if request.route is not None else 0
+        return max_body
 
-    def answer(self, request: Request) -> Answer | Pending:
-        """Return the response, a stream, or what they wait for."""
-        if request.refusal is not None:
-            return request.refusal
-        if request.route is None:
-            return self._no_route(request)
-        try:
-            answer = request.route.handler(request)
-        except Exception as error:  # a mistake of ours gets a response too
-            return self.refuse(request, error)
-        if isinstance(answer, (Response, Pending, Stream)):
-            return answer
-        return Pending(asyncio.ensure_future(answer), _same)
-
-    def answer_after(self, request: Request, done: asyncio.Future[Any], respond: Callable[[Any], Answer]) -> Answer:
-        """Return the answer that waited for a future."""
-        try:
-            return respond(done.result())
-        except Exception as error:  # as above
-            return self.refuse(request, error)
+    def _begin_other(self, request: Request) -> int:
+        for routes, route in self._others:
+            if request.method in route.methods:
+                values = route.endpoint.path_values(request.raw_path)
+                if values is not None:
+                    request.routes, request.route, request.handler = routes, route, route.handler
+                    request.values = values
+                    return route.max_body
+        request.routes = self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback)
+        request.handler, request.values = self._no_route, {}
+        return 0
 
     def refuse(self, request: Request, error: BaseException) -> Response:
         """Return the response to an error, in the dialect of the service."""
-        assert request.routes is not None, "it was routed"
-        if isinstance(error, StoreUnavailable):
+        assert request.routes is not None, "its head was complete"
+        if isinstance(error, StoreUnavailable) or getattr(error, "errno", 0) in (errno.EMFILE, errno.ENFILE):
             log.error("%s", error)
             text = UNCERTAIN if isinstance(error, OutcomeUnknown) else UNAVAILABLE
             response = request.routes.refuse(ServiceFailure(text, status=503), request)
-            return response._replace(headers=(*response.headers, (b"retry-after", b"1")))
+            response.headers += ((b"retry-after", b"1"),)
+            return response
         if not isinstance(error, ServiceError):
             # A traceback prints source lines, never values; it is still only for debugging the gateway.
             trace = error if log.isEnabledFor(logging.DEBUG) else None
@@ -99,8 +111,9 @@ class Application:
         return request.routes.refuse(error, request)
 
     def _no_route(self, request: Request) -> Response:
-        assert request.routes is not None, "it was routed"
-        allowed = self._router.methods(request.raw_path)
+        assert request.routes is not None, "it was looked for"
+        fitting = [route.methods for _, route in self._all if route.endpoint.path_values(request.raw_path) is not None]
+        allowed = sorted({method for methods in fitting for method in methods})
         if not allowed:
             return request.routes.refuse(NotFound("we couldn't find this", status=404), request)
         allow: Header = (b"allow", ", ".join(allowed).encode("ascii"))
@@ -112,13 +125,9 @@ class Application:
                 (b"access-control-max-age", b"86400"),
             )
             return Response(204, b"", headers=permissions)
-        error = MalformedRequest(f"use {' or '.join(allowed)} here", status=405)
-        response = request.routes.refuse(error, request)
-        return response._replace(headers=(*response.headers, allow))
-
-
-def _same(answer: T) -> T:
-    return answer
+        response = request.routes.refuse(MalformedRequest(f"use {' or '.join(allowed)} here", status=405), request)
+        response.headers += (allow,)
+        return response
 
 
 def log_response(request: Request, status: int) -> None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from email.utils import formatdate
-from typing import Protocol
+from typing import TYPE_CHECKING, Any
 
 from toolkit.gateway.app import Application
-from toolkit.gateway.exchange import Answer, Routes
+from toolkit.gateway.exchange import Routes
 
-TICK_SECONDS = 0.25
+if TYPE_CHECKING:
+    from toolkit.gateway.http_protocol import HttpProtocol
+
+log = logging.getLogger("toolkit.gateway")
+
+NEVER = float("inf")
+_TICK_SECONDS = 0.25
 
 
 @dataclass
@@ -47,22 +54,6 @@ class Limits:
 LIMITS = Limits()
 
 
-class Connection(Protocol):
-    """An open connection."""
-
-    def tick(self, now: float) -> None:
-        """Look at the time."""
-        ...
-
-    def finish(self) -> None:
-        """Take no more requests, and close once the present ones are answered."""
-        ...
-
-    def abort(self) -> None:
-        """Close at once."""
-        ...
-
-
 class Connections:
     """The open connections of one server.
 
@@ -72,31 +63,32 @@ class Connections:
     def __init__(self, application: Application, limits: Limits = LIMITS) -> None:
         self.application = application
         self.limits = limits
-        self.open: set[Connection] = set()
+        self.open: set[HttpProtocol] = set()
         self.is_stopping = False
         #: The event loop's time, when a connection that is idle from now on is closed, and the header lines of each
         #: service with the date: all as of the last tick.
         self.now = 0.0
         self.idle_deadline = 0.0
         self.common_headers: dict[Routes | None, bytes] = {}
-        self._tasks: set[asyncio.Future[Answer]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         self._tick()
 
     async def run_clock(self) -> None:
         """Keep the time, and let each connection look at it, until cancelled."""
         while True:
             self._tick()
-            await asyncio.sleep(TICK_SECONDS)
+            await asyncio.sleep(_TICK_SECONDS)
 
     def _tick(self) -> None:
         self.now = now = asyncio.get_running_loop().time()
         self.idle_deadline = now + self.limits.idle_seconds
+        self.application.logs_requests = log.isEnabledFor(logging.INFO)
         date = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
         self.common_headers = {routes: date + lines for routes, lines in self.application.common_headers.items()}
         for connection in tuple(self.open):
             connection.tick(now)
 
-    def hold(self, task: asyncio.Future[Answer]) -> None:
+    def hold(self, task: asyncio.Future[Any]) -> None:
         """Keep a handler's task until it is done; its connection may be gone before."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

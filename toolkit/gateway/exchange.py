@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -24,33 +23,46 @@ _CLOSE = b"connection: close\r\n"
 class Request:
     """One request.
 
-    ``method``, ``raw_path``, ``query_string`` and ``body`` are as they came, ``headers`` have lower-case names,
-    ``fields`` the first value of each name, ``client`` is the address of the caller. The router sets ``route``, its
-    ``values`` (path values, decoded once), and ``routes``, the service that answers.
+    ``method``, ``raw_path``, ``query_string`` and ``body`` are as they came; ``fields`` holds the first value of each
+    header by its lower-case name, ``client`` is the address of the caller. `Application.begin` sets ``handler``,
+    ``route`` with its ``values`` (path values, decoded once), and ``routes``, the service that answers.
     """
 
-    body = b""
-    route: Route | None = None
-    routes: Routes | None = None
+    __slots__ = (
+        "_query",
+        "body",
+        "client",
+        "fields",
+        "handler",
+        "is_http_1_1",
+        "keep_alive",
+        "method",
+        "query_string",
+        "raw_path",
+        "route",
+        "routes",
+        "started",
+        "values",
+    )
+    handler: Handler
+    route: Route | None
+    routes: Routes | None
     values: dict[str, str]
-    #: Whether the connection may be kept after it, and whether the caller knows chunked encoding.
-    keep_alive = False
-    is_http_1_1 = True
-    #: The response, where the server refuses the request before a handler sees it.
-    refusal: Response | None = None
-    #: When it began, where that is logged.
-    started = 0.0
-    _query: dict[str, str] | None = None
 
     def __init__(
-        self, method: str, raw_path: bytes, query_string: bytes, headers: list[Header], client: str = ""
+        self, method: str, raw_path: bytes, query_string: bytes, fields: dict[bytes, bytes], client: str = ""
     ) -> None:
         self.method = method
         self.raw_path = raw_path
         self.query_string = query_string
-        self.headers = headers
-        self.fields = dict(headers[::-1])
+        self.fields = fields
         self.client = client
+        self.body = b""
+        #: Whether the connection may be kept after it, and whether the caller knows chunked encoding.
+        self.keep_alive = self.is_http_1_1 = True
+        #: When it began, where that is logged.
+        self.started = 0.0
+        self._query: dict[str, str] | None = None
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -62,7 +74,7 @@ class Request:
     def query(self) -> dict[str, str]:
         """The first value of each name of the query."""
         if self._query is None:
-            self._query = first_values(self.pairs) if self.query_string else {}
+            self._query = first_values(self.pairs)
         return self._query
 
     def header(self, name: bytes) -> str:
@@ -70,7 +82,8 @@ class Request:
         return self.fields.get(name, b"").decode("latin-1")
 
 
-class Response(NamedTuple):
+@dataclass(slots=True)
+class Response:
     """A whole response."""
 
     status: int
@@ -79,29 +92,15 @@ class Response(NamedTuple):
     headers: tuple[Header, ...] = ()
 
     def head(self, common: bytes, *, close: bool) -> bytes:
-        """Return the status line and all headers.
-
-        Parameters
-        ----------
-        common
-            Header lines that every response of the service has.
-        close
-            Whether the connection is closed after it.
-        """
-        status, body, content_type, headers = self
-        if headers:
-            common += b"".join([b"%b: %b\r\n" % header for header in headers])
+        """Return the status line and all headers; `common` are the header lines that every response has."""
+        if self.headers:
+            common += _lines(self.headers)
         if close:
             common += _CLOSE
-        if status in _WITHOUT_BODY:
-            return b"%b%b\r\n" % (_STATUS_LINES[status], common)
-        length = len(body)
-        return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n" % (
-            _STATUS_LINES[status],
-            common,
-            content_type,
-            length,
-        )
+        if self.status in _WITHOUT_BODY:
+            return b"%b%b\r\n" % (_STATUS_LINES[self.status], common)
+        parts = _STATUS_LINES[self.status], common, self.content_type, len(self.body)
+        return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n" % parts
 
 
 class Writer(Protocol):
@@ -130,40 +129,31 @@ class Stream:
 
     start: Callable[[Writer], Awaitable[Callable[[], None]]]
     content_type: bytes
-    headers: tuple[Header, ...] = ()
     heartbeat: bytes = b""
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
         """Return the status line and all headers, as `Response.head` does."""
         framing = b"transfer-encoding: chunked\r\n" if chunked else b""
-        own = b"".join([b"%b: %b\r\n" % header for header in self.headers])
-        lines = _STATUS_LINES[200], common, b"content-type: %b\r\n" % self.content_type, framing, own, _CLOSE, b"\r\n"
+        lines = _STATUS_LINES[200], common, b"content-type: %b\r\n" % self.content_type, framing, _CLOSE, b"\r\n"
         return b"".join(lines)
 
 
 Answer = Response | Stream
-
-
-class Pending(NamedTuple):
-    """A response that waits for a future; cheaper than a coroutine, which needs a task."""
-
-    future: asyncio.Future[Any]
-    respond: Callable[[Any], Response]
-
-
-Handler = Callable[[Request], Answer | Pending | Awaitable[Answer]]
+Handler = Callable[[Request], Answer | Awaitable[Any]]
 
 
 class Route(NamedTuple):
     """An endpoint, its handler, and how large a body may be.
 
-    A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too.
+    A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too. A handler may return an
+    awaitable; ``respond`` makes the response of its result, where that is not one yet.
     """
 
     endpoint: Endpoint
     handler: Handler
     max_body: int = 0
     safe: bool = True
+    respond: Callable[[Any], Response] = lambda response: response
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -186,3 +176,7 @@ class Routes(Protocol):
     def refuse(self, error: ServiceError, request: Request) -> Response:
         """Write an error in the service's dialect."""
         ...
+
+
+def _lines(headers: tuple[Header, ...]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])

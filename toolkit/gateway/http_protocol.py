@@ -12,11 +12,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.errors import MalformedRequest, ServiceError
+from toolkit.errors import ServiceError
 from toolkit.gateway.app import log_response
-from toolkit.gateway.connections import Connections
-from toolkit.gateway.exchange import Answer, Pending, Request, Response, Stream
-from toolkit.gateway.http_reader import NEVER, Refused, RequestReader
+from toolkit.gateway.connections import NEVER, Connections
+from toolkit.gateway.exchange import Request, Response, Stream
+from toolkit.gateway.http_reader import RequestReader
 from toolkit.gateway.http_stream import StreamWriter
 from toolkit.stores import StoreUnavailable
 
@@ -24,17 +24,11 @@ log = logging.getLogger("toolkit.gateway")
 
 _SLICE_BYTES = 4096
 # Up to here a copy of the body is cheaper than a second write.
-_SMALL_BYTES = 64 * 1024
+_SMALL_BYTES = 16 * 1024
 
 
 class HttpProtocol(asyncio.Protocol):
-    """One connection.
-
-    Parameters
-    ----------
-    connections
-        The other connections of the server, its application and its limits.
-    """
+    """One connection; `connections` holds the others of the server, its application and its limits."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -45,7 +39,6 @@ class HttpProtocol(asyncio.Protocol):
         self._waiting_bytes = 0
         self._raw = b""
         self._current: Request | None = None
-        self._respond: Callable[[Any], Answer]
         self._is_over = False  # nothing that still comes counts
         self._drop_bytes = 0  # how much of that is read all the same
         self._stream: StreamWriter | None = None
@@ -58,10 +51,9 @@ class HttpProtocol(asyncio.Protocol):
     # -- asyncio ------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection."""
         self._transport = transport
         peer = transport.get_extra_info("peername")
-        self._reader = RequestReader(self._connections, peer[0] if peer else "", self._take)
+        self._reader = RequestReader(self._connections, peer[0] if peer else "")
         self._connections.open.add(self)
         if self._connections.is_stopping:
             transport.close()
@@ -104,72 +96,49 @@ class HttpProtocol(asyncio.Protocol):
         """Parse what came, or keep it while too much waits."""
         if self._is_over:
             self._drop_bytes -= len(data)
-            if self._drop_bytes < 0 and self._stream is None and self._current is None:
+            if self._drop_bytes < 0 and self._stream is None and self._current is None and not self._waiting:
                 self._shut()
         elif self._raw:
             self._raw += data
+        elif len(data) > _SLICE_BYTES or self._waiting or self._write_deadline != NEVER:
+            self._parse_slices(data)
         else:
-            self._feed(data)
+            self._parse(data)
 
     # -- requests -----------------------------------------------------------------------------------------
 
-    def _feed(self, data: bytes) -> None:
-        """Parse as much as may wait, and keep the rest."""
+    def _parse(self, data: bytes) -> None:
+        """Answer the requests that this input completes, or let them wait for the ones before."""
         reader = self._reader
+        for request in reader.read(data):
+            if not request.keep_alive:
+                self._is_over = True
+            if self._current is None and self._write_deadline == NEVER and not self._waiting:
+                self._answer(request)
+            else:
+                self._waiting.append(request)
+                self._waiting_bytes += len(request.body)
+        if reader.awaits_continue:
+            self._continue()
+
+    def _parse_slices(self, data: bytes) -> None:
+        """Parse as much as may wait, and keep the rest."""
         for start in range(0, len(data), _SLICE_BYTES):
-            if (self._waiting or self._write_deadline != NEVER) and self._is_full:
+            if self._is_full:
                 self._raw = data[start:]
                 self._transport.pause_reading()
                 return
-            try:
-                reader.feed(data[start : start + _SLICE_BYTES])
-            except Refused as refused:
-                if not self._is_over:  # else it came behind the last request
-                    self._refuse(refused)
-            if reader.awaits_continue:
-                self._continue()
+            self._parse(data[start : start + _SLICE_BYTES])
             if self._is_over or self._transport.is_closing():
                 return
 
     @property
     def _is_full(self) -> bool:
         return (
-            len(self._waiting) >= self._limits.waiting
+            self._write_deadline != NEVER
+            or len(self._waiting) >= self._limits.waiting
             or self._waiting_bytes > self._limits.waiting_bytes
-            or self._write_deadline != NEVER
         )
-
-    @property
-    def _is_idle(self) -> bool:
-        is_reading = self._reader.is_receiving and not self._is_over
-        return self._current is None and self._write_deadline == NEVER and not is_reading
-
-    def _take(self, request: Request) -> None:
-        """Answer a request, or let it wait for the ones before."""
-        if self._is_over:
-            return
-        self._is_over = not request.keep_alive
-        if self._current is None and not self._waiting and self._write_deadline == NEVER:
-            self._answer(request)
-        else:
-            self._waiting.append(request)
-            self._waiting_bytes += len(request.body)
-
-    def _refuse(self, refused: Refused) -> None:
-        """Refuse what is being received, in its turn; nothing that comes behind it counts."""
-        request = refused.request
-        if request is None:
-            request = Request("-", b"-", b"", [])
-            request.refusal = Response(refused.status, refused.text.encode("ascii"), b"text/plain")
-        else:
-            error = MalformedRequest(refused.text, status=refused.status)
-            request.refusal = self._application.refuse(request, error)
-        if refused.status == 413:  # the caller may send all of its body before it reads why
-            self._drop_bytes = self._limits.dropped_bytes
-        request.keep_alive = False
-        self._reader.deadline = NEVER
-        self._reader.awaits_continue = False
-        self._take(request)
 
     def _continue(self) -> None:
         """Ask for the body of a request that waits for that, once it is its turn."""
@@ -179,59 +148,67 @@ class HttpProtocol(asyncio.Protocol):
 
     # -- responses ----------------------------------------------------------------------------------------
 
-    def _answer_waiting(self) -> None:
-        """Answer in order, until one takes its time or the caller does not read."""
-        while self._waiting and self._current is None and self._write_deadline == NEVER:
-            request = self._waiting.popleft()
-            self._waiting_bytes -= len(request.body)
-            self._answer(request)
-
     def _answer(self, request: Request) -> None:
-        self._current = request
-        answer = self._application.answer(request)
-        if isinstance(answer, Pending):
-            self._respond = answer.respond
-            if isinstance(answer.future, asyncio.Task):
-                self._connections.hold(answer.future)
-            answer.future.add_done_callback(self._answered)
-        else:
+        try:
+            answer = request.handler(request)
+        except Exception as error:  # a mistake of ours gets a response too
+            answer = self._application.refuse(request, error)
+        if isinstance(answer, Response):
             self._send(request, answer)
+        elif isinstance(answer, Stream):
+            self._begin_stream(request, answer)
+        else:
+            self._current = request
+            if not isinstance(answer, asyncio.Future):
+                answer = asyncio.ensure_future(answer)
+                self._connections.hold(answer)
+            answer.add_done_callback(self._answered)
 
     def _answered(self, done: asyncio.Future[Any]) -> None:
-        request = self._current
-        if done.cancelled():
+        request, self._current = self._current, None
+        assert request is not None
+        assert request.route is not None, "only a handler of a route returns an awaitable"
+        try:
+            answer = done.result()
+            if not isinstance(answer, (Response, Stream)):
+                answer = request.route.respond(answer)
+        except asyncio.CancelledError:
             self._transport.abort()
-        elif request is not None:
-            self._send(request, self._application.answer_after(request, done, self._respond))
+            return
+        except Exception as error:  # as above
+            answer = self._application.refuse(request, error)
+        if isinstance(answer, Response):
+            self._send(request, answer)
+        else:
+            self._begin_stream(request, answer)
+        if self._waiting or self._raw:
             self._go_on()
 
     def _go_on(self) -> None:
         """Go on with what waits, and with what was not parsed yet."""
-        self._answer_waiting()
+        while self._waiting and self._current is None and self._write_deadline == NEVER:
+            request = self._waiting.popleft()
+            self._waiting_bytes -= len(request.body)
+            self._answer(request)
         if self._raw and not self._is_full and not self._is_over and not self._transport.is_closing():
             raw, self._raw = self._raw, b""
             self._transport.resume_reading()
-            self._feed(raw)
+            self._parse_slices(raw)
 
-    def _send(self, request: Request, answer: Answer) -> None:
-        transport = self._transport
+    def _send(self, request: Request, response: Response) -> None:
         if request.started:
-            log_response(request, answer.status if isinstance(answer, Response) else 200)
+            log_response(request, response.status)
+        transport = self._transport
         if transport.is_closing():
             return
-        common = self._connections.common_headers[request.routes]
-        if isinstance(answer, Stream):
-            self._begin_stream(request, answer, common)
-            return
-        self._current = None
         is_last = self._is_over and not self._waiting
-        head = answer.head(common, close=is_last)
+        head = response.head(self._connections.common_headers[request.routes], close=is_last)
         if request.method == "HEAD":
             transport.write(head)
-        elif len(answer.body) <= _SMALL_BYTES:
-            transport.write(head + answer.body)
-        else:
-            transport.writelines((head, answer.body))
+        elif len(response.body) <= _SMALL_BYTES:
+            transport.write(head + response.body)
+        else:  # one body may have many readers, and none of them gets a copy
+            transport.writelines((head, response.body))
         if is_last:
             self._close()
         elif self._reader.awaits_continue:
@@ -239,12 +216,17 @@ class HttpProtocol(asyncio.Protocol):
         else:
             self._deadline = self._connections.idle_deadline
 
-    def _begin_stream(self, request: Request, stream: Stream, common: bytes) -> None:
+    def _begin_stream(self, request: Request, stream: Stream) -> None:
         """Send the head; nothing that comes behind the request counts."""
+        if request.started:
+            log_response(request, 200)
+        if self._transport.is_closing():
+            return
         self._is_over = True
         self._waiting.clear()
         self._raw = b""
         self._transport.resume_reading()  # it tells whether the reader is still there
+        common = self._connections.common_headers[request.routes]
         self._transport.write(stream.head(common, chunked=request.is_http_1_1))
         if request.method == "HEAD":
             self._shut()
@@ -271,7 +253,8 @@ class HttpProtocol(asyncio.Protocol):
 
     def _close(self) -> None:
         """Close behind the last response; a caller who still sends a body that was refused gets some time."""
-        if self._drop_bytes > 0:
+        if self._reader.has_refused_body:
+            self._drop_bytes = self._limits.dropped_bytes
             self._transport.write_eof()
             self._deadline = self._connections.now + self._limits.drop_seconds
         else:
@@ -292,7 +275,6 @@ class HttpProtocol(asyncio.Protocol):
             self._shut()
 
     def abort(self) -> None:
-        """Close at once."""
         self._transport.abort()
 
     def tick(self, now: float) -> None:
@@ -302,6 +284,13 @@ class HttpProtocol(asyncio.Protocol):
         elif self._write_deadline <= now:
             self._transport.abort()
         elif self._reader.deadline <= now and not self._raw and not self._is_over:
-            self._refuse(self._reader.late())
+            self._is_over = True
+            self._waiting.append(self._reader.refuse_late())
+            self._go_on()
         elif self._deadline <= now and self._is_idle:
             self._shut()
+
+    @property
+    def _is_idle(self) -> bool:
+        is_reading = self._reader.is_receiving and not self._is_over
+        return self._current is None and self._write_deadline == NEVER and not is_reading

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from asyncio import Future
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
 
 import orjson
 
@@ -13,7 +16,7 @@ from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.things import HotThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
-from toolkit.gateway.exchange import Header, Pending, Request, Response, Route, Stream, Writer
+from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream, Writer
 from toolkit.stores import Entry
 
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
@@ -21,16 +24,8 @@ _EVENTS = b"text/event-stream"
 _CSV = b"text/csv; charset=utf-8"
 _ANY_ORIGIN: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),)
 
-# All but streams, which have no end to put a bracket at.
-_WholeHandler = Callable[[Request], Response | Pending | Awaitable[Response]]
-
 # The body may be longer than the content: white space around it, percent-encoding of a form.
 _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
-
-
-def _receipt(entries: list[Entry]) -> Response:
-    (entry,) = entries
-    return Response(200, wire.posted(entry.data, entry.id))
 
 
 class DweetRoutes:
@@ -43,24 +38,24 @@ class DweetRoutes:
         self.cross_origin = cors
         self.headers: tuple[Header, ...] = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"))
         self.table = [
-            Route(wire.POST_DWEET, self._post, _POST_BYTES),
-            Route(wire.LATEST, _jsonp(self._reading(_latest_of, 1))),
-            Route(wire.HISTORY, _jsonp(self._reading(_history_of, wire.HISTORY_LENGTH))),
-            Route(wire.LISTEN, self._listen),
+            Route(wire.POST_DWEET, self._post, _POST_BYTES, respond=_posted),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
-            Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES),
-            Route(wire.POST_QUIETLY, self._post_quietly, _POST_BYTES),
-            Route(wire.GET_DWEET, _jsonp(self._post), safe=False),
-            Route(wire.GET_UNNAMED, _jsonp(self._post_unnamed), safe=False),
-            Route(wire.GET_QUIETLY, self._post_quietly, safe=False),
-            Route(wire.STORED, _jsonp(self._stored)),
-            Route(wire.STATS, _jsonp(self._stats)),
-            Route(wire.SET_LOCK, _jsonp(self._lock), safe=False),
-            Route(wire.UNLOCK, _jsonp(self._unlock), safe=False),
-            Route(wire.REMOVE_LOCK, _jsonp(self._remove_lock), safe=False),
-            Route(wire.SET_ALERT, _jsonp(self._set_alert), safe=False),
-            Route(wire.GET_ALERT, _jsonp(self._get_alert)),
-            Route(wire.REMOVE_ALERT, _jsonp(self._remove_alert), safe=False),
+            Route(wire.POST_UNNAMED, self._post_unnamed, _POST_BYTES, respond=_posted),
+            Route(wire.POST_QUIETLY, self._post, _POST_BYTES, respond=_posted_quietly),
+            Route(wire.GET_QUIETLY, self._post, safe=False, respond=_posted_quietly),
+            Route(wire.LISTEN, self._listen),
+            _jsonp(Route(wire.LATEST, self._latest, respond=_latest_of)),
+            _jsonp(Route(wire.HISTORY, self._history, respond=_history_of)),
+            _jsonp(Route(wire.GET_DWEET, self._post, safe=False, respond=_posted)),
+            _jsonp(Route(wire.GET_UNNAMED, self._post_unnamed, safe=False, respond=_posted)),
+            _jsonp(Route(wire.STORED, self._stored)),
+            _jsonp(Route(wire.STATS, self._stats)),
+            _jsonp(Route(wire.SET_LOCK, self._lock, safe=False)),
+            _jsonp(Route(wire.UNLOCK, self._unlock, safe=False)),
+            _jsonp(Route(wire.REMOVE_LOCK, self._remove_lock, safe=False)),
+            _jsonp(Route(wire.SET_ALERT, self._set_alert, safe=False)),
+            _jsonp(Route(wire.GET_ALERT, self._get_alert)),
+            _jsonp(Route(wire.REMOVE_ALERT, self._remove_alert, safe=False)),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
@@ -76,18 +71,13 @@ class DweetRoutes:
 
     # -- posting ------------------------------------------------------------------------------------------
 
-    def _post(self, request: Request) -> Pending:
-        return self._posted(request, request.values["thing"])
-
-    def _post_unnamed(self, request: Request) -> Pending:
-        return self._posted(request, self._service.fresh_name())
-
-    def _posted(self, request: Request, thing: str, respond: Callable[[list[Entry]], Response] = _receipt) -> Pending:
+    def _post(self, request: Request) -> Future[list[Entry]]:
         key = request.query.get("key") if request.query_string else None
-        return Pending(self._service.post_all(thing, [_content(request)], key), respond)
+        return self._service.post_all(request.values["thing"], [_content(request)], key)
 
-    def _post_quietly(self, request: Request) -> Pending:
-        return self._posted(request, request.values["thing"], lambda _: Response(204, b""))
+    def _post_unnamed(self, request: Request) -> Future[list[Entry]]:
+        request.values["thing"] = self._service.fresh_name()
+        return self._post(request)
 
     async def _post_batch(self, request: Request) -> Response:
         contents = checked_batch(request.body)
@@ -97,15 +87,15 @@ class DweetRoutes:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _reading(self, respond: Callable[[HotThing], Response], length: int) -> _WholeHandler:
-        service = self._service
+    def _latest(self, request: Request) -> Response | Future[HotThing]:
+        thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
+        hot = self._service.readable(thing, key, 1)
+        return _latest_of(hot) if hot is not None else self._service.load(thing, 1)
 
-        def read(request: Request) -> Response | Pending:
-            thing = request.values["thing"]
-            hot = service.readable(thing, request.query.get("key") if request.query_string else None, length)
-            return respond(hot) if hot is not None else Pending(service.load(thing, length), respond)
-
-        return read
+    def _history(self, request: Request) -> Response | Future[HotThing]:
+        thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
+        hot = self._service.readable(thing, key, wire.HISTORY_LENGTH)
+        return _history_of(hot) if hot is not None else self._service.load(thing, wire.HISTORY_LENGTH)
 
     async def _stored(self, request: Request) -> Response:
         query = _checked(wire.STORED.checked_query, request)
@@ -179,6 +169,15 @@ def _content(request: Request) -> bytes:
     return content_of_form(request.body) if is_form else checked_content(request.body)
 
 
+def _posted(entries: list[Entry]) -> Response:
+    (entry,) = entries
+    return Response(200, wire.posted(entry.data, entry.id))
+
+
+def _posted_quietly(_: list[Entry]) -> Response:
+    return Response(204, b"")
+
+
 def _latest_of(thing: HotThing) -> Response:
     record = thing.latest()
     if record is None:
@@ -205,24 +204,24 @@ def _checked(check: Callable[[dict[str, str]], dict[str, str]], request: Request
         raise MalformedRequest(str(error)) from None
 
 
-def _jsonp(handler: _WholeHandler) -> _WholeHandler:
-    """Wrap the answer of a GET in the function named by ``callback``, where one is."""
+def _jsonp(route: Route) -> Route:
+    """Wrap the response of a GET in the function named by ``callback``, where one is."""
 
-    def handle(request: Request) -> Response | Pending | Awaitable[Response]:
-        callback = request.query.get("callback") if request.query_string else None
-        if callback is None:
-            return handler(request)
+    def handle(request: Request) -> Answer | Awaitable[Any]:
+        if not request.query_string or "callback" not in request.query:
+            return route.handler(request)
+        callback = request.query["callback"]
         if not wire.is_callback(callback):  # before anything is done: a GET may post or lock
             raise MalformedRequest("callback must be the name of a function")
-        answer = handler(request)
-        if isinstance(answer, Pending):
-            return Pending(answer.future, lambda result: _called(callback, answer.respond(result)))
+        answer = route.handler(request)
+        assert not isinstance(answer, Stream), "a stream has no end to put a bracket at"
         return _called(callback, answer) if isinstance(answer, Response) else called_later(callback, answer)
 
-    async def called_later(callback: str, answer: Awaitable[Response]) -> Response:
-        return _called(callback, await answer)
+    async def called_later(callback: str, answer: Awaitable[Any]) -> Response:
+        result = await answer
+        return _called(callback, result if isinstance(result, Response) else route.respond(result))
 
-    return handle
+    return route._replace(handler=handle)
 
 
 def _called(callback: str, response: Response) -> Response:
@@ -230,7 +229,7 @@ def _called(callback: str, response: Response) -> Response:
         return response
     # The comment keeps the file from being read as anything but a script; the two separators end a line there.
     safe = response.body.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
-    return response._replace(body=b"/**/%b(%b);" % (callback.encode("ascii"), safe), content_type=_JAVASCRIPT)
+    return replace(response, body=b"/**/%b(%b);" % (callback.encode("ascii"), safe), content_type=_JAVASCRIPT)
 
 
 def _as_csv(records: list[bytes]) -> bytes:

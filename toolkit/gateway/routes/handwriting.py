@@ -65,7 +65,8 @@ class HandwritingRoutes:
                 left, response = self._service.allowance(caller), self.refuse(error, request)
             except ServiceError as error:
                 response = self.refuse(error, request)
-            return response._replace(headers=(*response.headers, *_left(left)))
+            response.headers += _left(left)
+            return response
 
         return handle
 

@@ -102,7 +102,7 @@ class IdentityRoutes:
         raise refusal(2, envelope.WRONG_HOST, http=421)
 
     def _arrival(self, request: Request) -> Arrival:
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.fields.items()}
         simulated = request.header(_SIMULATED) if self._on_loopback else ""
         address = normal_address(simulated or request.client) or ""
         return Arrival(request.client, address, headers)
