@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from time import perf_counter
 
 from toolkit.endpoint import decode_once
-from toolkit.errors import MalformedRequest, NotFound, ServiceError, ServiceFailure
+from toolkit.errors import KeyRejected, MalformedRequest, NotFound, ServiceError, ServiceFailure
 from toolkit.gateway.access import Hosts, Proxies, wrong_host
 from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
+from toolkit.gateway.wrong_keys import DELAY_SECONDS, WrongKeys
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
@@ -36,6 +38,7 @@ class Application:
     def __init__(self, services: Sequence[Routes], hosts: Hosts | None = None, proxies: Proxies | None = None) -> None:
         self._hosts = hosts
         self._proxies = proxies or None
+        self._wrong_keys = WrongKeys()
         self._fallback = services[0]
         self._owners = {segment: routes for routes in services for segment in routes.segments}
         self._all = [(routes, route) for routes in services for route in routes.table]
@@ -93,6 +96,15 @@ class Application:
         request.routes = self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback)
         request.handler, request.values = self._no_route, {}
         return 0
+
+    def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
+        """Return the response to an error of a handler; after too many wrong keys the next one's comes late."""
+        if isinstance(error, KeyRejected):
+            assert request.routes is not None, "it has a handler"
+            wrong = request.routes.wrong_key(error, request)
+            if wrong is not None and self._wrong_keys.is_too_many(request.client, wrong.target):
+                return asyncio.sleep(DELAY_SECONDS, self.refuse(request, wrong.too_many))
+        return self.refuse(request, error)
 
     def refuse(self, request: Request, error: BaseException) -> Response:
         """Return the response to an error, in the dialect of the service."""

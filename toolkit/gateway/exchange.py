@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from toolkit.endpoint import Endpoint, first_values
-from toolkit.errors import ServiceError
+from toolkit.errors import KeyRejected, ServiceError
 
 Header = tuple[bytes, bytes]
 
@@ -162,6 +162,13 @@ class Route(NamedTuple):
         return (method, "HEAD") if method == "GET" and self.safe else (method,)
 
 
+class WrongKey(NamedTuple):
+    """What a wrong key was tried at, as a log may show it, and the error after too many of them."""
+
+    target: str
+    too_many: ServiceError
+
+
 class Routes(Protocol):
     """All routes of one service, and how it says no."""
 
@@ -175,6 +182,10 @@ class Routes(Protocol):
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
         """Write an error in the service's dialect."""
+        ...
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        """Return what a key was tried at; None where none was given, or the service counts wrong ones itself."""
         ...
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from toolkit.errors import ServiceError
 from toolkit.gateway.app import log_response
 from toolkit.gateway.connections import NEVER, Connections
-from toolkit.gateway.exchange import Request, Response, Stream
+from toolkit.gateway.exchange import Answer, Request, Response, Stream
 from toolkit.gateway.http_reader import RequestReader
 from toolkit.gateway.http_stream import StreamWriter
 from toolkit.stores import StoreUnavailable
@@ -152,7 +152,10 @@ class HttpProtocol(asyncio.Protocol):
         try:
             answer = request.handler(request)
         except Exception as error:  # a mistake of ours gets a response too
-            answer = self._application.refuse(request, error)
+            answer = self._application.fail(request, error)
+        self._deliver(request, answer)
+
+    def _deliver(self, request: Request, answer: Answer | Awaitable[Any]) -> None:
         if isinstance(answer, Response):
             self._send(request, answer)
         elif isinstance(answer, Stream):
@@ -176,11 +179,8 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.abort()
             return
         except Exception as error:  # as above
-            answer = self._application.refuse(request, error)
-        if isinstance(answer, Response):
-            self._send(request, answer)
-        else:
-            self._begin_stream(request, answer)
+            answer = self._application.fail(request, error)
+        self._deliver(request, answer)
         if self._waiting or self._raw:
             self._go_on()
 

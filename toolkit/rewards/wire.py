@@ -118,6 +118,7 @@ REFUSALS: dict[str, Refusal] = {
     "too_many_requests": Refusal(
         429, RateLimited, None, "Too many calls for this device. Try again in {seconds} seconds."
     ),
+    "too_many_wrong_keys": Refusal(429, RateLimited, None, "Too many wrong keys. Try again in {seconds} seconds."),
     "failed": Refusal(500, ServiceFailure, None, "The gateway failed at this request."),
     "unavailable": Refusal(503, ServiceFailure, None, "The gateway cannot keep anything right now. Try again."),
 }

@@ -15,8 +15,8 @@ from toolkit.dweets.content import checked_batch, checked_content, content_of_fo
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.things import HotThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
-from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
-from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream, Writer
+from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
+from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream, Writer, WrongKey
 from toolkit.stores import Entry
 
 _JAVASCRIPT = b"application/javascript; charset=utf-8"
@@ -68,6 +68,12 @@ class DweetRoutes:
         callback = request.query.get("callback", "")
         # A script element shows its page no failure but one that is a script too.
         return _called(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
+            return None
+        kind, name = next(iter(request.values.items()), ("thing", ""))
+        return WrongKey(f"the {kind} {name!a}", RateLimited(wire.RATE_EXCEEDED))
 
     # -- posting ------------------------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 
-from toolkit.errors import RateLimited, ServiceError
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
+from toolkit.errors import KeyRejected, RateLimited, ServiceError
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
 from toolkit.handwriting import wire
 from toolkit.handwriting.parameters import Format
 from toolkit.handwriting.service.authentication import Caller
@@ -51,6 +51,10 @@ class HandwritingRoutes:
         if isinstance(error, RateLimited):
             headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
         return Response(error.status, wire.failed(error), _JSON, tuple(headers))
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))
+        return WrongKey("handwriting", RateLimited(wire.RATE_EXCEEDED)) if is_given else None
 
     def _admitted(self, call: _Call) -> Handler:
         """Let a call through once its caller is known and not too fast; every answer tells what is left."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import urlsplit
 
-from toolkit.errors import ServiceError
+from toolkit.errors import KeyRejected, ServiceError
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
@@ -63,6 +63,9 @@ class IdentityRoutes:
             return Response(status, body, headers=(*retry, _NO_REFERRER))
         status = 200 if self._service.settings.legacy_http_200 else error.status
         return Response(status, envelope.failed(echoable_request_id(request.body), error), headers=retry)
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> None:
+        """Return None: the service counts wrong keys, for all gateways on its store."""
 
     def _post(self, operation: wire.Operation) -> Handler:
         async def handle(request: Request) -> Response:
