@@ -365,7 +365,7 @@ def test_stored_dweets_by_day_and_hour(demo_call: Caller) -> None:
     assert reply.headers["content-type"] == "text/csv; charset=utf-8"
     assert reply.body.decode() == (
         "created,n,t,deep,late,ü\r\n"
-        '2026-01-01T09:00:01.000Z,1,"a,""b""\r\nc","{""x"":[1,2]}",,\r\n'
+        '2026-01-01T09:00:01.000Z,1,"a,""b""\r\nc","{""x"": [1, 2]}",,\r\n'
         "2026-01-01T10:00:02.000Z,2.5,,,,true\r\n"
     )
     csv = demo_call("GET", "/get/stored/dweets/for/kitchen?date=2026-01-02&responseType=csv").body

@@ -121,15 +121,19 @@ class Writer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A response without an end.
+    """A response that is written after its head, in pieces; the last one of its connection.
 
     ``start`` is called with the writer once the head has been sent and returns the call that ends the stream; what it
     raises must have been checked before. ``heartbeat`` is sent when nothing else was for a while.
+
+    One that ``is_finite`` ends itself, waits for its reader with `Writer.drain`, and is cut off when that reads nothing
+    for too long; a server that stops never ends it early as if it were whole.
     """
 
     start: Callable[[Writer], Awaitable[Callable[[], None]]]
     content_type: bytes
     heartbeat: bytes = b""
+    is_finite: bool = False
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
         """Return the status line and all headers, as `Response.head` does."""

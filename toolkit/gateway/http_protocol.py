@@ -231,8 +231,8 @@ class HttpProtocol(asyncio.Protocol):
         if request.method == "HEAD":
             self._shut()
             return
-        self._stream = StreamWriter(self._transport, self._connections, stream.heartbeat, request.is_http_1_1)
-        if self._connections.is_stopping:
+        self._stream = StreamWriter(self._transport, self._connections, stream, request.is_http_1_1)
+        if self._connections.is_stopping and not stream.is_finite:
             self._stream.end()
         else:
             self._starting = asyncio.ensure_future(self._start_stream(stream, self._stream))
@@ -270,7 +270,7 @@ class HttpProtocol(asyncio.Protocol):
         """Take no more requests, and close once the present ones are answered."""
         self._is_over = True
         if self._stream is not None:
-            self._stream.end()
+            self._stream.finish()
         elif self._current is None and not self._waiting:
             self._shut()
 
