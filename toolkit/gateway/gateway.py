@@ -59,16 +59,11 @@ class Gateway(PublicNames):
     smtp
         ``smtp://host:port`` of the server that alert mails go to. None keeps them in `outbox`, and as ``.eml`` files
         in ``folder/outbox``.
-    settings
-        Limits and retention of thing messaging.
-    handwriting
-        Keys (`apikeys`) and limits of handwriting. Without keys, any that is not empty is taken.
-    rewards
-        Partners and rules of mobile rewards; without any, every partner key is refused.
+    settings, handwriting, rewards, identity
+        Keys, limits and rules of each service. Without keys, handwriting takes any that is not empty; without
+        partners, rewards refuses every key; without callers, nobody may call identity.
     world
         Clock and identifiers; the real ones if None.
-    identity
-        Callers, carriers and settings of mobile identity; nobody may call it if None.
     exposed
         Say True to listen beyond this machine.
     archive

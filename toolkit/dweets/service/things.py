@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
 from toolkit.dweets.stream import Encode
-from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
+from toolkit.dweets.wire import HISTORY_LENGTH
 from toolkit.stores import Entry, Journals
 
 #: Takes one piece of bytes for each dweet.
@@ -85,8 +85,8 @@ class HotThing:
         Its readers share it: 64 of them would hold 2 GB of copies.
         """
         if self._history is None and self._entries:
-            records = b"[%b]" % b",".join([entry.data for entry in reversed(self._entries)])
-            self._history = succeeded("getting", "dweets", records)
+            records = b",".join([entry.data for entry in reversed(self._entries)])
+            self._history = b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % records
         return self._history
 
     def entries_after(self, sequence: int) -> list[Entry] | None:
