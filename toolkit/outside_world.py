@@ -77,8 +77,12 @@ class SteppedClock:
         """Let `seconds` pass at once and return the new time (UTC)."""
         if seconds < 0:
             raise ValueError("time only goes forward: give seconds >= 0")
+        try:
+            later = datetime.fromtimestamp(self._now / 1000 + seconds, UTC)
+        except (ValueError, OverflowError):
+            raise ValueError("the clock ends with the year 9999: advance it by fewer seconds") from None
         self._now += round(seconds * 1000)
-        return datetime.fromtimestamp(self._now / 1000, UTC)
+        return later
 
 
 class OutsideWorld:

@@ -428,8 +428,8 @@ def test_stats_are_read_once_a_second_and_tell_no_secret_meanwhile(monkeypatch: 
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
     with Gateway(world=OutsideWorld(clock, 1)) as gateway:
         call = Caller(gateway)
-        names = Mock(wraps=gateway._services._store.journals.names)
-        monkeypatch.setattr(gateway._services._store.journals, "names", names)
+        names = Mock(wraps=gateway._services.store.journals.names)
+        monkeypatch.setattr(gateway._services.store.journals, "names", names)
 
         def told() -> dict[str, list[str]]:
             stats = call.get("/get/stats")["with"]["active_things"]

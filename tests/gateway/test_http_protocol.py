@@ -154,6 +154,12 @@ def test_responses_are_sent_to_a_caller_who_has_sent_all(running: Gateway) -> No
         assert len(bodies(received_until_end(connection))) == 100
 
 
+@pytest.mark.parametrize("host", [b"", b"Host: a\r\nHost: localhost\r\n"])
+def test_a_refused_upgrade_gets_its_reason(running: Gateway, host: bytes) -> None:
+    upgrade = b"GET /get/stats HTTP/1.1\r\n%bConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n" % host
+    assert b"names its host once" in raw_exchange(running.base_url, upgrade)
+
+
 def test_a_body_behind_an_upgrade_is_read(running: Gateway) -> None:
     upgrade = b"Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
     received = raw_exchange(running.base_url, post("up", b'"upgraded"', upgrade))

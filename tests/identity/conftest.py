@@ -151,7 +151,7 @@ class Lab:
 
     def kept(self) -> bytes:
         """Return everything that the store holds now, of all spaces, as one run of bytes."""
-        store = self.gateway._services._store
+        store = self.gateway._services.store
 
         async def run() -> bytes:
             durable = b"".join(key + value for key, value in store._database.items(b"", b""))

@@ -23,16 +23,9 @@ UNCERTAIN = "the gateway lost its store while it was asked: look whether this wa
 
 
 class Application:
-    """The services behind one HTTP server.
+    """The services behind one HTTP server; the first one also answers for unknown paths.
 
-    Parameters
-    ----------
-    services
-        The routes of each service; the first one also answers for unknown paths.
-    hosts
-        The host names that are answered; None for any.
-    proxies
-        Whose word about the address of a caller counts.
+    `hosts` are the host names that are answered, None for any; `proxies` those whose word about a caller counts.
     """
 
     def __init__(self, services: Sequence[Routes], hosts: Hosts | None = None, proxies: Proxies | None = None) -> None:
@@ -149,5 +142,4 @@ def log_response(request: Request, status: int) -> None:
 
 
 def shown(request: Request) -> str:
-    """Return the path as a log may have it."""
     return request.raw_path.decode("ascii", "replace")

@@ -34,6 +34,8 @@ class Limits:
     waiting_bytes: int = 256 * 1024
     #: Sent to a listener and not read yet; it is cut off then, and resumes with ``since``.
     stream_bytes: int = 4 * 1024 * 1024
+    #: Of all responses that are on their way to callers who do not read them; above it the slowest are cut off.
+    unread_bytes: int = 256 * 1024 * 1024
     #: For the head of a request, and for its body.
     request_seconds: float = 30.0
     #: Between two requests.
@@ -55,26 +57,23 @@ LIMITS = Limits()
 
 
 class Connections:
-    """The open connections of one server.
-
-    One timer serves all of them: a timer for each request would cost more than the request.
-    """
+    """The open connections of one server, and one timer for all: one for each request would cost more than it."""
 
     def __init__(self, application: Application, limits: Limits = LIMITS) -> None:
         self.application = application
         self.limits = limits
         self.open: set[HttpProtocol] = set()
+        #: Those whose callers do not read, the one that has not read for longest first.
+        self.slow: dict[HttpProtocol, None] = {}
         self.is_stopping = False
-        #: The event loop's time, when a connection that is idle from now on is closed, and the header lines of each
-        #: service with the date: all as of the last tick.
-        self.now = 0.0
-        self.idle_deadline = 0.0
+        #: As of the last tick: the event loop's time, when a connection that is idle from now on is closed, and the
+        #: header lines of each service with the date.
+        self.now = self.idle_deadline = 0.0
         self.common_headers: dict[Routes | None, bytes] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self._tick()
 
     async def run_clock(self) -> None:
-        """Keep the time, and let each connection look at it, until cancelled."""
         while True:
             self._tick()
             await asyncio.sleep(_TICK_SECONDS)
@@ -83,13 +82,25 @@ class Connections:
         self.now = now = asyncio.get_running_loop().time()
         self.idle_deadline = now + self.limits.idle_seconds
         self.application.logs_requests = log.isEnabledFor(logging.INFO)
-        date = b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
+        date = _date_line()
         self.common_headers = {routes: date + lines for routes, lines in self.application.common_headers.items()}
         for connection in tuple(self.open):
             connection.tick(now)
+        self.bound_unread()
+
+    def bound_unread(self) -> None:
+        """Cut off the slowest readers while too much is on its way; a body that several wait for counts once."""
+        while len(self.slow) > 1 and self._unread_bytes() > self.limits.unread_bytes:
+            slowest = next(iter(self.slow))
+            del self.slow[slowest]
+            slowest.abort()
+
+    def _unread_bytes(self) -> int:
+        bodies = {id(connection.unread_body): len(connection.unread_body) for connection in self.slow}
+        return sum(bodies.values()) + sum(connection.buffered_bytes for connection in self.slow)
 
     def hold(self, task: asyncio.Future[Any]) -> None:
-        """Keep a handler's task until it is done; its connection may be gone before."""
+        """Keep a handler's task until it is done: the event loop does not, and its connection may be gone before."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -98,11 +109,19 @@ class Connections:
         self.is_stopping = True
         for connection in tuple(self.open):
             connection.finish()
-        deadline = asyncio.get_running_loop().time() + self.limits.grace_seconds
-        while (self.open or self._tasks) and asyncio.get_running_loop().time() < deadline:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.limits.grace_seconds
+        while (self.open or self._tasks) and loop.time() < deadline:
             await asyncio.sleep(0.002)
         for task in tuple(self._tasks):
             task.cancel()
         for connection in tuple(self.open):
             connection.abort()
         await asyncio.sleep(0)
+
+
+def _date_line() -> bytes:
+    try:
+        return b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
+    except (ValueError, OverflowError):  # the year 10000; without a date none is sent (RFC 9110, 6.6.1)
+        return b""

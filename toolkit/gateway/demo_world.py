@@ -19,18 +19,10 @@ from toolkit.secret import Secret
 
 
 class DemoWorld:
-    """The sections of a demo world's file.
-
-    Parameters
-    ----------
-    sections
-        By service; the repository's own file if None.
-    """
+    """The sections of a demo world's file, by service; the repository's own file if None."""
 
     def __init__(self, sections: Mapping[str, Any] | None = None) -> None:
-        if sections is None:
-            sections = json.loads((data_folder() / "demo_world.json").read_text("utf-8"))
-        self.sections: Mapping[str, Any] = sections
+        self.sections = sections or json.loads((data_folder() / "demo_world.json").read_text("utf-8"))
 
     @property
     def credentials(self) -> dict[str, Secret]:
@@ -38,24 +30,12 @@ class DemoWorld:
         found = (section.get("credentials", {}) for section in self.sections.values())
         return {name: Secret(value) for credentials in found for name, value in credentials.items()}
 
-    # -- handwriting -----------------------------------------------------------------------------------------
-
     def handwriting_settings(self) -> HandwritingSettings:
-        """Return the one key of section B, and its secret for HTTP Basic."""
+        """Return the one key of handwriting, and its secret for HTTP Basic."""
         return HandwritingSettings(apikeys={self.credentials["apikey"]: self.credentials["apisecret"]})
 
-    # -- rewards ---------------------------------------------------------------------------------------------
-
     def reward_settings(self) -> RewardSettings:
-        """Return partners and rules of section C."""
         return RewardSettings.parse({k: v for k, v in self.sections["rewards"].items() if k != "credentials"})
-
-    # -- identity --------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _identity(self) -> Mapping[str, Any]:
-        section: Mapping[str, Any] = self.sections["identity"]
-        return section
 
     @cached_property
     def subscribers(self) -> list[Subscriber]:
@@ -63,31 +43,25 @@ class DemoWorld:
         return load_subscribers(data_folder() / "demo_subscribers.json")
 
     def identity_setup(self) -> IdentitySetup:
-        """Return callers and carriers of section D."""
+        section = self.sections["identity"]
         callers = [
             Caller(one["name"], self.credentials[one["credential"]], tuple(one["FinalTargetUrls"]))
-            for one in self._identity["clients"]
+            for one in section["clients"]
         ]
         networks = [
             Network(one["short_code"], one["name"], tuple(one["networks"]), one.get("retired", False))
-            for one in self._identity["carriers"]
+            for one in section["carriers"]
         ]
         return IdentitySetup(callers, SimulatedCarrier(networks, self.subscribers))
 
     @property
     def presets(self) -> dict[str, str]:
-        """What a flow with each preset's phone comes to, by preset."""
-        return {name: preset["result"] for name, preset in self._identity["presets"].items()}
+        """The result of a flow with each preset's phone, by preset."""
+        return {name: preset["result"] for name, preset in self.sections["identity"]["presets"].items()}
 
     def handset(self, preset: str) -> Handset:
-        """Return the phone of a preset.
-
-        Raises
-        ------
-        InvalidArgument
-            There is no such preset.
-        """
-        presets = self._identity["presets"]
+        """Return the phone of a preset, or raise InvalidArgument where there is no such preset."""
+        presets = self.sections["identity"]["presets"]
         if preset not in presets:
             raise InvalidArgument(f"a preset is one of {', '.join(presets)}")
         about = presets[preset].get("handset", {})

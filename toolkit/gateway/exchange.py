@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from toolkit.endpoint import Endpoint, first_values
 from toolkit.errors import KeyRejected, ServiceError
+
+if TYPE_CHECKING:
+    from toolkit.gateway.http_stream import StreamWriter
 
 Header = tuple[bytes, bytes]
 
@@ -20,55 +23,36 @@ _WITHOUT_BODY = (204, 304)
 _CLOSE = b"connection: close\r\n"
 
 
+@dataclass(slots=True, eq=False)
 class Request:
     """One request.
 
     ``method``, ``raw_path``, ``query_string`` and ``body`` are as they came; ``fields`` holds the first value of each
-    header by its lower-case name, ``client`` is the address of the caller. `Application.begin` sets ``handler``,
-    ``route`` with its ``values`` (path values, decoded once), and ``routes``, the service that answers.
+    header by its lower-case name, ``client`` is the address of the caller. `Application.begin` sets the last four;
+    ``values`` are those of the path, decoded once.
     """
 
-    __slots__ = (
-        "_query",
-        "body",
-        "client",
-        "fields",
-        "handler",
-        "is_http_1_1",
-        "keep_alive",
-        "method",
-        "query_string",
-        "raw_path",
-        "route",
-        "routes",
-        "started",
-        "values",
-    )
-    handler: Handler
-    route: Route | None
-    routes: Routes | None
-    values: dict[str, str]
-
-    def __init__(
-        self, method: str, raw_path: bytes, query_string: bytes, fields: dict[bytes, bytes], client: str = ""
-    ) -> None:
-        self.method = method
-        self.raw_path = raw_path
-        self.query_string = query_string
-        self.fields = fields
-        self.client = client
-        self.body = b""
-        #: Whether the connection may be kept after it, and whether the caller knows chunked encoding.
-        self.keep_alive = self.is_http_1_1 = True
-        #: When it began, where that is logged.
-        self.started = 0.0
-        self._query: dict[str, str] | None = None
+    method: str
+    raw_path: bytes
+    query_string: bytes
+    fields: dict[bytes, bytes]
+    client: str = ""
+    body: bytes = b""
+    #: Whether the connection may be kept after it, and whether the caller knows chunked encoding.
+    keep_alive: bool = True
+    is_http_1_1: bool = True
+    #: When it began, where that is logged.
+    started: float = 0.0
+    _query: dict[str, str] | None = None
+    handler: Handler = field(init=False)
+    route: Route | None = field(init=False)
+    routes: Routes | None = field(init=False)
+    values: dict[str, str] = field(init=False)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """The query's names and values in order, empty values kept."""
-        text = self.query_string.decode("latin-1")
-        return parse_qsl(text, keep_blank_values=True, errors="surrogateescape") if text else []
+        return parse_qsl(self.query_string.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
 
     @property
     def query(self) -> dict[str, str]:
@@ -78,7 +62,6 @@ class Request:
         return self._query
 
     def header(self, name: bytes) -> str:
-        """Return the first header of this (lower-case) name, or an empty text."""
         return self.fields.get(name, b"").decode("latin-1")
 
 
@@ -94,29 +77,13 @@ class Response:
     def head(self, common: bytes, *, close: bool) -> bytes:
         """Return the status line and all headers; `common` are the header lines that every response has."""
         if self.headers:
-            common += _lines(self.headers)
+            common += b"".join([b"%b: %b\r\n" % header for header in self.headers])
         if close:
             common += _CLOSE
         if self.status in _WITHOUT_BODY:
             return b"%b%b\r\n" % (_STATUS_LINES[self.status], common)
         parts = _STATUS_LINES[self.status], common, self.content_type, len(self.body)
         return b"%b%bcontent-type: %b\r\ncontent-length: %d\r\n\r\n" % parts
-
-
-class Writer(Protocol):
-    """What a stream writes to."""
-
-    def write(self, *pieces: bytes) -> None:
-        """Send each piece as one chunk; never blocks. A reader who leaves too much unread is cut off."""
-        ...
-
-    async def drain(self) -> None:
-        """Wait until most of what was written has been sent."""
-        ...
-
-    def end(self) -> None:
-        """End the stream properly."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +93,27 @@ class Stream:
     ``start`` is called with the writer once the head has been sent and returns the call that ends the stream; what it
     raises must have been checked before. ``heartbeat`` is sent when nothing else was for a while.
 
-    One that ``is_finite`` ends itself, waits for its reader with `Writer.drain`, and is cut off when that reads nothing
-    for too long; a server that stops never ends it early as if it were whole.
+    One that ``is_finite`` ends itself and waits for its reader with `StreamWriter.drain`. It is cut off when that reads
+    nothing for too long; a server that stops never ends it early as if it were whole.
     """
 
-    start: Callable[[Writer], Awaitable[Callable[[], None]]]
+    start: Callable[[StreamWriter], Awaitable[Callable[[], None]]]
     content_type: bytes
     heartbeat: bytes = b""
+    status: int = 200
     is_finite: bool = False
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
         """Return the status line and all headers, as `Response.head` does."""
         framing = b"transfer-encoding: chunked\r\n" if chunked else b""
-        lines = _STATUS_LINES[200], common, b"content-type: %b\r\n" % self.content_type, framing, _CLOSE, b"\r\n"
+        lines = (
+            _STATUS_LINES[self.status],
+            common,
+            b"content-type: %b\r\n" % self.content_type,
+            framing,
+            _CLOSE,
+            b"\r\n",
+        )
         return b"".join(lines)
 
 
@@ -191,7 +166,3 @@ class Routes(Protocol):
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         """Return what a key was tried at; None where none was given, or the service counts wrong ones itself."""
         ...
-
-
-def _lines(headers: tuple[Header, ...]) -> bytes:
-    return b"".join([b"%b: %b\r\n" % header for header in headers])

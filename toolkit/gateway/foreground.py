@@ -29,23 +29,12 @@ END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIG
 
 
 def run_gateway(start: Callable[[], Gateway], announce: Callable[[str], object]) -> None:
-    """Run a gateway until the first signal to end, then stop it properly.
-
-    Parameters
-    ----------
-    start
-        Starts the gateway.
-    announce
-        Called with the base URL once calls are accepted.
-
-    Raises
-    ------
-    InvalidArgument, CannotServe, StoreUnavailable, ArchiveUnusable, Conflict
-        As `Gateway`.
-    """
+    """Run a gateway until the first signal to end, then stop it; `announce` is called with its base URL."""
     # Signals first: one that comes while the gateway starts ends it right after.
     with _signals_to_end() as ended, start() as gateway:
-        _settle_memory()
+        # What the start made stays, and need not be examined in each garbage collection.
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
         announce(gateway.base_url)
         # In pieces: on Windows a wait without end does not hear Ctrl-C.
         while not ended.wait(1.0):
@@ -54,7 +43,6 @@ def run_gateway(start: Callable[[], Gateway], announce: Callable[[str], object])
 
 @contextmanager
 def _signals_to_end() -> Iterator[threading.Event]:
-    """Give an event that is set by the first signal to end, instead of what such a signal does otherwise."""
     ended = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -68,30 +56,13 @@ def _signals_to_end() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _settle_memory() -> None:
-    """Tune the memory of a process that serves and does nothing else.
-
-    What the start made stays for good, and need not be looked through again and again for what may go.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
-
-
 def new_lock_in(folder: Path | None, store: str | None) -> IssuedLock:
     """Issue a lock where a gateway keeps everything, without running one."""
     return _with_records(folder, store, lambda records: Locks(records).issue())
 
 
 def repair_in(folder: Path | None, store: str | None, thing: str | None, lock: str | None) -> list[str]:
-    """Repair the damaged lock of a thing, or a damaged lock, where a gateway keeps everything.
-
-    Raises
-    ------
-    InvalidArgument
-        No gateway has kept anything in the folder.
-    Conflict, StoreUnavailable
-        As `repair`.
-    """
+    """Repair the damaged lock of a thing, or a damaged lock, where a gateway keeps everything."""
     # To open the store would create it, and an empty one would say that the thing is not locked.
     if folder is not None and not (folder / "gateway.lock").is_file():
         raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
@@ -115,7 +86,6 @@ def _with_records(folder: Path | None, store: str | None, work: Callable[[Record
 
 
 def log_to_stderr(level: str) -> None:
-    """Write the gateway's log to stderr, from this level on (``info``: a line for each call, never its query)."""
     log = logging.getLogger("toolkit.gateway")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakSet
@@ -18,7 +16,6 @@ from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.locks import IssuedLock
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.access import Hosts, Proxies, is_loopback
-from toolkit.gateway.app import Application
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.server import ServerThread
@@ -63,18 +60,13 @@ class Gateway(PublicNames):
     smtp
         ``smtp://host:port`` of the server that alert mails go to. None keeps them in `outbox`, and as ``.eml`` files
         in ``folder/outbox``.
-    settings
-        Limits and retention of thing messaging.
-    handwriting
-        Keys (`apikeys`) and limits of handwriting. Without keys, any that is not empty is taken.
-    rewards
-        Partners and rules of mobile rewards; without any, every partner key is refused.
+    settings, handwriting, rewards, identity
+        Keys, limits and rules of each service. Without keys, handwriting takes any that is not empty; without
+        partners, rewards refuses every key; without callers, nobody may call identity.
     world
         Clock and identifiers; the real ones if None.
-    identity
-        Callers, carriers and settings of mobile identity; nobody may call it if None.
     exposed
-        Say True to listen beyond this machine, on purpose.
+        Say True to listen beyond this machine.
     archive
         A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; made if missing.
     demo
@@ -128,33 +120,32 @@ class Gateway(PublicNames):
         trusted_proxies: Iterable[str] = (),
         cors: bool = True,
     ) -> None:
-        self._folder = Path(folder) if folder is not None else None
+        kept_in = Path(folder) if folder is not None else None
         if not exposed and not is_loopback(host):
             raise InvalidArgument("this host can be reached by other machines; say exposed=True if that is meant")
         self._made_in = _stop_those_of_the_last_run(cell_that_runs())
         self._world = world or OutsideWorld()
         self._demo = DemoWorld() if demo else None
-        self._locks = {lock: Secret(key) for lock, key in (locks or {}).items()}
-        self._delivery = _delivery_of(smtp, self._folder)
-        kept = store_of(self._folder, store, self._world.clock.now)
-        self._kept = repr(kept)
-        identity = identity or (self._demo.identity_setup() if self._demo else IdentitySetup())
-        rewards = rewards or (self._demo.reward_settings() if self._demo else RewardSettings())
-        hosts = _hosts(host, allow_hosts, identity.settings.public_url, rewards.public_url)
+        own = self._demo
+        settings = settings or DweetSettings()
+        identity = identity or (own.identity_setup() if own else IdentitySetup())
+        rewards = rewards or (own.reward_settings() if own else RewardSettings())
         self._services = Services(
-            kept,
+            store_of(kept_in, store, self._world.clock.now),
             self._world,
-            _with_archive(settings or DweetSettings(), archive),
-            self._delivery,
-            handwriting or (self._demo.handwriting_settings() if self._demo else HandwritingSettings()),
-            identity,
+            replace(settings, archive=Path(archive).expanduser()) if archive is not None else settings,
+            _delivery_of(smtp, kept_in),
+            handwriting or (own.handwriting_settings() if own else HandwritingSettings()),
             rewards,
-            on_loopback=is_loopback(host),
+            identity,
+            {lock: Secret(key) for lock, key in (locks or {}).items()},
+            is_loopback(host),
+            _hosts(host, allow_hosts, identity.settings.public_url, rewards.public_url),
+            Proxies(_several(trusted_proxies)),
+            cors,
         )
-        # The thread holds services, never this object: so that it ends when that is forgotten.
-        opening = partial(_open, self._services, self._locks, hosts, Proxies(_several(trusted_proxies)), cors=cors)
-        closing = partial(_close, self._services, self._delivery)
-        self._server = ServerThread(host, port, opening, closing)
+        # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
+        self._server = ServerThread(host, port, self._services.open, self._services.close)
         self._server.start()
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         self._forgotten.atexit = False  # the server itself ends with the process
@@ -211,17 +202,10 @@ class Gateway(PublicNames):
         """
         from toolkit.frames import declared_frame
 
-        mails = self._server.call(self._mails())
-        columns = {
-            "at": "datetime64[us, UTC]",
-            "thing": "str",
-            "to": "str",
-            "subject": "str",
-            "text": "str",
-            "state": "str",
-            "error": "str",
-        }
-        return declared_frame(mails, columns)
+        texts = ("thing", "to", "subject", "text", "state", "error")
+        return declared_frame(
+            self._server.call(self._mails()), {"at": "datetime64[us, UTC]", **dict.fromkeys(texts, "str")}
+        )
 
     @property
     def decisions(self) -> pd.DataFrame:
@@ -253,34 +237,25 @@ class Gateway(PublicNames):
     def __enter__(self) -> Gateway:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:
         if not hasattr(self, "base_url"):  # as in a traceback of its construction
             return "<Gateway, not started>"
         state = "running" if self._server.is_running else "stopped"
-        return f"<Gateway at {self.base_url}, {state}, kept in {self._kept}>"
+        return f"<Gateway at {self.base_url}, {state}, kept in {self._services.store!r}>"
 
     async def _mails(self) -> list[dict[str, object]]:
         await self._services.dweets.alerts.settle()
+        mails = await self._services.dweets.email_queue.mails()
         return [
-            {
-                "at": datetime.fromtimestamp(mail.at / 1000, UTC),
-                "thing": mail.thing,
-                "to": ", ".join(mail.to),
-                "subject": mail.subject,
-                "text": mail.text,
-                "state": mail.state,
-                "error": mail.error,
-            }
-            for mail in await self._services.dweets.email_queue.mails()
+            {**asdict(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
+            for mail in mails
         ]
 
 
-#: Those that were started; a notebook keeps what its cells returned, and with it gateways of earlier runs.
+#: A notebook keeps what its cells returned, and with it gateways of earlier runs.
 _started: WeakSet[Gateway] = WeakSet()
 
 
@@ -290,13 +265,6 @@ def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
         other.stop()
         _started.discard(other)
     return now
-
-
-async def _open(
-    services: Services, locks: Mapping[str, Secret], hosts: Hosts | None, proxies: Proxies, *, cors: bool
-) -> Application:
-    await services.open(locks)
-    return Application(services.routes(cors=cors), hosts, proxies)
 
 
 def _hosts(listens_on: str, allowed: Iterable[str], *public_urls: str | None) -> Hosts | None:
@@ -310,20 +278,6 @@ def _several(texts: Iterable[str]) -> list[str]:
     if isinstance(texts, str):
         raise InvalidArgument(f"give a list of texts, not {texts!r} alone")
     return list(texts)
-
-
-async def _close(services: Services, delivery: SmtpDelivery | FolderDelivery | None) -> None:
-    await services.close()
-    if delivery is not None:
-        delivery.close()
-
-
-def _with_archive(settings: DweetSettings, archive: str | os.PathLike[str] | None) -> DweetSettings:
-    if archive is None:
-        return settings
-    import toolkit.dweets.service.archiving  # noqa: F401 - importing Arrow takes time, and the start of the server is limited
-
-    return replace(settings, archive=Path(archive).expanduser())
 
 
 def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:

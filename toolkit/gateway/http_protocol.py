@@ -36,7 +36,6 @@ class HttpProtocol(asyncio.Protocol):
         self._limits = connections.limits
         # Requests that wait, what was not parsed yet, and what is being answered.
         self._waiting: deque[Request] = deque()
-        self._waiting_bytes = 0
         self._raw = b""
         self._current: Request | None = None
         self._is_over = False  # nothing that still comes counts
@@ -47,6 +46,8 @@ class HttpProtocol(asyncio.Protocol):
         # When an idle connection is closed, and when a caller who does not read is cut off.
         self._deadline = connections.idle_deadline
         self._write_deadline = NEVER
+        #: The body that is on its way, where it is large.
+        self.unread_body = b""
 
     # -- asyncio ------------------------------------------------------------------------------------------
 
@@ -59,8 +60,8 @@ class HttpProtocol(asyncio.Protocol):
             transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End what is done for a caller who is gone."""
         self._connections.open.discard(self)
+        self._connections.slow.pop(self, None)
         self._is_over = True
         self._waiting.clear()
         self._raw = b""
@@ -77,14 +78,18 @@ class HttpProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Answer no more while the caller does not read, and do not wait for ever."""
+        self._connections.slow[self] = None
         if self._stream is not None:
             self._stream.pause()
             return
         size = self._transport.get_write_buffer_size()
         self._write_deadline = self._connections.now + self._limits.write_seconds + size / self._limits.write_rate
+        self._connections.bound_unread()
 
     def resume_writing(self) -> None:
         """Go on with what waits."""
+        self._connections.slow.pop(self, None)
+        self.unread_body = b""
         if self._stream is not None:
             self._stream.resume()
         elif not self._transport.is_closing():
@@ -93,7 +98,6 @@ class HttpProtocol(asyncio.Protocol):
             self._go_on()
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, or keep it while too much waits."""
         if self._is_over:
             self._drop_bytes -= len(data)
             if self._drop_bytes < 0 and self._stream is None and self._current is None and not self._waiting:
@@ -117,7 +121,6 @@ class HttpProtocol(asyncio.Protocol):
                 self._answer(request)
             else:
                 self._waiting.append(request)
-                self._waiting_bytes += len(request.body)
         if reader.awaits_continue:
             self._continue()
 
@@ -137,7 +140,7 @@ class HttpProtocol(asyncio.Protocol):
         return (
             self._write_deadline != NEVER
             or len(self._waiting) >= self._limits.waiting
-            or self._waiting_bytes > self._limits.waiting_bytes
+            or sum(len(request.body) for request in self._waiting) > self._limits.waiting_bytes
         )
 
     def _continue(self) -> None:
@@ -156,10 +159,8 @@ class HttpProtocol(asyncio.Protocol):
         self._deliver(request, answer)
 
     def _deliver(self, request: Request, answer: Answer | Awaitable[Any]) -> None:
-        if isinstance(answer, Response):
+        if isinstance(answer, (Response, Stream)):
             self._send(request, answer)
-        elif isinstance(answer, Stream):
-            self._begin_stream(request, answer)
         else:
             self._current = request
             if not isinstance(answer, asyncio.Future):
@@ -187,27 +188,30 @@ class HttpProtocol(asyncio.Protocol):
     def _go_on(self) -> None:
         """Go on with what waits, and with what was not parsed yet."""
         while self._waiting and self._current is None and self._write_deadline == NEVER:
-            request = self._waiting.popleft()
-            self._waiting_bytes -= len(request.body)
-            self._answer(request)
+            self._answer(self._waiting.popleft())
         if self._raw and not self._is_full and not self._is_over and not self._transport.is_closing():
             raw, self._raw = self._raw, b""
             self._transport.resume_reading()
             self._parse_slices(raw)
 
-    def _send(self, request: Request, response: Response) -> None:
+    def _send(self, request: Request, response: Answer) -> None:
         if request.started:
             log_response(request, response.status)
         transport = self._transport
         if transport.is_closing():
             return
+        common = self._connections.common_headers[request.routes]
+        if isinstance(response, Stream):
+            self._begin_stream(request, response, common)
+            return
         is_last = self._is_over and not self._waiting
-        head = response.head(self._connections.common_headers[request.routes], close=is_last)
+        head = response.head(common, close=is_last)
         if request.method == "HEAD":
             transport.write(head)
         elif len(response.body) <= _SMALL_BYTES:
             transport.write(head + response.body)
         else:  # one body may have many readers, and none of them gets a copy
+            self.unread_body = response.body
             transport.writelines((head, response.body))
         if is_last:
             self._close()
@@ -216,17 +220,12 @@ class HttpProtocol(asyncio.Protocol):
         else:
             self._deadline = self._connections.idle_deadline
 
-    def _begin_stream(self, request: Request, stream: Stream) -> None:
+    def _begin_stream(self, request: Request, stream: Stream, common: bytes) -> None:
         """Send the head; nothing that comes behind the request counts."""
-        if request.started:
-            log_response(request, 200)
-        if self._transport.is_closing():
-            return
         self._is_over = True
         self._waiting.clear()
         self._raw = b""
         self._transport.resume_reading()  # it tells whether the reader is still there
-        common = self._connections.common_headers[request.routes]
         self._transport.write(stream.head(common, chunked=request.is_http_1_1))
         if request.method == "HEAD":
             self._shut()
@@ -267,30 +266,30 @@ class HttpProtocol(asyncio.Protocol):
         self._write_deadline = self._connections.now + self._limits.write_seconds
 
     def finish(self) -> None:
-        """Take no more requests, and close once the present ones are answered."""
+        """Accept no more requests, and close once those that came are answered."""
         self._is_over = True
         if self._stream is not None:
             self._stream.finish()
         elif self._current is None and not self._waiting:
             self._shut()
 
+    @property
+    def buffered_bytes(self) -> int:
+        """What is on its way beside a large body."""
+        return 0 if self.unread_body else self._transport.get_write_buffer_size()
+
     def abort(self) -> None:
         self._transport.abort()
 
     def tick(self, now: float) -> None:
-        """Look at the time."""
+        is_receiving = self._reader.is_receiving and not self._is_over
         if self._stream is not None:
             self._stream.tick(now)
         elif self._write_deadline <= now:
             self._transport.abort()
-        elif self._reader.deadline <= now and not self._raw and not self._is_over:
+        elif self._reader.deadline <= now and not self._raw and is_receiving:
             self._is_over = True
             self._waiting.append(self._reader.refuse_late())
             self._go_on()
-        elif self._deadline <= now and self._is_idle:
+        elif self._deadline <= now and self._current is None and self._write_deadline == NEVER and not is_receiving:
             self._shut()
-
-    @property
-    def _is_idle(self) -> bool:
-        is_reading = self._reader.is_receiving and not self._is_over
-        return self._current is None and self._write_deadline == NEVER and not is_reading

@@ -14,19 +14,12 @@ _ONE_HOST = "a request of HTTP/1.1 names its host once"
 _SLASH, _HASH = b"/#"
 _FORWARDING = (b"x-forwarded-for", b"forwarded")
 _AUTHORITY = re.compile(rb"https?://[^/?#]+", re.IGNORECASE)
-
-
-# Refused by the service in its own dialect, as the head is complete and in order.
+# Refused by the service in its own dialect, where the head is complete.
 _IN_DIALECT = (408, 413)
 
 
 class _Refused(Exception):
-    """What is being received is refused, and the connection is closed."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
+    """What is being received is refused: status and text."""
 
 
 class RequestReader:
@@ -59,16 +52,18 @@ class RequestReader:
 
         The handler of one that is refused says why. It is the last one, as is one that does not keep the connection.
         """
-        before = self._body_bytes
+        before, rest = self._body_bytes, None
         try:
             self._parser.feed_data(data)
             if self._target or self._request is not None:
                 self._check_unfinished(0 if self._body_bytes > before else len(data))
         except httptools.HttpParserUpgrade as upgrade:
-            return self._read_without_upgrade(data[upgrade.args[0] :])
+            rest = data[upgrade.args[0] :]
         except (httptools.HttpParserError, _Refused) as error:
             if not self._is_over:  # else it came behind the last request
                 self._refuse(_reason(error))
+        if rest is not None:  # not while its exception is handled, which would hide why the request is refused
+            return self._read_without_upgrade(rest)
         complete, self._complete = self._complete, []
         return complete
 
@@ -78,21 +73,20 @@ class RequestReader:
         return bool(self._target) or self._request is not None
 
     def refuse_late(self) -> Request:
-        """Return the request whose deadline is over, refused."""
         self._refuse(_Refused(408, f"the request did not arrive within {self._limits.request_seconds:g} s"))
         return self._complete.pop()
 
     def _refuse(self, refused: _Refused) -> None:
-        request = self._request
-        if request is None or refused.status not in _IN_DIALECT:
+        request, (status, text) = self._request, refused.args
+        if request is None or status not in _IN_DIALECT:
             request = Request("-", b"-", b"", {})
             request.routes = None
-            response = Response(refused.status, refused.text.encode("ascii"), b"text/plain")
+            response = Response(status, text.encode("ascii"), b"text/plain")
         else:
-            response = self._application.refuse(request, MalformedRequest(refused.text, status=refused.status))
+            response = self._application.refuse(request, MalformedRequest(text, status=status))
         request.handler = lambda _: response
         request.keep_alive = False
-        self.has_refused_body = refused.status == 413
+        self.has_refused_body = status == 413
         self.awaits_continue = False
         self._is_over = True
         self._complete.append(request)
@@ -176,7 +170,7 @@ class RequestReader:
         fields = request.fields
         self._body_bytes = 0
         if self._max_body and int(fields.get(b"content-length", b"0")) > self._max_body:
-            raise self._body_too_large()
+            raise _Refused(413, f"the body is larger than {self._max_body} bytes")
         self.deadline = NEVER  # the time limit of the body starts with its first bytes
         if b"expect" in fields:
             self.awaits_continue = request.is_http_1_1 and fields[b"expect"].lower() == b"100-continue"
@@ -185,12 +179,9 @@ class RequestReader:
         self.awaits_continue = False
         self._body_bytes += len(piece)
         if self._body_bytes > (self._max_body or self._limits.dropped_bytes):
-            raise self._body_too_large()
+            raise _Refused(413, f"the body is larger than {self._max_body} bytes")
         if self._max_body:  # where no body is expected it is dropped
             self._pieces.append(piece)
-
-    def _body_too_large(self) -> _Refused:
-        return _Refused(413, f"the body is larger than {self._max_body} bytes")
 
     def on_message_complete(self) -> None:
         request = self._request
@@ -212,13 +203,6 @@ class RequestReader:
 def split_target(target: bytes) -> tuple[bytes, bytes]:
     """Return the raw path and the query of a target in origin form or absolute form.
 
-    Raises
-    ------
-    _Refused
-        It is neither.
-
-    Examples
-    --------
     >>> split_target(b"/dweet/for/a%2Fb?n=1"), split_target(b"http://host/get/stats")
     ((b'/dweet/for/a%2Fb', b'n=1'), (b'/get/stats', b''))
     """

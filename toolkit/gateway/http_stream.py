@@ -10,21 +10,10 @@ from toolkit.gateway.exchange import Stream
 
 
 class StreamWriter:
-    """See `toolkit.gateway.exchange.Writer`.
+    """Chunks go straight to the transport, whose buffer is the queue.
 
-    Chunks go straight to the transport, whose buffer is the queue: a thousand listeners cost a thousand writes of the
-    same bytes and nothing else.
-
-    Parameters
-    ----------
-    transport
-        Its head has been sent.
-    connections
-        Limits and clock.
-    stream
-        What is written; its head has been sent.
-    chunked
-        Whether the reader knows chunked encoding; HTTP/1.0 does not.
+    So a thousand listeners cost a thousand writes of the same bytes and nothing else. The heartbeat of a
+    stream is sent after a while of silence. HTTP/1.0 does not know chunked encoding.
     """
 
     def __init__(self, transport: asyncio.Transport, connections: Connections, stream: Stream, chunked: bool) -> None:
@@ -39,7 +28,7 @@ class StreamWriter:
         self._writable: asyncio.Future[None] | None = None
 
     def write(self, *pieces: bytes) -> None:
-        """Send each piece as one chunk; nothing more once the stream is ended."""
+        """Send each piece as one chunk; never blocks. A reader who leaves too much unread is cut off."""
         transport = self._transport
         if self._is_over or transport.is_closing():
             return
@@ -50,7 +39,6 @@ class StreamWriter:
             self.abort()
 
     async def drain(self) -> None:
-        """Wait until most of what was written has been sent."""
         if self._writable is not None:
             await asyncio.shield(self._writable)
 
@@ -76,14 +64,12 @@ class StreamWriter:
         self._transport.abort()
 
     def pause(self) -> None:
-        """Note that the transport's buffer is full."""
         if self._writable is None:
             self._writable = asyncio.get_running_loop().create_future()
             if self._is_finite and not self._is_over:
                 self._deadline = self._connections.now + self._connections.limits.write_seconds
 
     def resume(self) -> None:
-        """Note that the transport's buffer has room, or that the connection is gone."""
         if self._writable is not None:
             self._writable.set_result(None)
             self._writable = None

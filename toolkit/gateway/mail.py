@@ -15,15 +15,7 @@ from toolkit.secret import Secret
 
 
 class SmtpDelivery:
-    """Deliver mails to one SMTP server.
-
-    Parameters
-    ----------
-    url
-        ``smtp://[user:password@]host[:port]`` (STARTTLS where the server offers it) or ``smtps://...``.
-    timeout
-        Seconds for each step of the conversation.
-    """
+    """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS where it is offered) or ``smtps://...``."""
 
     delivered = "sent"
 
@@ -32,19 +24,16 @@ class SmtpDelivery:
         if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
             raise InvalidArgument("the mail server must be smtp://host:port or smtps://host:port")
         self._tls = parts.scheme == "smtps"
-        self._host = parts.hostname
-        self._port = parts.port or (465 if self._tls else 25)
+        self._address = parts.hostname, parts.port or (465 if self._tls else 25)
         self._user = unquote(parts.username or "")
         self._password = Secret(unquote(parts.password or ""))
-        self._timeout = timeout
+        self._timeout = timeout  # of each step of the conversation
         self._threads = ThreadPoolExecutor(2, "gateway-mail")
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
-        """Deliver one mail; see `toolkit.dweets.service.mail.Delivery`."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, mail)
 
     def close(self) -> None:
-        """End the threads once they are idle."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _deliver(self, mail: OutgoingMail) -> list[str]:
@@ -66,7 +55,7 @@ class SmtpDelivery:
 
     def _ready_for_text(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
         kind = smtplib.SMTP_SSL if self._tls else smtplib.SMTP
-        server = kind(self._host, self._port, timeout=self._timeout)
+        server = kind(*self._address, timeout=self._timeout)
         try:
             server.ehlo()
             if not self._tls and server.has_extn("starttls"):
@@ -86,13 +75,7 @@ class SmtpDelivery:
 
 
 class FolderDelivery:
-    """Keep mails as ``.eml`` files, which every mail program opens.
-
-    Parameters
-    ----------
-    folder
-        Where they go; made with the first one.
-    """
+    """Keep mails as ``.eml`` files, which every mail program opens; the folder is made with the first one."""
 
     delivered = "kept"
 
@@ -100,15 +83,14 @@ class FolderDelivery:
         self._folder = folder
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
-        """Write one mail; it has the same name at every attempt, so writing it again changes nothing."""
-        try:
+        try:  # it has the same name at every attempt, so writing it again changes nothing
             await asyncio.to_thread(self._write, f"{mail.name}.eml", mail.content)
         except OSError as error:
             raise NotDelivered(f"the folder {self._folder} cannot be written: {error.strerror}") from None
         return []
 
     def close(self) -> None:
-        """Nothing is held."""
+        pass
 
     def _write(self, name: str, text: bytes) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from toolkit.errors import InvalidArgument, ToolkitError
@@ -15,11 +16,15 @@ from toolkit.gateway.app import Application
 from toolkit.gateway.connections import Connections
 from toolkit.gateway.http_protocol import HttpProtocol
 
+try:
+    from uvloop import new_event_loop
+except ImportError:  # Windows: the standard loop serves as well, more slowly
+    new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
+
 T = TypeVar("T")
 
 log = logging.getLogger("toolkit.gateway")
 
-_START_SECONDS = 10.0
 _STOP_SECONDS = 15.0
 # Connections that wait to be accepted.
 _BACKLOG = 4096
@@ -34,78 +39,52 @@ class CannotStop(ToolkitError):
 
 
 class ServerThread:
-    """Serve an application from a daemon thread.
-
-    Parameters
-    ----------
-    host, port
-        Where to listen; port 0 takes a free one.
-    open_application
-        Called on the server's loop: opens the services and returns the application.
-    close_application
-        Called on the server's loop after the last answer.
-    """
+    """Serve the application that `opened` returns, from a daemon thread; `closed` is called after the last response."""
 
     def __init__(
         self,
         host: str,
         port: int,
-        open_application: Callable[[], Awaitable[Application]],
-        close_application: Callable[[], Awaitable[None]],
+        opened: Callable[[], Awaitable[Application]],
+        closed: Callable[[], Awaitable[None]],
     ) -> None:
         if not 0 <= port <= 65535:
             raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
         self._host = host
-        self._requested_port = port
-        self._open = open_application
-        self._close = close_application
-        self._opened = threading.Event()
-        self._ready = threading.Event()
+        self.port = port
+        self._open = opened
+        self._close = closed
+        self._is_ready = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_asked: asyncio.Event | None = None
-        self.port = port
         self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
 
     def start(self) -> None:
-        """Start and return once calls are accepted.
-
-        Raises
-        ------
-        CannotServe
-            The address cannot be listened on.
-        """
+        """Return once requests are accepted; raise what kept the application from opening, or CannotServe."""
         atexit.register(self._end_with_process)
         self._thread.start()
-        # However long it takes: whatever may stay away has times of its own, and a folder of an older gateway, which is
-        # moved to new tables first, would begin anew at each start.
-        while not self._opened.wait(1.0):
+        # However long it takes: everything that may stay away has time limits itself.
+        while not self._is_ready.wait(1.0):
             pass  # in pieces: on Windows a wait without end does not hear Ctrl-C
-        if not self._ready.wait(_START_SECONDS):
-            raise CannotServe(f"the gateway did not start within {_START_SECONDS:.0f} seconds")
         if self._failure is not None:
             self._thread.join(_STOP_SECONDS)
             raise self._failure
 
     def ask_to_stop(self) -> None:
-        """Let it end by itself, without waiting: for when whoever held it is forgotten, in whichever thread."""
+        """Make the thread end, without waiting for it; may be called from any thread."""
         if self._loop is not None and self._stop_asked is not None and self._thread.is_alive():
             with suppress(RuntimeError):  # it ended in this moment
                 self._loop.call_soon_threadsafe(self._stop_asked.set)
 
     def stop(self) -> None:
-        """Finish what is being answered, end all streams, and return once the thread is gone.
+        """Finish what is being answered and end all streams.
 
-        Raises
-        ------
-        CannotStop
-            The thread is still there after 15 seconds.
-        StoreUnavailable
-            What was left could not be written.
+        Raises CannotStop where the thread is still there after 15 seconds, and what the closing raised.
         """
-        if self._loop is None or self._stop_asked is None or not self._thread.is_alive():
+        if not self._thread.is_alive():
             return
-        self._loop.call_soon_threadsafe(self._stop_asked.set)
+        self.ask_to_stop()
         self._thread.join(_STOP_SECONDS)
         if self._thread.is_alive():
             raise CannotStop(
@@ -117,7 +96,6 @@ class ServerThread:
 
     @property
     def is_running(self) -> bool:
-        """Whether calls are accepted."""
         return self._thread.is_alive() and self._failure is None
 
     def call(self, work: Coroutine[Any, Any, T], timeout: float = 30.0) -> T:
@@ -136,25 +114,23 @@ class ServerThread:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(self._serve())
         except BaseException as error:  # raised again by start() or stop(), in the thread of the caller
             self._failure = error
         finally:
             atexit.unregister(self._end_with_process)
-            self._opened.set()
-            self._ready.set()
+            self._is_ready.set()
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop_asked = asyncio.Event()
         application = await self._open()
-        self._opened.set()
         try:
             connections = Connections(application)
             server = await self._listen(connections)
             clock = asyncio.ensure_future(connections.run_clock())
-            self._ready.set()
+            self._is_ready.set()
             await self._stop_asked.wait()
             server.close()
             await connections.finish()
@@ -163,19 +139,13 @@ class ServerThread:
             await self._close()
 
     async def _listen(self, connections: Connections) -> asyncio.Server:
-        loop, address = asyncio.get_running_loop(), (self._host, self._requested_port)
+        loop = asyncio.get_running_loop()
         try:
-            server = await loop.create_server(lambda: HttpProtocol(connections), *address, backlog=_BACKLOG)
+            server = await loop.create_server(
+                partial(HttpProtocol, connections), self._host, self.port, backlog=_BACKLOG
+            )
         except OSError:
             why = "it is in use or not this machine's address; take another port, or 0 for a free one"
-            raise CannotServe(f"cannot listen on {self._host}:{self._requested_port}: {why}") from None
+            raise CannotServe(f"cannot listen on {self._host}:{self.port}: {why}") from None
         self.port = server.sockets[0].getsockname()[1]
         return server
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:  # Windows: the standard loop serves as well, more slowly
-        return None
-    return uvloop.new_event_loop

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
-from toolkit.dweets.service.mail import Delivery
+from toolkit.gateway.access import Hosts, Proxies
+from toolkit.gateway.app import Application
 from toolkit.gateway.exchange import Routes
+from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes
@@ -21,78 +24,58 @@ from toolkit.secret import Secret
 from toolkit.stores import Store
 
 
+@dataclass
 class Services:
-    """All services of one gateway.
+    """All services of one gateway, with the settings of each."""
 
-    Parameters
-    ----------
-    store, world
-        What they share: where all is kept; clock and identifiers.
-    settings
-        Limits and retention of thing messaging.
-    delivery
-        Sends alert mails; None keeps them in the outbox.
-    handwriting
-        Keys and limits of handwriting.
-    rewards
-        Partners and rules of mobile rewards.
-    identity
-        Callers, carriers and settings of section D.
-    on_loopback
-        Whether the gateway listens to this machine only.
-    """
+    store: Store
+    world: OutsideWorld
+    settings: DweetSettings
+    delivery: SmtpDelivery | FolderDelivery | None
+    handwriting_settings: HandwritingSettings
+    reward_settings: RewardSettings
+    identity_setup: IdentitySetup
+    #: Master keys by lock, issued when the services are opened.
+    locks: Mapping[str, Secret]
+    on_loopback: bool
+    hosts: Hosts | None
+    proxies: Proxies
+    cors: bool
+    dweets: DweetService = field(init=False)
+    handwriting: HandwritingService = field(init=False)
+    identity: IdentityService = field(init=False)
+    rewards: RewardService = field(init=False)
 
-    def __init__(
-        self,
-        store: Store,
-        world: OutsideWorld,
-        settings: DweetSettings,
-        delivery: Delivery | None,
-        handwriting: HandwritingSettings,
-        identity: IdentitySetup,
-        rewards: RewardSettings,
-        *,
-        on_loopback: bool,
-    ) -> None:
-        self._store = store
-        self._world = world
-        self._settings = settings
-        self._delivery = delivery
-        self.reward_settings = rewards
-        self._identity_setup = identity
-        self._on_loopback = on_loopback
-        self.dweets: DweetService
-        self.handwriting = HandwritingService(world, handwriting)
-        self.identity: IdentityService
-        self.rewards: RewardService
-
-    async def open(self, locks: Mapping[str, Secret]) -> None:
-        """Open the store, then the services on it, and issue the given locks (master key by lock)."""
-        await self._store.open()
-        self.dweets = DweetService(self._store, self._world, self._settings, self._delivery)
-        self.identity = IdentityService(self._store, self._world, self._identity_setup)
-        self.rewards = RewardService(self._store, self._world, self.reward_settings)
+    async def open(self) -> Application:
+        """Open the store, then the services on it, and return them behind their routes."""
+        await self.store.open()
+        self.dweets = DweetService(self.store, self.world, self.settings, self.delivery)
+        self.handwriting = HandwritingService(self.world, self.handwriting_settings)
+        self.identity = IdentityService(self.store, self.world, self.identity_setup)
+        self.rewards = RewardService(self.store, self.world, self.reward_settings)
         try:
             await self.dweets.open()
             await self.rewards.open()
-            for lock, key in locks.items():
+            for lock, key in self.locks.items():
                 await self.dweets.locks.adopt(lock, key.reveal())
-        except BaseException:  # nobody closes what was never open: let go of the folder here
+        except BaseException:  # nobody closes what was never open, and the folder would stay taken
             await self.close()
             raise
-
-    def routes(self, *, cors: bool) -> list[Routes]:
-        """Return the routes of all services; the first also answers for paths that belong to nobody."""
-        return [
-            DweetRoutes(self.dweets, cors=cors),
-            HandwritingRoutes(self.handwriting, cors=cors),
-            IdentityRoutes(self.identity, on_loopback=self._on_loopback),
+        identity = IdentityRoutes(self.identity, on_loopback=self.on_loopback)
+        handwriting = HandwritingRoutes(self.handwriting, cors=self.cors)
+        # The first also answers for paths that belong to no service.
+        routes: list[Routes] = [
+            DweetRoutes(self.dweets, cors=self.cors),
+            handwriting,
+            identity,
             RewardRoutes(self.rewards),
         ]
+        return Application(routes, self.hosts, self.proxies)
 
     async def close(self) -> None:
-        """Close the services, then the store."""
         await self.handwriting.close()
         await self.dweets.close()
         await self.rewards.close()
-        await self._store.close()
+        await self.store.close()
+        if self.delivery is not None:
+            self.delivery.close()

@@ -22,7 +22,7 @@ _TRANSACTION = re.compile(r"[0-9a-f-]{36}")
 
 
 class Reader(Protocol):
-    """The reader of a live stream; see `toolkit.gateway.exchange.Writer`."""
+    """The reader of a live stream; see `toolkit.gateway.http_stream.StreamWriter`."""
 
     def write(self, *pieces: bytes) -> None:
         """Take one piece for each dweet; never blocks."""

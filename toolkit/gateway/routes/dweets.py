@@ -14,7 +14,8 @@ from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.things import HotThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
-from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream, Writer, WrongKey
+from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream, WrongKey
+from toolkit.gateway.http_stream import StreamWriter
 from toolkit.gateway.routes.stored_dweets import CSV, JAVASCRIPT, as_csv, as_json
 from toolkit.stores import Entry
 
@@ -101,7 +102,10 @@ class DweetRoutes:
         return _history_of(hot) if hot is not None else self._service.load(thing, wire.HISTORY_LENGTH)
 
     async def _stored(self, request: Request) -> Response | Stream:
-        query = _checked(wire.STORED.checked_query, request)
+        try:
+            query = wire.STORED.checked_query(request.query)
+        except InvalidArgument as error:
+            raise MalformedRequest(str(error)) from None
         kind = query.get("responseType", "json")
         stored = self._service.stored(request.values["thing"], query.get("key"), query["date"], query.get("hour"))
         if kind not in ("csv", "json"):
@@ -119,7 +123,7 @@ class DweetRoutes:
         number = await self._service.streams.position(thing, key, since)
         encode = encode_event if events else encode_frame
 
-        async def start(writer: Writer) -> Callable[[], None]:
+        async def start(writer: StreamWriter) -> Callable[[], None]:
             if events:
                 writer.write(encode_position(number))
             return await self._service.streams.listen(thing, key, number, encode, writer)
@@ -144,10 +148,7 @@ class DweetRoutes:
         return _succeeded("removing", "lock", lock)
 
     async def _set_alert(self, request: Request) -> Response:
-        values = request.values
-        alert = await self._service.set_alert(
-            values["who"], values["thing"], values["condition"], request.query.get("key")
-        )
+        alert = await self._service.set_alert(**request.values, key=request.query.get("key"))
         return _succeeded("alerting", "alert", alert.response())
 
     async def _get_alert(self, request: Request) -> Response:
@@ -184,22 +185,15 @@ def _latest_of(thing: HotThing) -> Response:
 
 
 def _history_of(thing: HotThing) -> Response:
-    records = thing.history()
-    if records is None:
+    body = thing.history()
+    if body is None:
         raise NotFound(wire.NOT_FOUND)
-    return Response(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":%b}' % records)
+    return Response(200, body)
 
 
 def _succeeded(by: str, the: str, data: object) -> Response:
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return Response(200, wire.succeeded(by, the, text.encode("utf-8")))
-
-
-def _checked(check: Callable[[dict[str, str]], dict[str, str]], request: Request) -> dict[str, str]:
-    try:
-        return check(request.query)
-    except InvalidArgument as error:
-        raise MalformedRequest(str(error)) from None
 
 
 def _jsonp(route: Route) -> Route:

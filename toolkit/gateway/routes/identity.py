@@ -32,13 +32,8 @@ _OWN_WORDS = {
 class IdentityRoutes:
     """See `toolkit.gateway.exchange.Routes`.
 
-    Parameters
-    ----------
-    service
-        Section D.
-    on_loopback
-        Whether the gateway listens to this machine only: only then may a handset be simulated, and only loopback
-        names are served. Otherwise nothing but the host of the settings' ``public_url`` is.
+    Only a gateway that listens `on_loopback` simulates handsets and serves loopback names; any other serves nothing
+    but the host of the settings' ``public_url``.
     """
 
     segments = frozenset({b"account", b"mobileauth"})

@@ -11,7 +11,8 @@ import msgspec
 from toolkit.dweets import wire
 from toolkit.dweets.service.stored_range import StoredRange
 from toolkit.errors import MalformedRequest
-from toolkit.gateway.exchange import JSON, Response, Stream, Writer
+from toolkit.gateway.exchange import JSON, Response, Stream
+from toolkit.gateway.http_stream import StreamWriter
 
 CSV = b"text/csv; charset=utf-8"
 JAVASCRIPT = b"application/javascript; charset=utf-8"
@@ -84,7 +85,7 @@ async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type:
     if stored.is_small:
         return Response(200, b"".join([piece async for piece in pieces]), content_type)
 
-    async def start(writer: Writer) -> Callable[[], None]:
+    async def start(writer: StreamWriter) -> Callable[[], None]:
         async for piece in pieces:
             writer.write(piece)
             await writer.drain()

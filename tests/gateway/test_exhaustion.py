@@ -1,0 +1,223 @@
+"""Memory, file descriptors and the calendar run out: the gateway says so, and goes on once there is room again."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+
+import psutil
+import pytest
+
+from tests.conftest import ROOT, raw_call, raw_exchange
+from tests.mail_server import eventually
+from toolkit.endpoint import Endpoint
+from toolkit.errors import ServiceError
+from toolkit.gateway import Gateway
+from toolkit.gateway.app import Application
+from toolkit.gateway.connections import LIMITS
+from toolkit.gateway.exchange import Header, Request, Response, Route
+from toolkit.gateway.server import ServerThread
+
+MEGABYTE = 1024 * 1024
+YEAR_10000 = 253_402_300_800
+
+
+def connect(base_url: str) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(base_url.rpartition(":")[2])), timeout=60)
+
+
+def fill(gateway: Gateway, thing: str, megabytes: int) -> None:
+    """Post a history of this size, and have it read once."""
+    batch = b'"%b"\n' % (b"x" * 60_000) * 17
+    for _ in range(megabytes):
+        raw_call(gateway.base_url, "POST", f"/dweets/for/{thing}", batch)
+    raw_call(gateway.base_url, "GET", f"/get/dweets/for/{thing}")
+
+
+def history(thing: str) -> bytes:
+    return b"GET /get/dweets/for/%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % thing.encode()
+
+
+def is_open(connection: socket.socket) -> bool:
+    ours = connection.getsockname()
+    return any(one.raddr == ours for one in psutil.Process().net_connections("tcp"))
+
+
+# -- memory -----------------------------------------------------------------------------------------------
+
+
+def test_callers_who_do_not_read_share_one_response(gateway: Gateway) -> None:
+    fill(gateway, "shared", 16)
+    gc.collect()
+    before = psutil.Process().memory_info().rss
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connect(gateway.base_url)) for _ in range(64)]
+        for connection in connections:
+            connection.sendall(history("shared"))
+        for connection in connections:
+            assert connection.recv(15) == b"HTTP/1.1 200 OK"
+        assert psutil.Process().memory_info().rss - before < 200 * MEGABYTE, "a copy for each would take 1 GB"
+        assert all(is_open(connection) for connection in connections)
+
+
+def test_all_callers_who_do_not_read_are_cut_off(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LIMITS, "write_seconds", 0.1)
+    monkeypatch.setattr(LIMITS, "write_rate", 1e9)
+    fill(gateway, "unread", 8)
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connect(gateway.base_url)) for _ in range(64)]
+        for connection in connections:
+            connection.sendall(history("unread"))
+        eventually(lambda: not any(is_open(connection) for connection in connections))
+
+
+def test_the_slowest_reader_is_cut_off_above_the_bound(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    for thing in "abc":
+        fill(gateway, thing, 12)
+    monkeypatch.setattr(LIMITS, "unread_bytes", 30 * MEGABYTE)
+    with ExitStack() as stack:
+        first, again, second, third = (stack.enter_context(connect(gateway.base_url)) for _ in range(4))
+        for connection, thing in ((first, "a"), (again, "a"), (second, "b")):
+            connection.sendall(history(thing))
+            assert connection.recv(15) == b"HTTP/1.1 200 OK"
+        assert is_open(first), "what two readers share counts once"
+        third.sendall(history("c"))
+        assert third.recv(15) == b"HTTP/1.1 200 OK"
+        eventually(lambda: not is_open(first) and not is_open(again))
+        for connection in (second, third):
+            received = 0
+            while piece := connection.recv(MEGABYTE):
+                received += len(piece)
+            assert received > 12_000_000
+
+
+def test_slow_listeners_are_cut_off_above_the_bound(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LIMITS, "unread_bytes", 2 * MEGABYTE)
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(connect(gateway.base_url)) for _ in range(4)]
+        for number, listener in enumerate(listeners):
+            listener.sendall(b"GET /listen/for/dweets/from/%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
+            assert listener.recv(15) == b"HTTP/1.1 200 OK"
+        for number in range(4):
+            for _ in range(6):  # 6 MB: the kernel's buffers hold the most of it
+                raw_call(gateway.base_url, "POST", f"/dweets/for/{number}", b'"%b"\n' % (b"x" * 60_000) * 17)
+        eventually(lambda: not is_open(listeners[0]))
+        assert is_open(listeners[3])
+
+
+# -- file descriptors -------------------------------------------------------------------------------------
+
+_FEW_DESCRIPTORS = """
+import os, resource, sys
+from toolkit.gateway import Gateway
+with Gateway() as gateway:
+    few = len(os.listdir("/proc/self/fd")) + 10
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
+    print(gateway.base_url, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="counts file descriptors where Linux lists them")
+def test_a_gateway_without_descriptors_recovers() -> None:
+    program = [sys.executable, "-c", _FEW_DESCRIPTORS]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(program, text=True, cwd=ROOT, **pipes) as child:  # type: ignore[call-overload]
+        base_url = child.stdout.readline().strip()
+        with ExitStack() as stack:
+            connections = [stack.enter_context(connect(base_url)) for _ in range(60)]
+            accepted = [connection for connection in connections if _is_answered(connection)]
+            assert 0 < len(accepted) < 60
+            assert all(_is_answered(connection) for connection in accepted)
+        eventually(lambda: b'"succeeded"' in _posted(base_url))
+        _, errors = child.communicate()
+    assert (child.returncode, errors) == (0, "")
+
+
+def _is_answered(connection: socket.socket) -> bool:
+    try:
+        connection.sendall(b"GET /get/stats HTTP/1.1\r\nHost: x\r\n\r\n")
+        return bool(connection.recv(65536))
+    except OSError:
+        return False
+
+
+def _posted(base_url: str) -> bytes:
+    try:
+        return raw_exchange(base_url, b"GET /dweet/for/a?b=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    except OSError:
+        return b""
+
+
+class Exhausted:
+    """Routes whose handler needs a file that the system cannot open."""
+
+    segments = frozenset({b"file"})
+    headers: tuple[Header, ...] = ()
+    cross_origin = False
+
+    def __init__(self) -> None:
+        self.table = [Route(Endpoint("GET", "/file/{number}"), self._open)]
+
+    def _open(self, request: Request) -> Response:
+        raise OSError(int(request.values["number"]), os.strerror(int(request.values["number"])))
+
+    def refuse(self, error: ServiceError, request: Request) -> Response:
+        return Response(error.status, b"")
+
+
+@pytest.fixture
+def exhausted() -> Iterator[ServerThread]:
+    async def opened() -> Application:
+        return Application([Exhausted()])
+
+    async def closed() -> None:
+        pass
+
+    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving.start()
+    yield serving
+    serving.stop()
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "retry"), [(errno.EMFILE, 503, "1"), (errno.ENFILE, 503, "1"), (errno.EACCES, 500, None)]
+)
+def test_a_handler_without_descriptors(exhausted: ServerThread, number: int, status: int, retry: str | None) -> None:
+    reply = raw_call(f"http://127.0.0.1:{exhausted.port}", "GET", f"/file/{number}")
+    assert (reply.status, reply.headers.get("retry-after")) == (status, retry)
+
+
+# -- the calendar -----------------------------------------------------------------------------------------
+
+
+def test_a_clock_at_the_year_10000_sends_no_date(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds, nanoseconds = time.time, time.time_ns
+    ahead = YEAR_10000 - int(seconds()) + 3600
+    with Gateway() as running:
+        assert "date" in raw_call(running.base_url, "GET", "/get/stats").headers
+        monkeypatch.setattr(time, "time", lambda: seconds() + ahead)
+        monkeypatch.setattr(time, "time_ns", lambda: nanoseconds() + ahead * 1_000_000_000)
+        eventually(lambda: "date" not in raw_call(running.base_url, "GET", "/get/stats").headers)
+        reply = raw_call(running.base_url, "POST", "/dweet/for/late", b"1").body
+        assert b'"created":"10000-01-01T01:' in reply
+        assert b'"content":1' in raw_call(running.base_url, "GET", "/get/latest/dweet/for/late").body
+        with Gateway() as started_late:
+            assert raw_call(started_late.base_url, "GET", "/get/stats").status == 200
+
+
+def test_the_demo_clock_ends_with_the_year_9999(demo: Gateway) -> None:
+    before = demo.clock.now()
+    for seconds in (8_000 * 366 * 86_400, 1e300):
+        with pytest.raises(ValueError, match="year 9999"):
+            demo.clock.advance(seconds=seconds)  # type: ignore[attr-defined]
+    assert demo.clock.now() == before
+    assert demo.clock.advance(seconds=1) == datetime(2026, 1, 1, 9, 0, 1, tzinfo=UTC)  # type: ignore[attr-defined]
