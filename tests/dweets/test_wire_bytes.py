@@ -35,8 +35,9 @@ def demo_call(demo: Gateway) -> Caller:
 
 def test_a_post_whole(demo: Gateway) -> None:
     body = b'{"temp": 21.50,"note":"it\'s"}'
-    head = b"POST /dweet/for/kitchen HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
-    answer = raw_exchange(demo.base_url, head % len(body) + b"Connection: close\r\n\r\n" + body)
+    head = b"POST /dweet/for/kitchen HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body)
+    answer = raw_exchange(demo.base_url, head + body)
     top, _, payload = answer.partition(b"\r\n\r\n")
     assert re.fullmatch(
         rb'\{"this":"succeeded","by":"dweeting","the":"dweet","with":\{"thing":"kitchen",'
@@ -367,7 +368,7 @@ def test_stored_dweets_by_day_and_hour(demo_call: Caller) -> None:
     assert reply.headers["content-type"] == "text/csv; charset=utf-8"
     assert reply.body.decode() == (
         "created,n,t,deep,late,ü\r\n"
-        '2026-01-01T09:00:01.000Z,1,"a,""b""\r\nc","{""x"":[1,2]}",,\r\n'
+        '2026-01-01T09:00:01.000Z,1,"a,""b""\r\nc","{""x"": [1, 2]}",,\r\n'
         "2026-01-01T10:00:02.000Z,2.5,,,,true\r\n"
     )
     csv = demo_call("GET", "/get/stored/dweets/for/kitchen?date=2026-01-02&responseType=csv").body

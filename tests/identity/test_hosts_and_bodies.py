@@ -55,11 +55,6 @@ def test_s35_loopback_names_are_served_and_the_target_is_where_the_call_went(wir
     assert answer.response["TargetUrl"].startswith(f"http://{host.lower()}{MOBILE}deviceAuthenticate?vfp=")
 
 
-def test_s35_thing_messaging_answers_to_any_host(wire: Wire) -> None:
-    answer = wire.send("GET", "/get/stats", headers={"Host": "dweets.example"})
-    assert answer.json["this"] == "succeeded"
-
-
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gateway.example"])
 def test_s35_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
     with pytest.raises(InvalidArgument, match="exposed=True"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from toolkit.endpoint import Endpoint, first_values
-from toolkit.errors import ServiceError
+from toolkit.errors import KeyRejected, ServiceError
 
 if TYPE_CHECKING:
     from toolkit.gateway.http_stream import StreamWriter
@@ -93,16 +93,20 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A response without an end.
+    """A response that is written after its head, in pieces; the last one of its connection.
 
     ``start`` is called with the writer once the head has been sent and returns the call that ends the stream; what it
     raises must have been checked before. ``heartbeat`` is sent when nothing else was for a while.
+
+    One that ``is_finite`` ends itself and waits for its reader with `StreamWriter.drain`. It is cut off when that reads
+    nothing for too long; a server that stops never ends it early as if it were whole.
     """
 
     start: Callable[[StreamWriter], Awaitable[Callable[[], None]]]
     content_type: bytes
     heartbeat: bytes = b""
     status: int = 200
+    is_finite: bool = False
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
         """Return the status line and all headers, as `Response.head` does."""
@@ -144,6 +148,13 @@ class Route(NamedTuple):
         return (method, "HEAD") if method == "GET" and self.safe else (method,)
 
 
+class WrongKey(NamedTuple):
+    """What a wrong key was tried at, as a log may show it, and the error after too many of them."""
+
+    target: str
+    too_many: ServiceError
+
+
 class Routes(Protocol):
     """All routes of one service, and how it says no."""
 
@@ -157,4 +168,8 @@ class Routes(Protocol):
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
         """Write an error in the service's dialect."""
+        ...
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        """Return what a key was tried at; None where none was given, or the service counts wrong ones itself."""
         ...

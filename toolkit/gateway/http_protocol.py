@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from itertools import takewhile
 from typing import Any
 
@@ -166,7 +166,10 @@ class HttpProtocol(asyncio.Protocol):
         try:
             answer = request.handler(request)
         except Exception as error:  # a mistake of ours gets a response too
-            answer = self._application.refuse(request, error)
+            answer = self._application.fail(request, error)
+        self._deliver(request, answer)
+
+    def _deliver(self, request: Request, answer: Answer | Awaitable[Any]) -> None:
         if isinstance(answer, (Response, Stream)):
             self._send(request, answer)
         else:
@@ -188,8 +191,8 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.abort()
             return
         except Exception as error:  # as above
-            answer = self._application.refuse(request, error)
-        self._send(request, answer)
+            answer = self._application.fail(request, error)
+        self._deliver(request, answer)
         if self._waiting or self._raw:
             self._go_on()
 
@@ -238,8 +241,8 @@ class HttpProtocol(asyncio.Protocol):
         if request.method == "HEAD":
             self._shut()
             return
-        self._stream = StreamWriter(self._transport, self._connections, stream.heartbeat, request.is_http_1_1)
-        if self._connections.is_stopping:
+        self._stream = StreamWriter(self._transport, self._connections, stream, request.is_http_1_1)
+        if self._connections.is_stopping and not stream.is_finite:
             self._stream.end()
         else:
             self._starting = asyncio.ensure_future(self._start_stream(stream, self._stream))
@@ -277,7 +280,7 @@ class HttpProtocol(asyncio.Protocol):
         """Accept no more requests, and close once those that came are answered."""
         self._is_over = True
         if self._stream is not None:
-            self._stream.end()
+            self._stream.finish()
         elif self._current is None and not self._waiting:
             self._shut()
 

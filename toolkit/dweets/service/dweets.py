@@ -17,6 +17,7 @@ from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.mail import Delivery
 from toolkit.dweets.service.names import readable_name
+from toolkit.dweets.service.stored_range import StoredRange
 from toolkit.dweets.service.stored_records import DamagedRecord, retry_while_changed
 from toolkit.dweets.service.things import HotThing, Things, journal_of
 from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
@@ -26,6 +27,9 @@ from toolkit.stores import Draft, Entry, Store
 
 if TYPE_CHECKING:
     from toolkit.dweets.service.archiving import Archiving
+
+# Stored days that are read at the same time; each holds up to 128 dweets.
+_RANGES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class DweetService:
         self.alerts = Alerts(store, world.clock.now, settings.settle_seconds)
         self.email_queue = EmailQueue(store.records, delivery, settings.sender, world.clock.now, settings.queue)
         self._archiving = _archiving(store, world, settings)
+        self._range_turns = asyncio.Semaphore(_RANGES_AT_ONCE)
 
     async def open(self) -> None:
         """Take up what the store holds: locks, alerts, mails that wait."""
@@ -142,12 +147,12 @@ class DweetService:
         """Return the thing once its last `length` dweets are read. Check the key with `readable` first."""
         return self._things.load(thing, length)
 
-    async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> list[bytes]:
-        """Return the kept records of one day or hour (UTC), oldest first."""
+    def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
+        """Return the kept records of one day or hour (UTC)."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         start, end = _day_or_hour(date, hour)
-        return [entry.data for entry in await self._store.journals.between(journal_of(thing), start, end)]
+        return StoredRange(self._store.journals, journal_of(thing), start, end, self._range_turns)
 
     async def stats(self) -> list[dict[str, object]]:
         """Return at most 100 public things that were active last; see `ActiveThings.find`."""

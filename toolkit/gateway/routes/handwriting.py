@@ -6,8 +6,8 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 
-from toolkit.errors import RateLimited, ServiceError
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
+from toolkit.errors import KeyRejected, RateLimited, ServiceError
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
 from toolkit.handwriting import wire
 from toolkit.handwriting.service.authentication import Caller
 from toolkit.handwriting.service.handwriting import HandwritingService, fingerprint
@@ -27,11 +27,11 @@ class HandwritingRoutes:
     """See `toolkit.gateway.exchange.Routes`."""
 
     segments = frozenset({b"handwritings", b"render"})
-    headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),)
     cross_origin = False
 
-    def __init__(self, service: HandwritingService) -> None:
+    def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service
+        self.headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),) if cors else ()
         self.table = [
             Route(wire.LISTING, self._admitted(self._listing)),
             Route(wire.RECORD, self._admitted(self._record)),
@@ -51,6 +51,10 @@ class HandwritingRoutes:
         if isinstance(error, RateLimited | wire.Overloaded):
             headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
         return Response(error.status, wire.failed(error), _JSON, tuple(headers))
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))
+        return WrongKey("handwriting", RateLimited(wire.RATE_EXCEEDED)) if is_given else None
 
     def _admitted(self, call: _Call) -> Handler:
         """Let a call through once its caller is known and not too fast; every answer tells what is left."""
