@@ -49,14 +49,14 @@ class Gate:
         """Ask for a text on a new connection, and return once the gateway has read that."""
         connection = self.connect()
         target = f"/render/png?apikey={key}&handwriting_id={MOLLY}&height=auto&text={quote(text)}"
-        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         self.take_note()
         return connection
 
     def take_note(self) -> None:
         """Let the gateway answer a request that is sent now: it has seen what came before."""
         for _ in range(2):
-            self._witness.sendall(b"GET /handwritings?apikey=w&limit=1 HTTP/1.1\r\nHost: x\r\n\r\n")
+            self._witness.sendall(b"GET /handwritings?apikey=w&limit=1 HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert self._witness.recv(65536).startswith(b"HTTP/1.1 200")
 
     def ask_to_wait(self, key: str = "k") -> socket.socket:
@@ -116,7 +116,7 @@ def test_a_caller_who_left_the_queue_is_never_rendered(gate: Callable[..., Gate]
 
 def test_a_pipeline_of_a_caller_who_left_is_dropped(gate: Callable[..., Gate]) -> None:
     gated = gate()
-    request = f"GET /render/png?apikey=k&handwriting_id={MOLLY}&text={{}} HTTP/1.1\r\nHost: x\r\n\r\n"
+    request = f"GET /render/png?apikey=k&handwriting_id={MOLLY}&text={{}} HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with gated.connect() as connection:
         connection.sendall("".join(request.format(text) for text in ("wait", "one", "two")).encode())
         eventually(lambda: gated.begun() == ["wait"])

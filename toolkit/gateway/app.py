@@ -50,15 +50,13 @@ class Application:
         for routes in services:
             headers = ((b"x-content-type-options", b"nosniff"), *routes.headers)
             self.common_headers[routes] = b"".join([b"%b: %b\r\n" % header for header in headers])
-        #: Whether each request is logged; read from the logger by the clock of the server.
-        self.logs_requests = False
 
     def begin(self, request: Request, *, is_proxied: bool = False) -> int:
         """Find the handler of a request whose head is complete, and return how large its body may be.
 
         A request `is_proxied` where its target names the server, as a client does that uses the gateway as its proxy.
         """
-        if self.logs_requests:
+        if log.isEnabledFor(logging.INFO):
             request.started = perf_counter()
         prefix, _, value = request.raw_path.rpartition(b"/")
         found = self._by_prefix[request.method].get(prefix)
