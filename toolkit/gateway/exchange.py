@@ -45,7 +45,7 @@ class Request:
     started: float = 0.0
     _query: dict[str, str] | None = None
     handler: Handler = field(init=False)
-    route: Route | None = field(init=False)
+    route: Route | None = field(init=False, default=None)
     routes: Routes | None = field(init=False)
     values: dict[str, str] = field(init=False)
 
