@@ -1,4 +1,4 @@
-"""From an address to a code: the first three calls of the flow, and the check that guards all others."""
+"""The first three calls of the flow, from an address to a code, and the check of a code for all others."""
 
 from __future__ import annotations
 
@@ -27,15 +27,13 @@ _STATE_FACTS = {"ACTIVE": Fact.ACTIVE, "SUSPENDED": Fact.SUSPENDED, "DEACTIVATED
 
 
 class Opened(NamedTuple):
-    """A phone was here: the final fingerprint, and where a browser goes with it."""
+    """The final fingerprint, and the URL to which a browser is redirected with it."""
 
     fingerprint: str
     location: str
 
 
 class MobileAuthentication:
-    """Fingerprints in, codes out."""
-
     def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
         self._records = OneTimeRecords(store.fleeting)
         self._durable = store.records
@@ -44,7 +42,6 @@ class MobileAuthentication:
         self._settings = setup.settings
 
     async def start(self, caller: Caller, request: dict[str, Any], origin: str) -> dict[str, Any]:
-        """Begin a transaction for the phone at this address, or of this carrier; TargetUrl begins with `origin`."""
         device_ip = normal_address(request.get("DeviceIp"))
         carrier = await self._carrier_for(device_ip, request.get("CarrierShortCode"))
         if not is_registered(request["FinalTargetUrl"], caller.final_targets):
@@ -83,10 +80,7 @@ class MobileAuthentication:
         return serving
 
     async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
-        """Use the first fingerprint: it succeeds whether or not the network identified the phone.
-
-        That it did not is told at the end, to the client, and never to the phone.
-        """
+        """Use the first fingerprint; if the network does not identify the phone, only `finish` says so."""
         key = one_time.transaction_key(fingerprint)
         found = await self._records.find(key)
         transaction = Transaction.parse(found[key])
@@ -119,10 +113,9 @@ class MobileAuthentication:
         return Opened(final, with_fingerprint(transaction.final_target, final))
 
     async def finish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
-        """Use the final fingerprint: the answer holds the alias and the code.
+        """Exchange the final fingerprint for alias and code.
 
-        A second use is refused and revokes the code that came from the first (RFC 6749, 4.1.2): a fingerprint
-        used twice has been stolen once.
+        A second use is refused and revokes the code of the first (RFC 6749, 4.1.2), as one of the two was a thief.
         """
         fingerprint = request["VerificationFingerprint"]
         key = one_time.proof_key(fingerprint)
@@ -141,7 +134,7 @@ class MobileAuthentication:
                 return answer
 
     async def _no_proof(self, caller: Caller, fingerprint: str) -> ServiceError:
-        """Return why there is no such proof: a first fingerprint sent too early, or nothing of this client's."""
+        """Return why there is no such proof: a first fingerprint sent too early, or an unknown one."""
         key = one_time.transaction_key(fingerprint)
         transaction = Transaction.parse((await self._records.find(key))[key])
         if transaction is None or transaction.caller != caller.name:
@@ -157,12 +150,12 @@ class MobileAuthentication:
         if proof.issued is not None:
             alias, code_hash = proof.issued
             live = one_time.live_code_key(alias)
-            # Only this proof's own code: a newer one may be the rightful user's.
+            # Only this proof's own code: a newer one may belong to the rightful user.
             await self._records.change({live: code_hash.encode("ascii")}, {live: b"revoked"}, proof.expires)
         return refusal(step.status, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
 
     async def _use(self, found: Found, key: str, proof: Proof) -> dict[str, Any] | None:
-        """Use a proof once; None where somebody else changed something in between."""
+        """Use a proof once; None if another caller changed a record in between."""
         subscriber = await self._carrier.subscriber(proof.subscriber) if proof.subscriber is not None else None
         step = move(proof.state, Call.FINISH, _fact_at_finish(proof, subscriber))
         if step.status or subscriber is None:
@@ -182,7 +175,7 @@ class MobileAuthentication:
         changes = {
             key: replace(proof, issued=(alias, code_hash)).bytes(),
             one_time.code_key(code_hash): authentication.bytes(),
-            # The one live code of this alias: an older one is revoked by no longer being it.
+            # Replaces the alias's live code, which revokes an older one.
             live: code_hash.encode("ascii"),
         }
         if not await self._records.change(found, changes, expires):
@@ -198,7 +191,7 @@ class MobileAuthentication:
         }
 
     async def _alias_of(self, caller: str, subscriber_id: str) -> str:
-        """Return the alias of this pair, the same for ever and random: two clients cannot compare theirs."""
+        """Return the alias of this pair: it never changes, and it is random, so two clients cannot compare theirs."""
         key = one_time.hashed(f"{len(caller)}:{caller}:{subscriber_id}")
         stored = await self._durable.get(_ALIASES, key)
         if stored is not None:
@@ -206,14 +199,11 @@ class MobileAuthentication:
         fresh = self._world.fresh_id()
         if await self._durable.swap(_ALIASES, {key: None}, {key: fresh.encode("ascii")}):
             return fresh
-        # Of two first times at once, one alias stands and both get it.
+        # Two calls made the first alias at once: one was stored, and both return it.
         return await self._alias_of(caller, subscriber_id)
 
     async def authenticated(self, caller: Caller, request: dict[str, Any], call: Call) -> tuple[Found, Authentication]:
-        """Return the authentication of an alias and its code, with the record as it was found.
-
-        Missing, unknown, of another client and not a pair are one answer: 2010.
-        """
+        """Return the record of an alias and its code; missing, unknown, foreign and mismatched ones all get 2010."""
         code_hash = one_time.hashed(request.get("AuthenticationCode") or "")
         key, live = one_time.code_key(code_hash), one_time.live_code_key(request.get("ServiceAlias") or "")
         found = await self._records.find(key, live)
@@ -227,7 +217,7 @@ class MobileAuthentication:
         return {key: found[key]}, authentication
 
     async def advance(self, found: Found, authentication: Authentication) -> bool:
-        """Write an authentication down if its record is still as it was found."""
+        """Store an authentication if its record is still as it was found."""
         changes = dict.fromkeys(found, authentication.bytes())
         return await self._records.change(found, changes, authentication.expires)
 
@@ -252,7 +242,7 @@ def _is_pair(authentication: Authentication, caller: Caller, request: dict[str, 
 
 
 def _check_verifier(challenge: str | None, verifier: str | None) -> None:
-    """Check PKCE (RFC 7636, S256 only): a verifier exactly where a challenge was sent, or a downgrade would pass."""
+    """Check PKCE (RFC 7636, S256 only); a verifier without a challenge is refused too, or a downgrade would pass."""
     if challenge is None or verifier is None:
         if challenge is verifier:
             return

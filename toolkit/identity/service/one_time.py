@@ -1,8 +1,6 @@
-"""Fingerprints and codes: good once or for a short while, kept only as hashes, and never on a disk.
+"""Records of fingerprints and codes: stored under the hash of the secret, and never on a disk.
 
-Each lives in a record under the hash of its secret. A change of a record says what it was before, so of many callers
-at once exactly one succeeds. Records outlive their secrets for a while, so that "expired" and "used" can be told from
-"unknown".
+A record outlives its secret for a while, so that "expired" and "used" differ from "unknown".
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ Found = Mapping[str, bytes | None]
 
 
 def fresh_token() -> str:
-    """Return 256 bits of the operating system as 43 characters of base64url. No seed ever drives it."""
+    """Return 256 random bits of the operating system as 43 characters of base64url, never seeded."""
     return secrets.token_urlsafe(32)
 
 
@@ -46,7 +44,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transaction(_Record, frozen=True):
-    """What the first fingerprint stands for."""
+    """The record of a first fingerprint."""
 
     caller: str
     carrier: str
@@ -56,17 +54,18 @@ class Transaction(_Record, frozen=True):
 
 
 class Proof(_Record, frozen=True):
-    """What the final fingerprint stands for; ``issued`` holds alias and code hash once it was used well."""
+    """The record of a final fingerprint."""
 
     caller: str
     carrier: str
     code_challenge: str | None
     subscriber: str | None
+    #: Alias and code hash, once it was exchanged for a code.
     issued: tuple[str, str] | None = None
 
 
 class Authentication(_Record, frozen=True):
-    """What the code stands for."""
+    """The record of a code."""
 
     caller: str
     alias: str
@@ -87,13 +86,11 @@ def code_key(code_hash: str) -> str:
 
 
 def live_code_key(alias: str) -> str:
-    """Return the key of the hash of the one code of an alias that is good."""
+    """Return the key of the hash of an alias's only valid code."""
     return f"live:{alias}"
 
 
 class OneTimeRecords:
-    """Read records, and change them only if they are still as they were read."""
-
     def __init__(self, fleeting: Records) -> None:
         self._records = fleeting
 
@@ -101,5 +98,5 @@ class OneTimeRecords:
         return {key: await self._records.get(_SPACE, key) for key in keys}
 
     async def change(self, found: Found, changes: Mapping[str, bytes], expires: int) -> bool:
-        """Make all changes if everything found still holds; of many at once, one succeeds."""
+        """Make all changes if the records are still as they were found: of many callers at once, one succeeds."""
         return await self._records.swap(_SPACE, found, changes, expires + _MILLISECONDS_REMEMBERED)
