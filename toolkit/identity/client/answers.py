@@ -108,7 +108,7 @@ def eligibility_frame(response: Response) -> pd.DataFrame:
     return _frame([{**response, **(challenge or {})}], ELIGIBILITY_COLUMNS)
 
 
-def state_told(eligibility: pd.DataFrame) -> State:
+def state_of(eligibility: pd.DataFrame) -> State:
     """Return where an eligibility answer says that the flow stands."""
     row = eligibility.iloc[0]
     if not row["eligible"]:

@@ -196,7 +196,7 @@ class IdentityClient(PublicNames):
             answers.eligibility_frame,
             holder=user,
             call=Call.ELIGIBILITY,
-            told=answers.state_told,
+            state_of=answers.state_of,
         )
         row = frame.iloc[0]
         user.challenge_id = None if pd.isna(row["challenge_id"]) else row["challenge_id"]
