@@ -98,32 +98,12 @@ SIMULATED_ADDRESS = "X-Simulated-Device-Ip"
 
 ECHO_FIELDS = {"EchoMessage": "str", "ApiVersion": "str"}
 ELIGIBILITY_FIELDS = {"Eligible": "bool", "IneligibleReason": "str"}
-CHALLENGE_FIELDS = {
-    "ChallengeId": "str",
-    "QuestionType": "str",
-    "Question": "str",
-    "AnswerFormat": "str",
-    "AttemptsLeft": "Int64",
-    "ExpiresAt": "datetime64[us, UTC]",
-}
-PAYMENT_FIELDS = {
-    "PaymentId": "str",
-    "PaymentType": "str",
-    "Brand": "str",
-    "LastFour": "str",
-    "ExpirationMonth": "Int64",
-    "ExpirationYear": "Int64",
-    "IsDefault": "bool",
-}
-DETAIL_FIELDS = {
-    "PaymentId": "str",
-    "PaymentType": "str",
-    "Brand": "str",
-    "MaskedAccountNumber": "str",
-    "ExpirationMonth": "Int64",
-    "ExpirationYear": "Int64",
-    "NameOnAccount": "str",
-}
+_QUESTION = {"ChallengeId": "str", "QuestionType": "str", "Question": "str", "AnswerFormat": "str"}
+CHALLENGE_FIELDS = _QUESTION | {"AttemptsLeft": "Int64", "ExpiresAt": "datetime64[us, UTC]"}
+_PAYMENT = {"PaymentId": "str", "PaymentType": "str", "Brand": "str"}
+_EXPIRATION = {"ExpirationMonth": "Int64", "ExpirationYear": "Int64"}
+PAYMENT_FIELDS = _PAYMENT | {"LastFour": "str"} | _EXPIRATION | {"IsDefault": "bool"}
+DETAIL_FIELDS = _PAYMENT | {"MaskedAccountNumber": "str"} | _EXPIRATION | {"NameOnAccount": "str"}
 ADDRESS_FIELDS = dict.fromkeys(("Line1", "Line2", "City", "Region", "PostalCode", "CountryCode"), "str")
 #: What no log, trace or table may show, in requests and in responses.
 SECRET_FIELDS = frozenset(

@@ -23,8 +23,6 @@ def parse_body(body: bytes) -> dict[str, Any]:
         # ValueError: also what an integer of 5,000 digits raises, which is no JSONDecodeError.
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_no_name_twice)
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails at a lone surrogate, which no response can hold
-    except _NameTwice:
-        raise refusal(2, envelope.DUPLICATE_NAMES) from None
     except UnicodeError:
         raise refusal(2, envelope.NOT_UNICODE) from None
     except (ValueError, RecursionError):
@@ -68,14 +66,10 @@ def normal_address(text: object) -> str | None:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-class _NameTwice(ValueError):
-    pass
-
-
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _NameTwice
+        raise refusal(2, envelope.DUPLICATE_NAMES)
     return found
 
 

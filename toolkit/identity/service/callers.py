@@ -100,10 +100,6 @@ def is_registered(url: str, registered: tuple[str, ...]) -> bool:
     return url in registered or any(_without_loopback_port(url) == _without_loopback_port(own) for own in registered)
 
 
-def with_fingerprint(url: str, fingerprint: str) -> str:
-    return f"{url}{'&' if '?' in url else '?'}vfp={fingerprint}"
-
-
 def _without_loopback_port(url: str) -> tuple[str, str] | str:
     scheme, _, rest = url.partition("://")
     host = re.split(r"[/?]", rest, maxsplit=1)[0]

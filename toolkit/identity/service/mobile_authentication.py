@@ -15,7 +15,7 @@ from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Call, Fact, State, move
 from toolkit.identity.service import one_time
 from toolkit.identity.service.body_checks import normal_address
-from toolkit.identity.service.callers import Caller, IdentitySetup, is_registered, with_fingerprint
+from toolkit.identity.service.callers import Caller, IdentitySetup, is_registered
 from toolkit.identity.service.carrier import Arrival
 from toolkit.identity.service.one_time import Authentication, Found, OneTimeRecords, Proof, Transaction
 from toolkit.identity.service.subscribers import Subscriber
@@ -110,7 +110,8 @@ class MobileAuthentication:
         changes = {key: replace(transaction, state=step.next).bytes(), one_time.proof_key(final): proof.bytes()}
         if not await self._records.change(found, changes, proof.expires):
             raise refusal(move(step.next, Call.OPEN).status)
-        return Opened(final, with_fingerprint(transaction.final_target, final))
+        url = transaction.final_target
+        return Opened(final, f"{url}{'&' if '?' in url else '?'}vfp={final}")
 
     async def finish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
         """Exchange the final fingerprint for alias and code.
