@@ -68,14 +68,6 @@ class FinalTargetListener:
             while not self._is_over.is_set():
                 self._server.handle_request()
 
-    def _take(self, target: str) -> bool:
-        parts = urlsplit(target)
-        given = parse_qs(parts.query).get("vfp", [])
-        if parts.path != _PATH or len(given) != 1 or self._received is not None:
-            return False
-        self._received = Secret(given[0])
-        return True
-
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         listener = self
 
@@ -83,13 +75,16 @@ class FinalTargetListener:
             timeout = _SOCKET_SECONDS
 
             def do_GET(self) -> None:  # noqa: N802
-                taken = listener._take(self.path)
-                self.send_response(200 if taken else 404)
+                parts = urlsplit(self.path)
+                given = parse_qs(parts.query).get("vfp", [])
+                fits = parts.path == _PATH and len(given) == 1 and listener._received is None
+                self.send_response(200 if fits else 404)
                 self.send_header("Content-Type", "text/html; charset=utf-8")
                 self.send_header("Cache-Control", "no-store")
                 self.send_header("Referrer-Policy", "no-referrer")
                 self.end_headers()
-                if taken:
+                if fits:
+                    listener._received = Secret(given[0])
                     self.wfile.write(_PAGE)
                     listener._is_over.set()
 

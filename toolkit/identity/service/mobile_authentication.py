@@ -17,12 +17,14 @@ from toolkit.identity.service import one_time
 from toolkit.identity.service.body_checks import normal_address
 from toolkit.identity.service.callers import Caller, IdentitySetup, is_registered
 from toolkit.identity.service.carrier import Arrival
-from toolkit.identity.service.one_time import Authentication, Found, OneTimeRecords, Proof, Transaction
+from toolkit.identity.service.one_time import Authentication, Found, Proof, Transaction
 from toolkit.identity.service.subscribers import Subscriber
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Store
 
-_ALIASES = "identity.aliases"
+_SPACE, _ALIASES = "identity", "identity.aliases"
+#: A record outlives its secret by this, so that "expired" and "used" differ from "unknown".
+_MILLISECONDS_REMEMBERED = 900_000
 _STATE_FACTS = {"ACTIVE": Fact.ACTIVE, "SUSPENDED": Fact.SUSPENDED, "DEACTIVATED": Fact.DEACTIVATED}
 
 
@@ -35,7 +37,7 @@ class Opened(NamedTuple):
 
 class MobileAuthentication:
     def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
-        self._records = OneTimeRecords(store.fleeting)
+        self._records = store.fleeting
         self._durable = store.records
         self._world = world
         self._carrier = setup.carrier
@@ -56,8 +58,8 @@ class MobileAuthentication:
             final_target=request["FinalTargetUrl"],
             code_challenge=request.get("CodeChallenge"),
         )
-        key = one_time.transaction_key(fingerprint)
-        await self._records.change({key: None}, {key: transaction.bytes()}, transaction.expires)
+        key = one_time.key_of(Transaction, fingerprint)
+        await self._change({key: None}, {key: transaction.bytes()}, transaction.expires)
         return {
             "AuthenticateTransactionId": self._world.fresh_id(),
             "TargetUrl": f"{origin}{wire.OPEN_TARGET.path_for()}?vfp={fingerprint}",
@@ -81,8 +83,8 @@ class MobileAuthentication:
 
     async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
         """Use the first fingerprint; if the network does not identify the phone, only `finish` says so."""
-        key = one_time.transaction_key(fingerprint)
-        found = await self._records.find(key)
+        key = one_time.key_of(Transaction, fingerprint)
+        found = await self._find(key)
         transaction = Transaction.parse(found[key])
         if transaction is None:
             raise refusal(2001)
@@ -107,8 +109,8 @@ class MobileAuthentication:
             subscriber=subscriber.id if subscriber is not None else None,
         )
         final = one_time.fresh_token()
-        changes = {key: replace(transaction, state=step.next).bytes(), one_time.proof_key(final): proof.bytes()}
-        if not await self._records.change(found, changes, proof.expires):
+        changes = {key: replace(transaction, state=step.next).bytes(), one_time.key_of(Proof, final): proof.bytes()}
+        if not await self._change(found, changes, proof.expires):
             raise refusal(move(step.next, Call.OPEN).status)
         url = transaction.final_target
         return Opened(final, f"{url}{'&' if '?' in url else '?'}vfp={final}")
@@ -119,9 +121,9 @@ class MobileAuthentication:
         A second use is refused and revokes the code of the first (RFC 6749, 4.1.2), as one of the two was a thief.
         """
         fingerprint = request["VerificationFingerprint"]
-        key = one_time.proof_key(fingerprint)
+        key = one_time.key_of(Proof, fingerprint)
         while True:
-            found = await self._records.find(key)
+            found = await self._find(key)
             proof = Proof.parse(found[key])
             if proof is None or proof.caller != caller.name:
                 raise await self._no_proof(caller, fingerprint)
@@ -136,8 +138,8 @@ class MobileAuthentication:
 
     async def _no_proof(self, caller: Caller, fingerprint: str) -> ServiceError:
         """Return why there is no such proof: a first fingerprint sent too early, or an unknown one."""
-        key = one_time.transaction_key(fingerprint)
-        transaction = Transaction.parse((await self._records.find(key))[key])
+        key = one_time.key_of(Transaction, fingerprint)
+        transaction = Transaction.parse((await self._find(key))[key])
         if transaction is None or transaction.caller != caller.name:
             return refusal(2001)
         if transaction.state is not State.STARTED:
@@ -152,7 +154,7 @@ class MobileAuthentication:
             alias, code_hash = proof.issued
             live = one_time.live_code_key(alias)
             # Only this proof's own code: a newer one may belong to the rightful user.
-            await self._records.change({live: code_hash.encode("ascii")}, {live: b"revoked"}, proof.expires)
+            await self._change({live: code_hash.encode("ascii")}, {live: b"revoked"}, proof.expires)
         return refusal(step.status, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
 
     async def _use(self, found: Found, key: str, proof: Proof) -> dict[str, Any] | None:
@@ -160,7 +162,7 @@ class MobileAuthentication:
         subscriber = await self._carrier.subscriber(proof.subscriber) if proof.subscriber is not None else None
         step = move(proof.state, Call.FINISH, _fact_at_finish(proof, subscriber))
         if step.status or subscriber is None:
-            if not await self._records.change(found, {key: replace(proof, state=step.next).bytes()}, proof.expires):
+            if not await self._change(found, {key: replace(proof, state=step.next).bytes()}, proof.expires):
                 return None
             raise refusal(step.status, envelope.NOT_BY_NETWORK if step.status == 1001 else None)
         return await self._issue(found, key, replace(proof, state=step.next), subscriber)
@@ -175,11 +177,11 @@ class MobileAuthentication:
         )
         changes = {
             key: replace(proof, issued=(alias, code_hash)).bytes(),
-            one_time.code_key(code_hash): authentication.bytes(),
+            one_time.key_of(Authentication, code): authentication.bytes(),
             # Replaces the alias's live code, which revokes an older one.
             live: code_hash.encode("ascii"),
         }
-        if not await self._records.change(found, changes, expires):
+        if not await self._change(found, changes, expires):
             return None
         return {
             "AuthenticateFinishTransactionId": self._world.fresh_id(),
@@ -205,13 +207,14 @@ class MobileAuthentication:
 
     async def authenticated(self, caller: Caller, request: dict[str, Any], call: Call) -> tuple[Found, Authentication]:
         """Return the record of an alias and its code; missing, unknown, foreign and mismatched ones all get 2010."""
-        code_hash = one_time.hashed(request.get("AuthenticationCode") or "")
-        key, live = one_time.code_key(code_hash), one_time.live_code_key(request.get("ServiceAlias") or "")
-        found = await self._records.find(key, live)
+        code = request.get("AuthenticationCode") or ""
+        key = one_time.key_of(Authentication, code)
+        live = one_time.live_code_key(request.get("ServiceAlias") or "")
+        found = await self._find(key, live)
         authentication = Authentication.parse(found[key])
         if authentication is None or not _is_pair(authentication, caller, request):
             raise refusal(2010)
-        if found[live] != code_hash.encode("ascii"):
+        if found[live] != one_time.hashed(code).encode("ascii"):
             raise refusal(move(State.REVOKED, call).status)
         if self._world.clock.now() >= authentication.expires:
             raise refusal(move(State.EXPIRED, call).status, envelope.START_AGAIN)
@@ -219,8 +222,14 @@ class MobileAuthentication:
 
     async def advance(self, found: Found, authentication: Authentication) -> bool:
         """Store an authentication if its record is still as it was found."""
-        changes = dict.fromkeys(found, authentication.bytes())
-        return await self._records.change(found, changes, authentication.expires)
+        return await self._change(found, dict.fromkeys(found, authentication.bytes()), authentication.expires)
+
+    async def _find(self, *keys: str) -> Found:
+        return {key: await self._records.get(_SPACE, key) for key in keys}
+
+    async def _change(self, found: Found, changes: dict[str, bytes], expires: int) -> bool:
+        """Make all changes if the records are still as they were found: of many callers at once, one succeeds."""
+        return await self._records.swap(_SPACE, found, changes, expires + _MILLISECONDS_REMEMBERED)
 
 
 def _is_this_phone(transaction: Transaction, subscriber: Subscriber, arrival: Arrival) -> bool:

@@ -1,7 +1,4 @@
-"""Records of fingerprints and codes: stored under the hash of the secret, and never on a disk.
-
-A record outlives its secret for a while, so that "expired" and "used" differ from "unknown".
-"""
+"""Records of fingerprints and codes: stored under the hash of the secret, and never on a disk."""
 
 from __future__ import annotations
 
@@ -13,10 +10,6 @@ from typing import Self
 import msgspec
 
 from toolkit.identity.flow import State
-from toolkit.stores import Records
-
-_SPACE = "identity"
-_MILLISECONDS_REMEMBERED = 900_000
 
 #: Records as they were read, by key: what a change expects to find.
 Found = Mapping[str, bytes | None]
@@ -73,30 +66,10 @@ class Authentication(_Record, frozen=True):
     challenge_id: str | None = None
 
 
-def transaction_key(fingerprint: str) -> str:
-    return f"first:{hashed(fingerprint)}"
-
-
-def proof_key(fingerprint: str) -> str:
-    return f"final:{hashed(fingerprint)}"
-
-
-def code_key(code_hash: str) -> str:
-    return f"code:{code_hash}"
+def key_of(record: type[_Record], secret: str) -> str:
+    return f"{record.__name__.lower()}:{hashed(secret)}"
 
 
 def live_code_key(alias: str) -> str:
     """Return the key of the hash of an alias's only valid code."""
     return f"live:{alias}"
-
-
-class OneTimeRecords:
-    def __init__(self, fleeting: Records) -> None:
-        self._records = fleeting
-
-    async def find(self, *keys: str) -> Found:
-        return {key: await self._records.get(_SPACE, key) for key in keys}
-
-    async def change(self, found: Found, changes: Mapping[str, bytes], expires: int) -> bool:
-        """Make all changes if the records are still as they were found: of many callers at once, one succeeds."""
-        return await self._records.swap(_SPACE, found, changes, expires + _MILLISECONDS_REMEMBERED)

@@ -141,7 +141,7 @@ def _draw_states(axes: Axes, here: frozenset[State]) -> None:
     for state, place in _PLACES.items():
         is_here = state in here
         tone: Tone = ("bad" if state in _BAD else "good") if is_here else "plain"
-        _box(axes, place, _NODE, f"● {state}" if is_here else str(state), tone, filled=is_here)
+        _box(axes, place, _NODE, f"● {state}" if is_here else str(state), tone)
     for place, text in _ENDS_IN_WORDS.values():
         _label(axes, place, text)
 
@@ -181,16 +181,15 @@ def _arrow(axes: Axes, start: Point, end: Point, tone: Tone = "plain", *, dashed
     axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "linewidth": 1, **line})
 
 
-def _box(
-    axes: Axes, middle: Point, size: tuple[float, float], text: str, tone: Tone = "plain", *, filled: bool = False
-) -> None:
+def _box(axes: Axes, middle: Point, size: tuple[float, float], text: str, tone: Tone = "plain") -> None:
+    """Draw a box with a text; only a plain one is not filled."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch
 
     corner = middle[0] - size[0] / 2, middle[1] - size[1] / 2
-    fill, style = to_rgba(_COLOURS[tone], 0.18) if filled else "none", "round,pad=0,rounding_size=6"
+    fill, style = "none" if tone == "plain" else to_rgba(_COLOURS[tone], 0.18), "round,pad=0,rounding_size=6"
     axes.add_patch(FancyBboxPatch(corner, *size, boxstyle=style, facecolor=fill, edgecolor=_COLOURS[tone]))
-    _label(axes, middle, text, tone, weight="bold" if filled else "normal")
+    _label(axes, middle, text, tone, weight="normal" if tone == "plain" else "bold")
 
 
 def _label(axes: Axes, middle: Point, text: str, tone: Tone = "plain", *, weight: str = "normal") -> None:
