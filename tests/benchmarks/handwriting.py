@@ -22,9 +22,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from toolkit.handwriting.catalogue import Handwriting, catalogue
+from toolkit.handwriting.catalogue import Handwriting, catalogue, sources
 from toolkit.handwriting.hands import npm
-from toolkit.handwriting.hands.sources import sources
 from toolkit.handwriting.ink.renderer import STAGES, render
 from toolkit.handwriting.parameters import RGB, Parameters
 

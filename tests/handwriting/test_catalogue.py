@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.hands.pack import PACKS
-from toolkit.handwriting.hands.sources import chain, sources
-from toolkit.handwriting.ink.hand import open_hand
+from toolkit.handwriting.catalogue import HANDS, catalogue, fallback_chain, sources
+from toolkit.handwriting.ink.hand import PACKS, open_hand
 from toolkit.handwriting.writers import writer_of
 
 CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")
@@ -21,7 +19,7 @@ KNOWN = {
     "5WGWVX5G00WA": "Bailey", "5WGWVX9800WC": "Cedar", "7EQMJPSG00H9": "Beekman",
 }  # fmt: skip
 RATINGS = ["rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width"]
-LICENCES = PACKS.parent / "licences"
+LICENCES = HANDS / "licences"
 
 
 def test_at_least_30_scripts_in_4_hands_each():
@@ -110,7 +108,7 @@ def test_pinned_sources_are_exact():
 
 @pytest.mark.parametrize("name", [source.name for source in sources() if source.titles])
 def test_every_hand_writes_ascii_through_its_chain_and_most_of_it_itself(name):
-    hands = [open_hand(link) for link in chain(name)]
+    hands = [open_hand(link) for link in fallback_chain(name)]
     ascii_signs = [chr(code) for code in range(33, 127)]
     assert all(any(hand.writes(sign) for hand in hands) for sign in ascii_signs)
     assert sum(hands[0].writes(sign) for sign in ascii_signs) >= 90

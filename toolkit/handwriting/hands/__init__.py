@@ -2,7 +2,7 @@
 
 ``sources.toml`` names the openly licensed fonts; ``python -m toolkit.handwriting.hands.compile`` (extra ``hands``)
 turns them into ``packs/*.npz``, ``licences/*.txt``, ``catalogue.json`` and ``contact_sheet.png``, which are committed.
-Only `pack` is needed to read them; everything else here runs at build time only:
+The code here runs at build time only; ``ink/hand`` reads the packs, ``catalogue`` the tables:
 
 ``npm`` fetches the archives and checks them · ``shaping_font`` keeps the font's knowledge of words and drops its
 outlines · ``outline`` draws a glyph · ``skeleton`` finds its centre lines · ``strokes`` makes pen strokes of them ·

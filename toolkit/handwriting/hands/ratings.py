@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from toolkit.handwriting.catalogue import Handwriting
-from toolkit.handwriting.hands.sources import Source, sources
+from toolkit.handwriting.catalogue import Handwriting, Source, sources
 from toolkit.handwriting.ink.hand import open_hand
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.writers import Writer, writer_of

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from cachetools import LRUCache, cached
 
-from toolkit.handwriting.hands.sources import chain
+from toolkit.handwriting.catalogue import fallback_chain
 from toolkit.handwriting.ink.hand import Hand, Placed, open_hand
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, evenly
 from toolkit.handwriting.writers import Writer
@@ -63,7 +63,7 @@ class Shaper:
     """Shapes words for one script in one writer's hand, with only `every` so many points where a text has millions."""
 
     def __init__(self, script: str, writer: Writer, every: int = 1) -> None:
-        self.hands: list[Hand] = [open_hand(name) for name in chain(script)]
+        self.hands: list[Hand] = [open_hand(name) for name in fallback_chain(script)]
         self.writer = writer
         self._every = every
         self.measures = self.hands[0].measures
