@@ -13,14 +13,7 @@ import pandas as pd
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.hands_on_offer import (
-    Bounds,
-    Record,
-    id_of,
-    listing_frame,
-    rated_within,
-    records_of,
-)
+from toolkit.handwriting.client.hands_on_offer import Bounds, Record, id_of, listing_frame, rated_within, records_of
 from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
 from toolkit.handwriting.client.style import Distance, Ink, Style
 from toolkit.handwriting.client.sweeping import Few, swept
@@ -36,13 +29,6 @@ class HandwritingClient(PublicNames):
 
     A handwriting is named by its id or its title. Parameters have the names of the specification; None leaves one to
     the service.
-
-    Parameters
-    ----------
-    session
-        Calls to a server that speaks section B of the specification.
-    apikey
-        The consumer key.
     """
 
     def __init__(self, session: HttpSession, apikey: Secret) -> None:
@@ -62,7 +48,7 @@ class HandwritingClient(PublicNames):
         order_by: str = "id",
         order_dir: str = "asc",
     ) -> pd.DataFrame:
-        """Return the available handwritings: ``GET /handwritings``, all pages.
+        """Return the available handwritings: ``GET /handwritings``, all pages. InvalidParameters names a wrong order.
 
         Parameters
         ----------
@@ -78,11 +64,6 @@ class HandwritingClient(PublicNames):
         pandas.DataFrame
             Index ``id``; columns ``title``, ``date_created`` and ``date_modified`` (UTC), the four ratings (Int64).
 
-        Raises
-        ------
-        InvalidParameters
-            An order the service does not know.
-
         Examples
         --------
         >>> import toolkit
@@ -95,17 +76,12 @@ class HandwritingClient(PublicNames):
         return rated_within(frame, dict(zip(wire.RATINGS, given, strict=True)))
 
     def record(self, handwriting: str) -> pd.DataFrame:
-        """Return one handwriting: ``GET /handwritings/{id}``.
+        """Return one handwriting: ``GET /handwritings/{id}``. An unknown name raises InvalidArgument.
 
         Returns
         -------
         pandas.DataFrame
             One row as in `available`.
-
-        Raises
-        ------
-        InvalidArgument
-            There is none of this name; the nearest titles are named.
 
         Examples
         --------

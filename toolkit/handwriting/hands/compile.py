@@ -81,7 +81,6 @@ def _traced_glyphs(hand: str, font: TTFont, to_caps: Affine2D) -> list[Tracing]:
 
 
 def _losses(hand: str, font: TTFont, made: list[Tracing]) -> list[Loss]:
-    """Return the glyphs whose strokes have another form than their outline."""
     text: dict[str, str] = {}
     for code, name in sorted(font.getBestCmap().items()):
         text[name] = text.get(name, "") + chr(code)
@@ -140,7 +139,6 @@ def _measures(source: Source, font: TTFont, units: float, strokes: list[Strokes]
 
 
 def _licence(source: Source, archive: Path) -> str:
-    """Say where the hand comes from, and repeat the copyright and the licence of its font."""
     text = npm.read_member(archive, "LICENSE_FONT")
     names = TTFont(io.BytesIO(npm.read_member(archive, source.font) or b""))["name"]
     copyright_line = names.getDebugName(0) or ""
@@ -153,7 +151,7 @@ def _licence(source: Source, archive: Path) -> str:
 
 
 def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
-    """Write a PNG with a row for every script and a column for every writer."""
+    """Draw a row for every script and a column for every writer."""
     rows = -(-len(handwritings) // _COLUMNS)
     sheet = Image.new("L", (_COLUMNS * _WIDTH, rows * _HEIGHT), 255)
     draw = ImageDraw.Draw(sheet)

@@ -10,17 +10,11 @@ from pathlib import Path
 
 
 class WrongArchive(Exception):
-    """The archive that npm fetched is not the pinned one."""
+    pass
 
 
 def fetch(package: str, version: str, integrity: str, folder: Path) -> Path:
-    """Return the archive of `package` at `version`, fetched into `folder` with ``npm pack`` unless it is there.
-
-    Raises
-    ------
-    WrongArchive
-        Its sha512 is not `integrity` (npm's form, ``sha512-<base64>``).
-    """
+    """Fetch with ``npm pack`` unless the archive is there; raise WrongArchive if its sha512 is not `integrity`."""
     archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz"
     if not archive.exists():
         command = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"]
@@ -32,7 +26,6 @@ def fetch(package: str, version: str, integrity: str, folder: Path) -> Path:
 
 
 def read_member(archive: Path, name: str) -> bytes | None:
-    """Return the file `name` of an npm archive, or None when it has none of that name."""
     with tarfile.open(archive) as files:
         if f"package/{name}" not in files.getnames():
             return None

@@ -46,7 +46,7 @@ class _PathPen(BasePen):
 
 
 def glyph_path(glyphs: Any, name: str) -> Path | None:  # noqa: ANN401
-    """Return the outline of the glyph `name` in font units, or None when it has none."""
+    """Return the outline of a glyph in font units, or None when it has none."""
     pen = _PathPen(glyphs)
     glyphs[name].draw(pen)
     return Path(pen.vertices, pen.codes) if pen.vertices else None
@@ -71,8 +71,4 @@ class Picture:
     def to_pixels(
         self, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Points in cap heights as x and downward y in pixels of the picture."""
-        return (
-            (x - self._left) * RESOLUTION + MARGIN,
-            self.height - ((y - self._bottom) * RESOLUTION + MARGIN),
-        )
+        return ((x - self._left) * RESOLUTION + MARGIN, self.height - ((y - self._bottom) * RESOLUTION + MARGIN))

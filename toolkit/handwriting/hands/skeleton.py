@@ -28,7 +28,6 @@ class Branch:
         return float(np.hypot(*np.diff(self.points, axis=0).T).sum()) if len(self.points) > 1 else 0.0
 
     def node(self, end: int) -> int:
-        """Node at the first (0) or last (1) end."""
         return self.last if end else self.first
 
 

@@ -22,10 +22,10 @@ Line = tuple[npt.NDArray[np.float64], int]  # (row, column, radius) of shape (n,
 
 
 def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
-    """Return the pen strokes of a drawn glyph in cap heights, y upwards, in writing order.
+    """Return the strokes in cap heights, y upwards, in writing order.
 
-    Most holes as small as the eye of an e are accidents of a scan between two strokes, and are filled. With
-    `open_eyes` they are counters: the strokes go round them, a little wider than drawn.
+    Holes as small as the eye of an e are mostly accidents of a scan, and are filled. With `open_eyes` they are
+    counters: the strokes go round them, a little wider than drawn.
     """
     ink = ndimage.binary_closing(np.pad(picture.ink, 2))[2:-2, 2:-2] | picture.ink
     ink = _with_eyes_open(ink) if open_eyes else _without_holes(ink, _PINHOLE)
@@ -38,7 +38,6 @@ def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
 
 
 def _without_holes(ink: npt.NDArray[np.bool_], least: float) -> npt.NDArray[np.bool_]:
-    """Fill the holes of fewer than `least` pixels."""
     hole_of, _ = ndimage.label(~ink)
     area = np.bincount(hole_of.ravel())
     return np.asarray(ink | (area < least)[hole_of])
@@ -60,7 +59,6 @@ def _as_strokes(lines: list[Line], picture: Picture) -> Strokes:
 
 
 def _lines(found: Skeleton) -> list[Line]:
-    """Follow every movement of the pen through the nodes."""
     mate = _mates(found)
     used: set[int] = set()
     loose = [(i, end) for i in range(len(found.branches)) for end in (0, 1) if (i, end) not in mate]
@@ -101,7 +99,6 @@ def _direction(branch: Branch, end: int, radius: float) -> npt.NDArray[np.float6
 
 
 def _joined(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
-    """Concatenate the branches of a chain; each is entered at the given end."""
     arms = found.arms()
     parts = []
     for n, (i, end) in enumerate(chain):

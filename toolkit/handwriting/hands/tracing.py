@@ -39,7 +39,6 @@ class Tracing:
 
     @property
     def is_outline(self) -> bool:
-        """Whether the glyph keeps its outline because strokes would not look like it."""
         return bool(np.any(self.strokes.flags & OUTLINE))
 
 
@@ -47,11 +46,10 @@ NOTHING = Tracing(Strokes.none(), Form(0, 0), Form(0, 0))
 
 
 def traced(outline: Path, *, known_loss: bool = False) -> Tracing:
-    """Return the strokes of a glyph, whose outline is in cap heights, y upwards.
+    """Return strokes that share the ink and the form of an outline, or else the outline itself.
 
-    Strokes that lost a counter or a part are traced once more, round the eyes that are filled otherwise. A pen can
-    write these; the outline, which no nib, haste or pressure changes, is kept only where that fails as well. A
-    `known_loss` keeps its form: it is listed in ``known_losses.json``.
+    Strokes that lost a counter or a part are traced once more, round the eyes that are filled otherwise. A glyph with
+    a `known_loss` keeps its form: it is listed in ``known_losses.json``.
     """
     picture = Picture(outline)
     wanted = form(picture.ink)
@@ -68,11 +66,11 @@ def traced(outline: Path, *, known_loss: bool = False) -> Tracing:
 
 def _looks_alike(strokes: Strokes, ink: Ink, picture: Picture) -> bool:
     only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT))
-    return only_dots or overlap(ink, picture) >= LEAST_OVERLAP
+    return only_dots or intersection_over_union(ink, picture) >= LEAST_OVERLAP
 
 
 def form(ink: Ink) -> Form:
-    """Count the counters and the parts of a drawn glyph; what is smaller than `LEAST_PIXELS` does not count."""
+    """Count what a reader sees: what is smaller than `LEAST_PIXELS` does not count."""
     # The border joins all white that is not enclosed, so one of the white areas is the outside.
     return Form(_count(~np.pad(ink, 1), None) - 1, _count(ink, _EIGHT))
 
@@ -83,7 +81,6 @@ def _count(mask: Ink, neighbours: Ink | None) -> int:
 
 
 def drawn(strokes: Strokes, picture: Picture) -> Ink:
-    """Return the ink of `strokes` in the pixels of `picture`."""
     if not len(strokes.length):
         return np.zeros_like(picture.ink)
     outlines = ribbons(refined(strokes, 3))
@@ -91,13 +88,12 @@ def drawn(strokes: Strokes, picture: Picture) -> Ink:
     return coverage([replace(outlines, x=x, y=y)], picture.width, picture.height) > 127
 
 
-def overlap(ink: Ink, picture: Picture) -> float:
-    """Return the intersection over union of `ink` and the ink of the picture."""
+def intersection_over_union(ink: Ink, picture: Picture) -> float:
     return float((ink & picture.ink).sum() / max(1, (ink | picture.ink).sum()))
 
 
 def outline_as_strokes(path: Path) -> Strokes:
-    """Return the contours of an outline as they are, turning the way ribbons turn."""
+    """Contours turn the way ribbons turn."""
     polygons = [np.asarray(polygon, np.float64) for polygon in path.to_polygons(closed_only=True)]
     contours = [_evened(polygon) for polygon in polygons if len(polygon) > 3]
     if sum(_area(contour) for contour in contours) < 0:
@@ -108,7 +104,6 @@ def outline_as_strokes(path: Path) -> Strokes:
 
 
 def _evened(polygon: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Place points closely enough for the contour to bend."""
     arc = arc_length(polygon)
     even = np.union1d(arc[:-1], np.linspace(0, arc[-1], max(4, int(arc[-1] * _DENSITY)), endpoint=False))
     keep = np.concatenate([[True], np.diff(even) > 0.004])

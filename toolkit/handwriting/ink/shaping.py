@@ -97,7 +97,7 @@ class Shaper:
         return word
 
     def points(self, text: str) -> int:
-        """Return about how many points the strokes of `text` have when all of them are used."""
+        """About how many points the strokes of `text` have when all of them are used."""
         return sum(count * self._points_of(character) for character, count in Counter(text).items())
 
     def _count_points(self, character: str) -> int:
@@ -106,7 +106,7 @@ class Shaper:
         return sum(len(hand.glyph(at.glyph).x) for at in hand.shape(written)) if written else 0
 
     def missing(self, text: str) -> tuple[str, ...]:
-        """Return the characters that no hand of the chain writes, each once, in order."""
+        """Characters that no hand of the chain writes, each once, in order."""
         return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._hand_of(c) is None)
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:

@@ -32,10 +32,7 @@ Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
 
 
 class RenderPool:
-    """Renders at most `size` texts at once, each in its own process; `most_waiting` others wait for their turn.
-
-    One text may take so many `seconds` of CPU time.
-    """
+    """Renders `size` texts at once, each in its own process and in at most so many `seconds` of CPU time."""
 
     def __init__(self, size: int, most_waiting: int, seconds: float) -> None:
         self._turns = FairTurns(size, most_waiting)
@@ -47,24 +44,13 @@ class RenderPool:
         self._abandoned: set[WorkerProcess] = set()
 
     async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
-        """Render a text for the caller with this key; a cancelled call is not rendered, or not to its end.
-
-        Raises
-        ------
-        InvalidParameters
-            The text cannot be drawn like this, or that takes too much work.
-        Overloaded
-            Too many texts wait, or the machine is too busy.
-        ServiceFailure
-            The process died or failed.
-        """
+        """Render a text for the caller with this key; a cancelled call is not rendered, or not to its end."""
         outcome = await self._run((parameters, False, self._seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
         return outcome
 
     async def missing_characters(self, parameters: Parameters, key: Hashable) -> tuple[Problem, ...]:
-        """Return the problem of a text with characters that cannot be written, if it has some; raises as `render`."""
         outcome = await self._run((parameters, True, self._seconds), key)
         return outcome if isinstance(outcome, tuple) else ()
 

@@ -17,7 +17,7 @@ from toolkit.handwriting.parameters import CMYK, RGB
 
 
 def draw_pdf(page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> bytes:
-    """Return `page` as a PDF; `size` is the cap height. No dates: the same page gives the same bytes."""
+    """Draw without dates: the same page gives the same bytes. `size` is the cap height."""
     seen = page.seen()
     curves = outline_curves(page.strokes.select(seen))
     layer = TextLayer(page, size)
@@ -27,19 +27,12 @@ def draw_pdf(page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None
 
 
 def number(value: float) -> str:
-    """Return a number as PDF wants it: no exponent, no trailing zeros.
-
-    Examples
-    --------
-    >>> number(0.50), number(-0.000001)
-    ('0.5', '0')
-    """
+    """No exponent, no trailing zeros, as PDF wants it."""
     text = f"{value:.5f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
 def ink_operator(ink: RGB | CMYK) -> str:
-    """Return the operator that sets the fill: ``C M Y K k`` or ``R G B rg``."""
     if isinstance(ink, CMYK):
         return " ".join(number(v) for v in (ink.cyan, ink.magenta, ink.yellow, ink.black)) + " k"
     return " ".join(number(channel / 255) for channel in ink.rgb()) + " rg"

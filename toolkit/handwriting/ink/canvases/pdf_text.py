@@ -15,7 +15,7 @@ _FONT_SIZE = 1.45  # cap heights
 
 
 class TextLayer:
-    """Text operators and fonts for the words of a page; `size` is the cap height in points."""
+    """`size` is the cap height in points."""
 
     def __init__(self, page: Page, size: float) -> None:
         self._page = page
@@ -43,7 +43,7 @@ class TextLayer:
             yield f"/T{font} {self._font_size:.2f} Tf <{codes}> Tj"
 
     def add_fonts(self, document: pydyf.PDF) -> pydyf.Dictionary:
-        """Add the fonts to `document` and return the resources that name them."""
+        """Add the fonts and return the resources that name them."""
         fonts = pydyf.Dictionary()
         for number, first in enumerate(range(0, len(self._characters), _PER_FONT)):
             font = _font(document, self._characters[first : first + _PER_FONT])

@@ -29,7 +29,7 @@ Lap = Callable[[str], None]
 
 
 def draw_png(page: Page, ink: RGB, lap: Lap) -> tuple[bytes, float]:
-    """Return `page` as a PNG and the share of it under ink; a huge page is drawn band by band."""
+    """Return the file and the share of the page under ink; a huge page is drawn band by band."""
     width, height = int(page.width + 0.5), int(page.height + 0.5)
     seen = page.seen()
     strokes = page.strokes if seen.all() else page.strokes.select(seen)
@@ -82,7 +82,6 @@ class _Extent:
         self._length = 2 * np.add.reduceat(_steps(strokes), start)
 
     def touching(self, first: int, rows: int) -> np.ndarray:
-        """Return which strokes touch a band."""
         return (self._bottom >= first) & (self._top <= first + rows)
 
     def edge(self, first: int, rows: int) -> float:

@@ -1,8 +1,7 @@
 """A PNG file that is written from top to bottom, so that a picture larger than memory can be made.
 
-RGBA with 8 bits each, one colour everywhere and the ink in the alpha channel. Every row is stored as the difference
-from the row above, which is zero almost everywhere, and runs are packed: for ink that is two to three times faster
-than a general encoder that tries all filters, and as small within some per cent.
+Every row is stored as the difference from the row above, which is zero almost everywhere. For ink that is two to three
+times faster than an encoder that tries all filters, and as small within some per cent.
 """
 
 from __future__ import annotations
@@ -22,16 +21,7 @@ _PIXELS_A_METRE = 2835  # 72 in an inch
 
 
 class PngFile:
-    r"""A PNG file under construction, with the same colour in every pixel.
-
-    Examples
-    --------
-    >>> file = PngFile(1, 2, RGB(20, 30, 90))
-    >>> file.add(np.array([[255]], np.uint8))
-    >>> file.add(np.array([[0]], np.uint8))
-    >>> file.finished()[:4]
-    b'\x89PNG'
-    """
+    """One colour in every pixel; only the coverage differs."""
 
     def __init__(self, width: int, height: int, ink: RGB) -> None:
         self._ink = ink
@@ -42,12 +32,10 @@ class PngFile:
         self._chunk(b"pHYs", struct.pack(">IIB", _PIXELS_A_METRE, _PIXELS_A_METRE, 1))
 
     def add(self, alpha: Coverage) -> None:
-        """Append rows of coverage, shape (rows, width)."""
         self._data(self._packer.compress(self._filtered(alpha).data))
         self._above = alpha[-1].copy()
 
     def finished(self) -> bytes:
-        """Return the whole file; all rows have been added."""
         self._data(self._packer.flush())
         self._chunk(b"IEND", b"")
         return b"".join(self._parts)
