@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -50,30 +50,11 @@ class Handwriting:
         return {k: v for k, v in asdict(self).items() if k not in ("script", "writer")}
 
 
-class Catalogue:
-    """All handwritings, in the order of their ids."""
-
-    def __init__(self, handwritings: list[Handwriting]) -> None:
-        self._all = sorted(handwritings, key=lambda h: h.id)
-        self._by_id = {h.id: h for h in self._all}
-        self._by_title = {h.title.casefold(): h for h in self._all}
-
-    def __iter__(self) -> Iterator[Handwriting]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def by_id(self, handwriting_id: str) -> Handwriting | None:
-        return self._by_id.get(handwriting_id)
-
-    def by_title(self, title: str) -> Handwriting | None:
-        return self._by_title.get(title.casefold())
-
-
 @cache
-def catalogue() -> Catalogue:
-    return Catalogue(msgspec.json.decode((HANDS / "catalogue.json").read_bytes(), type=list[Handwriting]))
+def catalogue() -> Mapping[str, Handwriting]:
+    """Return all handwritings by id, in the order of their ids."""
+    rows = msgspec.json.decode((HANDS / "catalogue.json").read_bytes(), type=list[Handwriting])
+    return {row.id: row for row in sorted(rows, key=lambda row: row.id)}
 
 
 @cache

@@ -48,7 +48,7 @@ class HandwritingClient(PublicNames):
         order_by: str = "id",
         order_dir: str = "asc",
     ) -> pd.DataFrame:
-        """Return the available handwritings: ``GET /handwritings``, all pages. InvalidParameters names a wrong order.
+        """Return the available handwritings: ``GET /handwritings``, all pages.
 
         Parameters
         ----------
@@ -64,6 +64,11 @@ class HandwritingClient(PublicNames):
         pandas.DataFrame
             Index ``id``; columns ``title``, ``date_created`` and ``date_modified`` (UTC), the four ratings (Int64).
 
+        Raises
+        ------
+        InvalidParameters
+            An order the service does not know.
+
         Examples
         --------
         >>> import toolkit
@@ -76,12 +81,17 @@ class HandwritingClient(PublicNames):
         return rated_within(frame, dict(zip(wire.RATINGS, given, strict=True)))
 
     def record(self, handwriting: str) -> pd.DataFrame:
-        """Return one handwriting: ``GET /handwritings/{id}``. An unknown name raises InvalidArgument.
+        """Return one handwriting: ``GET /handwritings/{id}``.
 
         Returns
         -------
         pandas.DataFrame
             One row as in `available`.
+
+        Raises
+        ------
+        InvalidArgument
+            There is none of this name; the nearest titles are named.
 
         Examples
         --------

@@ -7,8 +7,12 @@ catalogue and the contact sheet beside this file. Needs the extra ``hands`` and 
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
 import io
 import json
+import subprocess
+import tarfile
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,7 +24,7 @@ from PIL import Image, ImageDraw
 from tqdm.auto import tqdm
 
 from toolkit.handwriting.catalogue import HANDS, Handwriting, Source, sources
-from toolkit.handwriting.hands import npm, shaping_font
+from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.known_losses import Loss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import glyph_path
 from toolkit.handwriting.hands.ratings import handwritings
@@ -48,13 +52,37 @@ def main() -> None:
         PACKS.mkdir(exist_ok=True)
         LICENCES.mkdir(exist_ok=True)
         for source in tqdm([s for s in sources() if s.name in arguments.only], desc="hands"):
-            archive = npm.fetch(source.package, source.version, source.integrity, folder)
-            glyphs, outlines = compile_hand(source, npm.read_member(archive, source.font) or b"")
+            archive = fetch(source.package, source.version, source.integrity, folder)
+            glyphs, outlines = compile_hand(source, read_member(archive, source.font) or b"")
             (LICENCES / f"{source.name}.txt").write_text(_licence(source, archive))
             tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
     catalogue = handwritings()
     (HANDS / "catalogue.json").write_text("[\n" + ",\n".join(json.dumps(asdict(row)) for row in catalogue) + "\n]\n")
     _contact_sheet(catalogue, HANDS / "contact_sheet.png")
+
+
+class WrongArchive(Exception):
+    pass
+
+
+def fetch(package: str, version: str, integrity: str, folder: Path) -> Path:
+    """Fetch with ``npm pack`` unless the archive is there; raise WrongArchive if its sha512 is not `integrity`."""
+    archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz"
+    if not archive.exists():
+        command = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"]
+        subprocess.run(command, check=True, timeout=120, stdout=subprocess.DEVNULL)
+    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    if f"sha512-{digest}" != integrity:
+        raise WrongArchive(f"{archive.name}: sha512-{digest}, expected {integrity}")
+    return archive
+
+
+def read_member(archive: Path, name: str) -> bytes | None:
+    with tarfile.open(archive) as files:
+        if f"package/{name}" not in files.getnames():
+            return None
+        member = files.extractfile(f"package/{name}")
+        return None if member is None else member.read()
 
 
 def compile_hand(source: Source, font: bytes) -> tuple[int, int]:
@@ -139,8 +167,8 @@ def _measures(source: Source, font: TTFont, units: float, strokes: list[Strokes]
 
 
 def _licence(source: Source, archive: Path) -> str:
-    text = npm.read_member(archive, "LICENSE_FONT")
-    names = TTFont(io.BytesIO(npm.read_member(archive, source.font) or b""))["name"]
+    text = read_member(archive, "LICENSE_FONT")
+    names = TTFont(io.BytesIO(read_member(archive, source.font) or b""))["name"]
     copyright_line = names.getDebugName(0) or ""
     licence = text.decode() if text else (names.getDebugName(13) or "")
     origin = f"{source.package} {source.version}, {source.font}"

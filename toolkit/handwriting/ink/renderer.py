@@ -78,13 +78,9 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
     return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words))
 
 
-def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
-    return _kept_shaper(handwriting.script, handwriting.writer, every)
-
-
 @cache
-def _kept_shaper(script: str, writer: int, every: int) -> Shaper:
-    return Shaper(script, writer_of(script, writer), every)
+def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
+    return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer), every)
 
 
 def _visible(layout: Layout, baseline: np.ndarray, parameters: Parameters) -> Layout:

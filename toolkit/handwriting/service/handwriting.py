@@ -80,13 +80,13 @@ class HandwritingService:
         return self._limit.left(caller.key)
 
     def listing(self, asked: Listing) -> list[dict[str, str | int]]:
-        records = [handwriting.record() for handwriting in catalogue()]
+        records = [handwriting.record() for handwriting in catalogue().values()]
         # The catalogue is in the order of the ids, and sorting keeps that where two values are equal.
         records.sort(key=lambda record: _sortable(record[asked.order_by]), reverse=asked.order_dir == "desc")
         return records[asked.offset : asked.offset + asked.limit]
 
     def record(self, handwriting_id: str) -> dict[str, str | int]:
-        handwriting = catalogue().by_id(handwriting_id)
+        handwriting = catalogue().get(handwriting_id)
         if handwriting is None:
             raise NotFound(wire.HANDWRITING_NOT_FOUND)
         return handwriting.record()

@@ -62,7 +62,7 @@ def listing_of(query: Mapping[str, str]) -> Listing:
 def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> tuple[Parameters | None, list[Problem]]:
     """Return what could be read (None without a handwriting), with defaults for the rest, and all problems."""
     problems: list[Problem] = []
-    handwriting = catalogue().by_id(query.get("handwriting_id", ""))
+    handwriting = catalogue().get(query.get("handwriting_id", ""))
     if handwriting is None:
         why = wire.ID_NOT_FOUND if query.get("handwriting_id") else "handwriting_id is required"
         problems.append(Problem("handwriting_id", why))
