@@ -59,7 +59,6 @@ class KeyedNoise:
         return np.uint64(self._start(name))
 
     def number(self, name: str) -> float:
-        """Return one uniform number in [0, 1)."""
         return (self._start(name) >> 11) / (1 << 53)
 
     def _start(self, name: str) -> int:

@@ -30,9 +30,7 @@ class Handwritten:
     Attributes
     ----------
     data : bytes
-        The file.
     kind : {"png", "pdf", "svg", "replay"}
-        The format.
     handwriting : str
         Title of the hand.
     seed : int, Decimal or None
@@ -63,7 +61,6 @@ class Handwritten:
 
     @property
     def milliseconds(self) -> float:
-        """The time of the whole rendering."""
         return sum(self.timings.values())
 
     def headers(self) -> dict[str, str]:

@@ -44,8 +44,6 @@ CONTENT_TYPES: dict[Format, str] = {
 }
 RENDER = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
 
-# -- fields ------------------------------------------------------------------------------------------------
-
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
 RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
 DIRECTIONS = ("asc", "desc")
@@ -57,8 +55,6 @@ SIZE_HEADER = "X-Handwriting-Size"
 LINES_HEADER = "X-Handwriting-Lines"
 INK_HEADER = "X-Handwriting-Ink"
 TIMING_HEADER = "Server-Timing"
-
-# -- limits ------------------------------------------------------------------------------------------------
 
 MAX_TEXT = 9000
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
@@ -91,9 +87,6 @@ def unreadable(field: str, value: str) -> str:
     shown = value.encode("utf-8", "replace").decode("utf-8")
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
     return f"{field} unable to parse: {json.dumps(shown, ensure_ascii=False)}"
-
-
-# -- failures ----------------------------------------------------------------------------------------------
 
 
 class Problem(NamedTuple):

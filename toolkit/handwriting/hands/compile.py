@@ -179,7 +179,6 @@ def _licence(source: Source, archive: Path) -> str:
 
 
 def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
-    """Draw a row for every script and a column for every writer."""
     rows = -(-len(handwritings) // _COLUMNS)
     sheet = Image.new("L", (_COLUMNS * _WIDTH, rows * _HEIGHT), 255)
     draw = ImageDraw.Draw(sheet)

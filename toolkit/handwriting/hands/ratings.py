@@ -28,7 +28,6 @@ _PAIRS = (
 
 
 def handwritings() -> list[Handwriting]:
-    """Measure the whole catalogue on the packs as they are."""
     rows = [(s, n, writer_of(s.name, n)) for s in sources() for n in range(len(s.titles))]
     shapers = [Shaper(source.name, writer) for source, _, writer in rows]
     ratings = zip(

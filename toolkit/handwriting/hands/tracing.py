@@ -14,8 +14,9 @@ from toolkit.handwriting.hands.outline import LEAST_PIXELS, Picture
 from toolkit.handwriting.hands.strokes import arc_length, glyph_strokes
 from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.ribbons import DOT, OUTLINE, Strokes, refined, ribbons
+from toolkit.keyed_noise import Floats
 
-LEAST_OVERLAP = 0.75  # intersection over union
+LEAST_OVERLAP = 0.75
 _DENSITY = 40  # points in one cap height of a stored contour
 _EIGHT = np.ones((3, 3), bool)
 
@@ -56,17 +57,13 @@ def traced(outline: Path, *, known_loss: bool = False) -> Tracing:
     for open_eyes in (False, True):
         strokes = glyph_strokes(picture, open_eyes=open_eyes)
         ink = drawn(strokes, picture)
-        if not _looks_alike(strokes, ink, picture):
+        only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT))
+        if not only_dots and intersection_over_union(ink, picture.ink) < LEAST_OVERLAP:
             break
         if known_loss or form(ink) == wanted:
             return Tracing(strokes, form(ink), wanted)
     strokes = outline_as_strokes(outline)
     return Tracing(strokes, form(drawn(strokes, picture)), wanted)
-
-
-def _looks_alike(strokes: Strokes, ink: Ink, picture: Picture) -> bool:
-    only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT))
-    return only_dots or intersection_over_union(ink, picture) >= LEAST_OVERLAP
 
 
 def form(ink: Ink) -> Form:
@@ -88,8 +85,8 @@ def drawn(strokes: Strokes, picture: Picture) -> Ink:
     return coverage([replace(outlines, x=x, y=y)], picture.width, picture.height) > 127
 
 
-def intersection_over_union(ink: Ink, picture: Picture) -> float:
-    return float((ink & picture.ink).sum() / max(1, (ink | picture.ink).sum()))
+def intersection_over_union(a: Ink, b: Ink) -> float:
+    return float((a & b).sum() / max(1, (a | b).sum()))
 
 
 def outline_as_strokes(path: Path) -> Strokes:
@@ -103,13 +100,13 @@ def outline_as_strokes(path: Path) -> Strokes:
     return Strokes(x, y, np.zeros(len(x)), length, np.full(len(length), OUTLINE, np.uint8))
 
 
-def _evened(polygon: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _evened(polygon: Floats) -> Floats:
     arc = arc_length(polygon)
     even = np.union1d(arc[:-1], np.linspace(0, arc[-1], max(4, int(arc[-1] * _DENSITY)), endpoint=False))
     keep = np.concatenate([[True], np.diff(even) > 0.004])
     return np.stack([np.interp(even[keep], arc, column) for column in polygon.T], axis=1)
 
 
-def _area(polygon: npt.NDArray[np.float64]) -> float:
+def _area(polygon: Floats) -> float:
     x, y = polygon.T
     return float((x * np.roll(y, -1) - y * np.roll(x, -1)).sum() / 2)

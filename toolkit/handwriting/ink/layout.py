@@ -27,7 +27,6 @@ class Layout:
 
     @property
     def starts_line(self) -> Integers:
-        """Indices of the words that begin a line."""
         return np.nonzero(np.diff(self.line, prepend=-1))[0]
 
     def until(self, line: int) -> Layout:

@@ -41,7 +41,6 @@ class Page:
     overflow: bool  # whether some ink lies outside the page
 
     def seen(self) -> npt.NDArray[np.bool_]:
-        """Mark the strokes that touch the page."""
         s = self.strokes
         if not len(s.length):
             return np.zeros(0, bool)
@@ -73,7 +72,6 @@ def compose(
     parameters: Parameters, layout: Layout, trace: Trace, shaper: Shaper, noise: KeyedNoise,
     baseline: Floats,
 ) -> Page:  # fmt: skip
-    """Place the ink of `trace` (radius in cap heights) on a page."""
     size = parameters.handwriting_size
     writer = shaper.writer
     line = layout.line[trace.word]

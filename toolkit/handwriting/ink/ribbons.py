@@ -117,7 +117,6 @@ def refined(strokes: Strokes, pieces: int) -> Strokes:
 
 
 def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
-    """Return the unit direction of writing at every point."""
     before, after, _, _ = strokes.neighbours()
     tx, ty = strokes.x[after] - strokes.x[before], strokes.y[after] - strokes.y[before]
     norm = np.sqrt(tx * tx + ty * ty)

@@ -205,7 +205,7 @@ def _coarser(glyph: Strokes, every: int) -> Strokes:
 
 
 def _breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:
-    """Places inside the word where a new cluster begins, with the width before it."""
+    """Places where a new cluster begins, with the width before it."""
     return tuple(
         (place, float(origin[n]))
         for n, (before, place) in enumerate(pairwise(places), 1)

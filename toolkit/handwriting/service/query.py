@@ -89,7 +89,6 @@ def _layout_parsers(kind: Format, dialect: Dialect) -> _Parsers:
 
 
 def _parsed(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
-    """Return the values that are given and right; note what is wrong with the others."""
     parsed = {}
     for field, parse in parsers.items():
         if field in query:

@@ -22,6 +22,7 @@ WORKER = "toolkit.handwriting.service.render_worker"
 # So many times its CPU time, and it hangs or the machine is far too busy. (Windows has this limit only.)
 _WALL_TIMES = 10
 _RETRY_SECONDS = 2.0
+_FAILED = "the gateway failed at this rendering"
 # Starting a process takes about as long, so a shorter rendering is not interrupted.
 _GRACE_SECONDS = 1.0
 
@@ -81,7 +82,7 @@ class RenderPool:
             raise _error_of(outcome)
         if isinstance(outcome, str):
             log.error("rendering failed: %s", outcome)
-            raise _failure()
+            raise ServiceFailure(_FAILED)
         return outcome
 
     def _free(self, worker: WorkerProcess) -> None:
@@ -115,8 +116,4 @@ def _error_of(died: WorkerDied) -> ServiceFailure | InvalidParameters:
         return InvalidParameters([Problem(None, wire.TOO_MUCH_WORK)])
     if died.death is Death.WALL_LIMIT:
         return Overloaded(wire.TOO_BUSY, retry_after=_RETRY_SECONDS)
-    return _failure()
-
-
-def _failure() -> ServiceFailure:
-    return ServiceFailure("the gateway failed at this rendering")
+    return ServiceFailure(_FAILED)

@@ -68,8 +68,6 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
             self._snippet = snippet
             self._draw()
 
-    # -- pages --------------------------------------------------------------------------------------------
-
     def _follow(self) -> None:
         self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
         self.name.observe(self._on_name, "value")

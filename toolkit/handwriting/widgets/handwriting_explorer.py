@@ -118,8 +118,6 @@ class HandwritingExplorer(ServiceWidget):
         shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
         return f"HandwritingExplorer: {shown}"
 
-    # -- layout -------------------------------------------------------------------------------------------
-
     def _lay_out(self) -> None:
         wide = ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible")
         offers = row(self.kind, self.link, self.keep_button, self.drop_button)
@@ -133,8 +131,6 @@ class HandwritingExplorer(ServiceWidget):
         self.kind.observe(lambda _: self._attempt(self._describe), "value")
         self.keep_button.on_click(lambda _: self._keep())
         self.drop_button.on_click(lambda _: self._drop())
-
-    # -- drawing ------------------------------------------------------------------------------------------
 
     def _attempt(self, work: Callable[[], None]) -> None:
         """Do it; the status line shows what goes wrong, and the last picture stays."""

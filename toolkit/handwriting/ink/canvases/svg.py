@@ -61,7 +61,6 @@ def _units(strokes: Strokes, letter: Integers) -> list[int]:
 
 
 def _widths(strokes: Strokes, size: float) -> list[int]:
-    """Widths of the lines that uncover the strokes, in hundredths of a point."""
     if not len(strokes.x):
         return []
     ink = 2.4 * np.maximum.reduceat(strokes.radius, strokes.start)
