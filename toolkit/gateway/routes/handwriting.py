@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from toolkit.errors import KeyRejected, RateLimited, ServiceError
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
 from toolkit.handwriting import wire
-from toolkit.handwriting.service.authentication import Caller
-from toolkit.handwriting.service.handwriting import HandwritingService, fingerprint
+from toolkit.handwriting.service.handwriting import Caller, HandwritingService, fingerprint
 from toolkit.handwriting.service.query import check_query, listing_of
 from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance
