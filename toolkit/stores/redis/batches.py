@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from toolkit.stores.redis.topology import Node
 
 Argument = bytes | str | int
+Run = tuple[bytes, ...]  # a run of a master, read again at each new connection
 
 UNREACHABLE = (exceptions.RedisError, OSError, TimeoutError)
 # What waits for one server, or is on its way: more than that is refused, so that memory stays bounded.
@@ -57,7 +58,7 @@ class Call(Request[Any]):
         self.started = self.future.get_loop().time()
         self.entries, self.size = 0, _BYTES_OF_A_CALL
 
-    def command(self, group: Sequence[Any], run: Sequence[bytes]) -> Sequence[Argument]:
+    def command(self, group: Sequence[Any], run: Run) -> Sequence[Argument]:
         """Return what is sent for all calls of a group in a run of the master; see `append.lua`."""
         return self.arguments
 

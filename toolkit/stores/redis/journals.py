@@ -11,7 +11,7 @@ from typing import Any
 
 from toolkit.stores import Draft, Entry, Follower
 from toolkit.stores.group_commit import failed
-from toolkit.stores.redis.batches import Argument, Call
+from toolkit.stores.redis.batches import Argument, Call, Run
 from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.scripts import APPEND
 from toolkit.stores.redis.topology import Topology
@@ -20,8 +20,10 @@ from toolkit.stores.subscribers import Subscribers
 # An entry is one field of a stream entry, packed, because every field costs Redis time: its time, the lengths of its id
 # and of its data; both follow.
 _ENTRY = Struct(">dII")
-_HEAD = Struct(">dddI")  # see append.lua
+_HEAD = Struct(">dddIB")  # see append.lua
 _ENTRIES_A_READ = 1_000
+# Updating the index of names costs Redis as much as an append: a busy journal's time in it may lag by so long.
+_MILLISECONDS_INDEXED, _MOST_INDEXED = 5_000, 100_000
 # A name that is no longer followed is often followed again at once: its channel stays open for so long.
 _SECONDS_TO_LINGER = 2.0
 _SECONDS_FOR_RESPONSE = 0.001
@@ -33,7 +35,7 @@ _entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, 
 class Append(Call):
     """One append to one journal; all of a group are one script call."""
 
-    __slots__ = ("drafts", "floor", "journals", "keep", "key", "name", "packed")
+    __slots__ = ("drafts", "floor", "journals", "keep", "key", "name", "packed", "run")
 
     def __init__(
         self, journals: RedisJournals, name: str, drafts: Sequence[Draft], keep: int | None, floor: int | None
@@ -46,27 +48,32 @@ class Append(Call):
         self.writes, self.entries = True, len(drafts)
         self.size += len(self.packed)
 
-    def command(self, group: Sequence[Append], run: Sequence[bytes]) -> Sequence[Argument]:
+    def command(self, group: Sequence[Append], run: Run) -> Sequence[Argument]:
         stem, epochs, names = self.journals.keys[self.tag]
         keys = [epochs, names, *[append.key for append in group]]
-        appends = [append.head() + append.packed for append in group]
+        appends = [append.head(run) + append.packed for append in group]
         return (b"EVALSHA", APPEND, len(keys), *keys, *run, len(stem) + 1, *appends)
 
-    def head(self) -> bytes:
+    def head(self, run: Run) -> bytes:
         # A master that died may have lost numbers that were heard of here.
         subscription = self.journals.subscriptions.get(self.name)
         used = 0 if subscription is None else subscription.position or 0
-        return _HEAD.pack(used, self.keep, self.floor, self.entries)
+        indexed_run, indexed_at = self.journals.indexed.get(self.name, (None, 0))
+        is_indexed = indexed_run is run and abs(self.drafts[-1].at - indexed_at) < _MILLISECONDS_INDEXED
+        self.run = None if is_indexed else run
+        return _HEAD.pack(used, self.keep, self.floor, self.entries, not is_indexed)
 
     def answer(self, group: Sequence[Append], response: Sequence[int]) -> None:
+        subscriptions = self.journals.subscriptions
         for append, before, last in zip(group, response[::2], response[1::2], strict=True):
             drafts = enumerate(append.drafts, last - append.entries + 1)
             append.result = [_entry((number, at, id_, data)) for number, (at, id_, data) in drafts]
-            subscription = self.journals.subscriptions.get(append.name)
-            if subscription is None:
-                append.settle()
-            else:
+            if append.run is not None:
+                self.journals.remember_index(append.name, append.run, append.drafts[-1].at)
+            if subscription := subscriptions.get(append.name):
                 subscription.offer(before, append.result, append.settle)
+            else:
+                append.settle()
 
 
 class RedisJournals:
@@ -78,6 +85,9 @@ class RedisJournals:
         self.topology = topology
         self.subscriptions: dict[str, JournalSubscription] = {}
         self.keys = {tag: [topology.key(tag, key) for key in ("journal:", "epochs", "names")] for tag in topology.tags}
+        # When a journal was last written to the index of names, and on which connection: a server that comes back may
+        # have lost it.
+        self.indexed: dict[str, tuple[Run, int]] = {}
 
     def place(self, name: str) -> tuple[str, bytes]:
         """Return the hash tag of a journal and the key of its stream; its channel is named like the key."""
@@ -134,6 +144,11 @@ class RedisJournals:
             page = await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", _ENTRIES_A_READ)
             yield page
             sequence = page[-1].sequence if page else sequence
+
+    def remember_index(self, name: str, run: Run, at: int) -> None:
+        if len(self.indexed) >= _MOST_INDEXED:
+            self.indexed.clear()
+        self.indexed[name] = run, at
 
     def last_number(self, name: str) -> asyncio.Future[int]:
         """Return the number of the last entry before all that this gateway appends from now on."""
