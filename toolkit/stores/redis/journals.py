@@ -11,9 +11,8 @@ from typing import Any
 
 from toolkit.stores import Draft, Entry, Follower
 from toolkit.stores.group_commit import failed
-from toolkit.stores.redis.batches import Argument, Call, Run
+from toolkit.stores.redis.batches import APPEND, Argument, Call, Run
 from toolkit.stores.redis.listener import Subscription
-from toolkit.stores.redis.scripts import APPEND
 from toolkit.stores.redis.topology import Topology
 from toolkit.stores.subscribers import Subscribers
 

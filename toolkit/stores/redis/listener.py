@@ -16,9 +16,8 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from toolkit.stores import StoreUnavailable
-from toolkit.stores.redis.batches import UNREACHABLE, Call
+from toolkit.stores.redis.batches import BEAT, UNREACHABLE, Call
 from toolkit.stores.redis.durability import reason_of
-from toolkit.stores.redis.scripts import BEAT
 
 if TYPE_CHECKING:
     from toolkit.stores.redis.topology import Node, Topology

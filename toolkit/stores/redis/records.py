@@ -14,9 +14,8 @@ from typing import Any
 
 from toolkit.stores import StoreUnavailable
 from toolkit.stores.group_commit import failed
-from toolkit.stores.redis.batches import Argument, Call
+from toolkit.stores.redis.batches import RECORDS, Argument, Call
 from toolkit.stores.redis.listener import Subscription
-from toolkit.stores.redis.scripts import RECORDS
 from toolkit.stores.redis.topology import Topology
 from toolkit.stores.subscribers import Watcher, Watchers
 
