@@ -134,7 +134,9 @@ class Batches:
             if connection is not None:
                 await node.pool.release(connection)
         del responses[: len(loads)]
-        if not waits or _is_at_least(responses.pop(), self._replicas):
+        confirmed = responses.pop() if waits else self._replicas
+        # A replica refuses WAIT, after it has refused the writes.
+        if isinstance(confirmed, int) and confirmed >= self._replicas:
             return responses
         why = f"kept by {node.shown}, but not confirmed by {self._replicas} replicas in time"
         return [
@@ -194,11 +196,6 @@ def _deliver(answered: Sequence[tuple[Group, Any]]) -> None:
 def _fail(group: Group, error: Exception) -> None:
     for call in group:
         call.fail(error)
-
-
-def _is_at_least(confirmed: object, replicas: int) -> bool:
-    # A replica refuses WAIT, after it has refused the writes.
-    return isinstance(confirmed, int) and confirmed >= replicas
 
 
 async def _response(connection: AbstractConnection) -> Any:  # noqa: ANN401
