@@ -19,7 +19,7 @@ from toolkit.dweets.service.mail import Delivery
 from toolkit.dweets.service.names import readable_name
 from toolkit.dweets.service.stored_range import StoredRange
 from toolkit.dweets.service.stored_records import DamagedRecord, retry_while_changed
-from toolkit.dweets.service.things import HotThing, Things, journal_of
+from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
@@ -137,13 +137,13 @@ class DweetService:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def readable(self, thing: str, key: str | None, length: int) -> HotThing | None:
-        """Return the thing if its last `length` dweets are at hand; the caller waits for `load` otherwise."""
+    def readable(self, thing: str, key: str | None, length: int) -> CachedThing | None:
+        """Return the thing if its last `length` dweets are cached, else None: then wait for `load`."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return self._things.hot(thing, length)
+        return self._things.cached(thing, length)
 
-    def load(self, thing: str, length: int) -> asyncio.Future[HotThing]:
+    def load(self, thing: str, length: int) -> asyncio.Future[CachedThing]:
         """Return the thing once its last `length` dweets are read. Check the key with `readable` first."""
         return self._things.load(thing, length)
 
