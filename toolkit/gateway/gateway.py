@@ -6,12 +6,14 @@ import logging
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakSet
+
+from msgspec import to_builtins
 
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.locks import IssuedLock
@@ -257,7 +259,7 @@ class Gateway(PublicNames):
         await self._services.dweets.alerts.settle()
         mails = await self._services.dweets.email_queue.mails()
         return [
-            {**asdict(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
+            {**to_builtins(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
             for mail in mails
         ]
 

@@ -46,8 +46,7 @@ class _Watch:
     def start_at(self, stored: Stored[Alert]) -> None:
         self.stored = stored
         self.alert = stored.record
-        self.count: MailCount = MailCount()
-        self.count_version: bytes | None = None
+        self.count: Stored[MailCount] = Stored(MailCount(), None)
         self.faults_in_a_row = 0
         self.pauses = 0
         self.is_stopped = False
@@ -138,8 +137,8 @@ class Alerts:
     async def status_of(self, alert: Alert) -> dict[str, Any]:
         watch = self._watches.get(alert.thing)
         today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
-        count, _ = await self.repository.read_count(alert)
-        return alert.status(count.on(today), watch.fault if watch is not None else None)
+        count = await self.repository.read_count(alert)
+        return alert.status(count.record.on(today), watch.fault if watch is not None else None)
 
     # -- following ----------------------------------------------------------------------------------------
 
@@ -213,9 +212,9 @@ class Alerts:
             return False
         if stored is None:
             return False
-        count, version = await self.repository.read_count(stored.record)
+        count = await self.repository.read_count(stored.record)
         watch.start_at(stored)
-        watch.count, watch.count_version, watch.is_outdated = count, version, False
+        watch.count, watch.is_outdated = count, False
         return True
 
     async def _evaluate(self, watch: _Watch) -> tuple[list[Entry], list[Verdict]]:
@@ -252,16 +251,15 @@ class Alerts:
             watch.stored = before
             raise
         if counted is not None:
-            watch.count, watch.count_version = counted.after
+            watch.count = counted.after
 
     @staticmethod
     def _counted_mail(watch: _Watch, trigger: Entry) -> CountedMail | None:
         day = wire.created_text(trigger.at)[:10]
-        mails = watch.count.on(day)
+        mails = watch.count.record.on(day)
         if mails >= wire.ALERTS_A_DAY:
             return None
-        after = new_version(MailCount(day, mails + 1))
-        return CountedMail(watch.alert.mail_about(trigger), watch.count_version, after)
+        return CountedMail(watch.alert.mail_about(trigger), watch.count, new_version(MailCount(day, mails + 1)))
 
 
 def _first_bytes(contents: list[bytes]) -> list[bytes]:
