@@ -1,4 +1,4 @@
-"""Alerts: follow locked things, evaluate conditions, and write down what triggers.
+"""Alerts: follow locked things, evaluate conditions, and store what triggers.
 
 An alert's record holds the number of the last dweet that was evaluated for certain. The alert's change, that number
 and the mail are written in one step, so a gateway that is killed at any moment evaluates the rest again after its
@@ -35,8 +35,6 @@ _SECONDS_TO_RETRY = 1.0
 
 
 class _Watch:
-    """One alert at work: which dweets wait for it, and why its condition failed."""
-
     def __init__(self, stored: Stored[Alert]) -> None:
         self.fault: str | None = None
         self.unfollow: Callable[[], None] = lambda: None
@@ -58,7 +56,6 @@ class _Watch:
         return not self.is_stopped and (self.is_outdated or self.has_missed or bool(self.waiting))
 
     def wait(self, entries: Sequence[Entry]) -> None:
-        """Keep new entries at hand, unless they are too many."""
         self.waiting_bytes += sum(len(entry.data) for entry in entries)
         if self.waiting_bytes > _BYTES_AT_HAND:
             self.skip_waiting()
@@ -66,13 +63,12 @@ class _Watch:
             self.waiting += entries
 
     def skip_waiting(self) -> None:
-        """Have what came after the alert's position read from the journal."""
+        """Forget the waiting entries: what came after the alert's position is read from the journal."""
         self.waiting: list[Entry] = []
         self.waiting_bytes = 0
         self.has_missed = True
 
     def note(self, verdict: Verdict) -> None:
-        """Remember why the condition could not be evaluated, and how often in a row."""
         self.faults_in_a_row = self.faults_in_a_row + 1 if verdict.fault else 0
         self.is_stopped = verdict.stops or self.faults_in_a_row >= FAULTS_TO_STOP
         if verdict.stops:
@@ -110,10 +106,7 @@ class Alerts:
         await self._conditions.compile(Owner(lock), condition)
 
     async def settle(self, thing: str | None = None) -> None:
-        """Wait until every dweet committed so far (of one thing, or of all) is evaluated; not for ever on a busy one.
-
-        Those that were posted to another gateway too, of which this one may not have heard yet.
-        """
+        """Wait a while until every dweet committed so far, to any gateway, is evaluated."""
         names = [thing] if thing is not None else list(self._watches)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settle_seconds):
@@ -205,7 +198,6 @@ class Alerts:
         return True
 
     async def _read(self, watch: _Watch) -> bool:
-        """Start again from the alert and the count that the store has; False where it has none."""
         try:
             stored = await self.repository.read(watch.alert.thing)
         except DamagedRecord:  # reported when it is mirrored

@@ -1,9 +1,8 @@
 """The queue of alert mails, which all gateways on one store share.
 
-A gateway claims a mail that is due by changing its record: its lease. The lease ends unless the gateway renews it
-while it delivers the mail; then another one claims the mail. A gateway that dies after the mail server has accepted a
-mail, and before its record says so, leaves a mail that is sent once more, with the same Message-ID. A connection that
-breaks while the server takes the text leaves the mail ``uncertain``: it is not tried again.
+A gateway claims a mail that is due by writing a lease into its record, and renews the lease while it delivers the mail.
+If it dies after the mail server has accepted the mail, another gateway sends it once more, with the same Message-ID.
+If the connection breaks while the server takes the text, the mail is ``uncertain``: it is not tried again.
 """
 
 from __future__ import annotations
@@ -27,23 +26,15 @@ _MAILS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """Times of the e-mail queue in seconds, and its length.
+    """Times of the e-mail queue in seconds, and its length."""
 
-    Parameters
-    ----------
-    waits
-        Before each further attempt; the last one is repeated.
-    lease
-        How long a claim holds that is not renewed.
-    stop
-        How long a stop waits for deliveries.
-    finished_kept
-        How many finished mails are kept, the newest.
-    """
-
+    #: Before each further attempt; the last one is repeated.
     waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
+    #: How long a claim holds that is not renewed.
     lease: float = field(default_factory=lambda: stored_records.LEASE_SECONDS)
+    #: How long a stop waits for deliveries.
     stop: float = 5.0
+    #: How many finished mails are kept, the newest.
     finished_kept: int = 1_000
 
 

@@ -1,4 +1,4 @@
-"""The records of locks and locked things, in the store and in memory, and what they say together about a thing.
+"""The records of locks and locked things, in the store and in memory, and their repair.
 
 A locked thing has two records with the same bytes: one under the name of its lock, one under its own name. A fault of
 a disk may damage either of them, or lose it. A thing with a damaged record stays locked, for everybody.
@@ -82,7 +82,7 @@ class LockTable:
         self.locked: set[str] = set()  # the things whose `state` is not None: every post asks
 
     def change(self, key: str, value: bytes | None) -> set[str]:
-        """Take a record of a lock or a thing (None: it was removed); return the keys whose state may be another now."""
+        """Take a record of a lock or a thing (None: it was removed); return the keys whose state may have changed."""
         things = set()
         kind, _, name = key.partition(":")
         if kind == "thing":
@@ -108,12 +108,10 @@ class LockTable:
         return stored and stored.version
 
     def record(self, key: str) -> LockRecord | Damage | None:
-        """Return what one record says, whatever the others say; None where there is none."""
         stored = self._stored.get(key)
         return stored and stored.record
 
     def state(self, thing: str) -> LockRecord | Damage | None:
-        """Return the lock of a thing; None where it is not locked."""
         own = self._stored.get(thing_key(thing))
         if own is None:
             claims = self._claims.get(thing)
@@ -125,7 +123,6 @@ class LockTable:
         return own.record
 
     def state_of_lock(self, lock: str) -> LockRecord | Damage | None:
-        """Return a lock; None where there is none."""
         record = self.record(lock_key(lock))
         if isinstance(record, LockRecord) and record.thing is not None:
             used = self.state(record.thing)
@@ -134,7 +131,6 @@ class LockTable:
         return record
 
     def damage_at(self, key: str) -> Damage | None:
-        """Return why nobody can use the thing or the lock at this key; None where nothing is wrong."""
         kind, _, name = key.partition(":")
         state = self.state(name) if kind == "thing" else self.state_of_lock(name)
         return state if isinstance(state, Damage) else None
