@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from toolkit.dweets.service.stored_records import (
     Stored,
     alert_key,
     compare_and_set,
+    new_version,
     read_stored,
     thing_key,
     write_record,
@@ -93,14 +94,6 @@ class MailCount(Record, frozen=True):
         return self.mails if self.day == day else 0
 
 
-class CountedMail(NamedTuple):
-    """A mail about an alert, and the count of mails before and after it."""
-
-    mail: Mail
-    before: Stored[MailCount]
-    after: Stored[MailCount]
-
-
 class AlertRepository:
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -140,15 +133,20 @@ class AlertRepository:
     async def remove(self, thing: str) -> bool:
         return await self._records.take(SPACE, alert_key(thing)) is not None
 
-    async def replace(self, before: Stored[Alert], after: Stored[Alert], counted: CountedMail | None) -> None:
-        """Replace an alert and add its mail in one step, or raise RecordChanged."""
+    async def replace(
+        self, before: Stored[Alert], after: Stored[Alert], mail: Mail | None, count: Stored[MailCount]
+    ) -> Stored[MailCount]:
+        """Replace an alert, add and count its mail in the same step, and return the count; or raise RecordChanged."""
         key, count_key = alert_key(after.record.thing), _count_key(after.record)
         expected: Changes = {key: before.version}
         changes: Changes = {key: after.version}
-        if counted is not None:
-            expected[count_key] = counted.before.version
-            changes |= {counted.mail.key: write_record(counted.mail), count_key: counted.after.version}
+        if mail is not None:
+            expected[count_key] = count.version
+            day = wire.created_text(mail.at)[:10]
+            count = new_version(MailCount(day, count.record.on(day) + 1))
+            changes |= {mail.key: write_record(mail), count_key: count.version}
         await compare_and_set(self._records, expected, changes)
+        return count
 
 
 def _count_key(alert: Alert) -> str:

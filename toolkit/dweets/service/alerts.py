@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, PAUSES, Verdict
 from toolkit.dweets.content import content_of
-from toolkit.dweets.service.alert_records import Alert, AlertRepository, CountedMail, MailCount
+from toolkit.dweets.service.alert_records import Alert, AlertRepository, MailCount
 from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, new_version, retry_while_changed
 from toolkit.dweets.service.things import journal_of
@@ -234,24 +234,16 @@ class Alerts:
             await self._write(watch, entry if watch.alert.is_triggered_after(before) else None)
 
     async def _write(self, watch: _Watch, trigger: Entry | None) -> None:
-        counted = self._counted_mail(watch, trigger) if trigger is not None else None
+        mail = None
+        if trigger is not None and watch.count.record.on(wire.created_text(trigger.at)[:10]) < wire.ALERTS_A_DAY:
+            mail = watch.alert.mail_about(trigger)
         before, watch.stored = watch.stored, new_version(watch.alert)
-        # `stored` is set before: the mirror must know the change as its own.
+        # `stored` is set before: the mirror must recognise the change as its own.
         try:
-            await self.repository.replace(before, watch.stored, counted)
+            watch.count = await self.repository.replace(before, watch.stored, mail, watch.count)
         except (RecordChanged, StoreUnavailable):
             watch.stored = before
             raise
-        if counted is not None:
-            watch.count = counted.after
-
-    @staticmethod
-    def _counted_mail(watch: _Watch, trigger: Entry) -> CountedMail | None:
-        day = wire.created_text(trigger.at)[:10]
-        mails = watch.count.record.on(day)
-        if mails >= wire.ALERTS_A_DAY:
-            return None
-        return CountedMail(watch.alert.mail_about(trigger), watch.count, new_version(MailCount(day, mails + 1)))
 
 
 def _first_bytes(contents: list[bytes]) -> list[bytes]:
