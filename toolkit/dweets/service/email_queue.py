@@ -87,7 +87,7 @@ class EmailQueue:
             self._tasks[key] = asyncio.ensure_future(self._send(stored, seconds))
 
     def _seconds_until_due(self, mail: Mail) -> float:
-        if mail.lease:  # counted from its last renewal that was heard here: clocks of two machines may differ
+        if mail.lease:  # counted from when this gateway saw its last renewal: clocks of two machines may differ
             return self._settings.lease
         return min(max(0.0, (mail.due - self._now()) / 1000), self._wait_after(mail.attempts))
 
@@ -110,12 +110,12 @@ class EmailQueue:
 
     async def _process(self, stored: Stored[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
-        await self._mails.replace(stored, replace(mail, due=self._lease_end()))
+        await self._mails.replace(stored, replace(mail, due=self._now_plus(self._settings.lease)))
         delivering = asyncio.ensure_future(self._deliver(mail))
         try:
             while not (await asyncio.wait([delivering], timeout=self._settings.lease / 3))[0]:
                 with contextlib.suppress(StoreUnavailable):  # then nobody else can claim it either
-                    await self._change(mail, due=self._lease_end())
+                    await self._change(mail, due=self._now_plus(self._settings.lease))
         finally:
             delivering.cancel()
         outcome = delivering.result()
@@ -125,18 +125,18 @@ class EmailQueue:
             except StoreUnavailable:  # what became of the mail must not be forgotten
                 await asyncio.sleep(self._settings.waits[0])
 
-    def _lease_end(self) -> int:
-        return self._now() + round(self._settings.lease * 1000)
+    def _now_plus(self, seconds: float) -> int:
+        return self._now() + round(seconds * 1000)
 
     async def _deliver(self, mail: Mail) -> dict[str, Any]:
-        """Deliver a mail and return what to change in its record."""
+        """Return what to change in the record of the mail."""
         try:
             outgoing = mail.outgoing(self._sender)
             refused = await self._delivery.deliver(outgoing) if self._delivery else []
         except NotSendable as error:
             return {"state": "unsendable", "error": str(error)}
         except NotDelivered as error:
-            return {"due": self._now() + round(self._wait_after(mail.attempts) * 1000), "error": str(error)}
+            return {"due": self._now_plus(self._wait_after(mail.attempts)), "error": str(error)}
         except OSError as error:
             return {"state": "uncertain", "error": f"the connection broke while the server took the mail: {error}"}
         except Exception as error:  # a mistake of ours must not stop the other mails

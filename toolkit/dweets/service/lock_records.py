@@ -94,7 +94,10 @@ class LockTable:
                 del self._claims[before]
         self._stored.pop(key, None)
         if value is not None:
-            self._stored[key] = Stored(_parsed(key, value), value)
+            try:
+                self._stored[key] = Stored(LockRecord.parse(key, value), value)
+            except DamagedRecord as damage:
+                self._stored[key] = Stored(Damage(str(damage)), value)
         if kind == "lock" and (after := self._thing_of(key)) is not None:
             things.add(after)
             self._claims.setdefault(after, set()).add(name)
@@ -102,10 +105,6 @@ class LockTable:
             (self.locked.discard if self.state(thing) is None else self.locked.add)(thing)
         locks = {lock_key(lock) for thing in things for lock in self._claims.get(thing, ())}
         return {key, *locks, *map(thing_key, things)}
-
-    def version(self, key: str) -> bytes | None:
-        stored = self._stored.get(key)
-        return stored and stored.version
 
     def record(self, key: str) -> LockRecord | Damage | None:
         stored = self._stored.get(key)
@@ -118,7 +117,8 @@ class LockTable:
             return Damage(f"its record is missing, and the lock {min(claims)!a} is on it") if claims else None
         if isinstance(own.record, Damage):
             return Damage(f"its record is damaged: {own.record.reason}")
-        if self.version(lock_key(own.record.lock)) != own.version:
+        lock = self._stored.get(lock_key(own.record.lock))
+        if lock is None or lock.version != own.version:
             return Damage(f"the record of its lock {own.record.lock!a} is missing, or is not the same")
         return own.record
 
@@ -213,13 +213,6 @@ class LockRepository:
                 log.error("%s is damaged, so nobody can use the %s: %s; %s", what, kind, damage.reason, _REPAIR)
                 if kind == "thing":
                     self._on_lock(name)
-
-
-def _parsed(key: str, data: bytes) -> LockRecord | Damage:
-    try:
-        return LockRecord.parse(key, data)
-    except DamagedRecord as damage:
-        return Damage(str(damage))
 
 
 # -- repair -----------------------------------------------------------------------------------------------

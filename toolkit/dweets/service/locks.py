@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 from toolkit.dweets import wire
-from toolkit.dweets.service.lock_records import Damage, LockRecord, LockRepository, hash_of_key
+from toolkit.dweets.service.lock_records import LockRecord, LockRepository, hash_of_key
 from toolkit.dweets.service.stored_records import (
     DamagedRecord,
     RecordChanged,
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class IssuedLock(NamedTuple):
-    """A new lock with its keys; the keys are shown to nobody again."""
+    """A new lock with its keys, which are never shown again."""
 
     lock: str
     master_key: Secret
@@ -116,7 +116,7 @@ class Locks:
         wire.checked_lock(lock)
 
         async def attempt() -> None:
-            self._refuse_damaged(thing, lock)
+            self._refuse_damaged(thing_key(thing), lock_key(lock))
             known = await self._repository.read(lock_key(lock))
             used = await self._repository.read(thing_key(thing))
             _refuse("locked" if used else "unlocked", "lock", _fit_of_lock(known, key))
@@ -129,7 +129,7 @@ class Locks:
         """Unlock the thing with its lock's master key; its alert is removed too."""
 
         async def attempt() -> None:
-            self._refuse_damaged(thing)
+            self._refuse_damaged(thing_key(thing))
             used = await self._repository.read(thing_key(thing))
             _refuse("locked" if used else "unlocked", "unlock", _fit_of_thing(used, key))
             assert used is not None
@@ -142,20 +142,21 @@ class Locks:
         wire.checked_lock(lock)
 
         async def attempt() -> None:
-            self._refuse_damaged(None, lock)
+            self._refuse_damaged(lock_key(lock))
             known = await self._repository.read(lock_key(lock))
             thing = known.record.thing if known is not None else None
             fit = _fit_of_lock(known, key)
             _refuse("unlocked" if thing is None else "locked", "remove lock", Fit.FITS if fit is Fit.IN_USE else fit)
             assert known is not None
-            self._refuse_damaged(thing)
+            assert thing is not None
+            self._refuse_damaged(thing_key(thing))
             await self._repository.detach(known)
 
         await _undamaged(retry_while_changed("this lock", attempt))
 
     async def lock_of(self, thing: str, key: str | None) -> Stored[LockRecord]:
         """Read the lock of a thing from the store, where another gateway may have changed it just now."""
-        self._refuse_damaged(thing)
+        self._refuse_damaged(thing_key(thing))
         used = await _undamaged(self._repository.read(thing_key(thing)))
         if used is None:
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
@@ -169,10 +170,8 @@ class Locks:
             raise KeyRejected(wire.LOCK_DAMAGED)
         return state
 
-    def _refuse_damaged(self, thing: str | None, lock: str | None = None) -> None:
-        if thing is not None and isinstance(self._table.state(thing), Damage):
-            raise KeyRejected(wire.LOCK_DAMAGED)
-        if lock is not None and isinstance(self._table.state_of_lock(lock), Damage):
+    def _refuse_damaged(self, *keys: str) -> None:
+        if any(map(self._table.damage_at, keys)):
             raise KeyRejected(wire.LOCK_DAMAGED)
 
 

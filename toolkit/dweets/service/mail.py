@@ -1,7 +1,6 @@
 """Alert mails, as the store keeps them and as they are sent.
 
-A device chooses the text of a mail, so no text is ever parsed on its way into a header: each header is encoded by
-`email.header.Header`, and the envelope has the addresses themselves instead of what a parser reads in a header.
+A device chooses the text of a mail, so no text is parsed on its way into a header: `email.header.Header` encodes each.
 `email.message.EmailMessage` would decode the text first, and take headers out of an encoded word in it.
 """
 
