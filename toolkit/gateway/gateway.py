@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.locks import IssuedLock
@@ -259,11 +259,7 @@ class Gateway(PublicNames):
         await self._services.dweets.alerts.settle()
         mails = await self._services.dweets.email_queue.mails()
         return [
-            {
-                **asdict(mail),
-                "at": datetime.fromtimestamp(mail.at / 1000, UTC),
-                "to": ", ".join(mail.to),
-            }
+            {**to_builtins(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
             for mail in mails
         ]
 

@@ -11,7 +11,7 @@ from typing import Any
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.dweets.service.things import HotThing
+from toolkit.dweets.service.things import CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream, WrongKey
@@ -91,15 +91,15 @@ class DweetRoutes:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _latest(self, request: Request) -> Response | Future[HotThing]:
+    def _latest(self, request: Request) -> Response | Future[CachedThing]:
         thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
-        hot = self._service.readable(thing, key, 1)
-        return _latest_of(hot) if hot is not None else self._service.load(thing, 1)
+        cached = self._service.readable(thing, key, 1)
+        return _latest_of(cached) if cached is not None else self._service.load(thing, 1)
 
-    def _history(self, request: Request) -> Response | Future[HotThing]:
+    def _history(self, request: Request) -> Response | Future[CachedThing]:
         thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
-        hot = self._service.readable(thing, key, wire.HISTORY_LENGTH)
-        return _history_of(hot) if hot is not None else self._service.load(thing, wire.HISTORY_LENGTH)
+        cached = self._service.readable(thing, key, wire.HISTORY_LENGTH)
+        return _history_of(cached) if cached is not None else self._service.load(thing, wire.HISTORY_LENGTH)
 
     async def _stored(self, request: Request) -> Response | Stream:
         try:
@@ -177,14 +177,14 @@ def _posted_quietly(_: list[Entry]) -> Response:
     return Response(204, b"")
 
 
-def _latest_of(thing: HotThing) -> Response:
+def _latest_of(thing: CachedThing) -> Response:
     record = thing.latest()
     if record is None:
         raise NotFound(wire.NOT_FOUND)
     return Response(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record)
 
 
-def _history_of(thing: HotThing) -> Response:
+def _history_of(thing: CachedThing) -> Response:
     body = thing.history()
     if body is None:
         raise NotFound(wire.NOT_FOUND)
