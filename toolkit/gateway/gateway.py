@@ -6,19 +6,21 @@ import logging
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
+from msgspec import to_builtins
+
+from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.locks import IssuedLock
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.access import Hosts, Proxies, is_loopback
 from toolkit.gateway.demo_world import DemoWorld
-from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
@@ -257,7 +259,7 @@ class Gateway(PublicNames):
         await self._services.dweets.alerts.settle()
         mails = await self._services.dweets.email_queue.mails()
         return [
-            {**asdict(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
+            {**to_builtins(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
             for mail in mails
         ]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.gateway.access import Hosts, Proxies
 from toolkit.gateway.app import Application
 from toolkit.gateway.exchange import Routes
-from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes, simulates_phones
