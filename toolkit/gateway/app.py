@@ -11,15 +11,16 @@ from time import perf_counter
 
 from toolkit.endpoint import decode_once
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, ServiceError, ServiceFailure
-from toolkit.gateway.access import Hosts, Proxies, wrong_host
+from toolkit.gateway.access import Hosts, Proxies
 from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
 from toolkit.gateway.wrong_keys import DELAY_SECONDS, WrongKeys
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
 
-UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
-UNCERTAIN = "the gateway lost its store while it was asked: look whether this was done before you try again"
+_WRONG_HOST = "this gateway does not answer to that host name: its operator can allow it with --allow-host NAME"
+_UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
+_UNCERTAIN = "the gateway lost its store while it was asked: look whether this was done before you try again"
 
 
 class Application:
@@ -69,7 +70,7 @@ class Application:
         hosts, host = self._hosts, request.fields.get(b"host")
         # A browser sends a Host, and names the server in the target only if its user set the gateway as its proxy.
         if hosts is not None and host not in hosts.known and not (host is None or is_proxied or hosts.is_served(host)):
-            refusal = self.refuse(request, wrong_host())
+            refusal = self.refuse(request, ServiceError(_WRONG_HOST, status=421))  # RFC 9110, 15.5.20
             request.handler = lambda _: refusal
             return 0
         if self._proxies is not None:
@@ -102,7 +103,7 @@ class Application:
         assert request.routes is not None, "its head was complete"
         if isinstance(error, StoreUnavailable) or getattr(error, "errno", 0) in (errno.EMFILE, errno.ENFILE):
             log.error("%s", error)
-            text = UNCERTAIN if isinstance(error, OutcomeUnknown) else UNAVAILABLE
+            text = _UNCERTAIN if isinstance(error, OutcomeUnknown) else _UNAVAILABLE
             response = request.routes.refuse(ServiceFailure(text, status=503), request)
             response.headers += ((b"retry-after", b"1"),)
             return response
