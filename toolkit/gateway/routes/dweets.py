@@ -1,4 +1,4 @@
-"""Routes of section A."""
+"""Routes of dweets; see `toolkit.gateway.exchange.Routes`."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
 
 
 class DweetRoutes:
-    """See `toolkit.gateway.exchange.Routes`."""
-
     segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
 
     def __init__(self, service: DweetService, *, cors: bool) -> None:
