@@ -177,20 +177,9 @@ def _answer_of(record: Record) -> Answer:
     return Answer(msgspec.json.encode(body), f"{record['decision_id']}; reason={record['reason']}")
 
 
-def _moment_date(at: int) -> str:
-    seconds, milliseconds = divmod(at, 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}000"
-
-
 @contextmanager
 def _refused_as(code: str) -> Iterator[None]:
     try:
         yield
     except LimitReached as reached:
         raise wire.refusal(code, seconds=math.ceil(reached.retry_after - 1e-6)) from None
-
-
-def _checked_idempotency_key(key: str) -> str:
-    if len(key) > wire.MAX_IDEMPOTENCY_KEY or not key.isprintable():
-        raise wire.refusal("bad_idempotency_key")
-    return key
