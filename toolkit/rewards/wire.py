@@ -1,7 +1,6 @@
-"""What travels in section C: endpoints, fields, limits, headers and the error dialect.
+"""The wire format of mobile rewards: endpoints, fields, limits, headers and errors.
 
-Every refusal is ``{"error":{"code":...,"field":...,"message":...}}``: a stable code, the offending field, and a
-message that says how to fix it.
+Every refusal is ``{"error":{"code":...,"field":...,"message":...}}``.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ MOMENT = Endpoint("POST", "/2.0/web/moment/", (R, GATEWAYKEY))
 REWARD_PAGE = Endpoint("GET", "/reward/{view}", (TOKEN,))
 ENGAGEMENT = Endpoint("POST", "/reward/{view}/{event}", (TOKEN,))
 
-# -- fields and limits -------------------------------------------------------------------------------------
-
 REQUIRED_FIELDS = ("app_key", "device_id", "protocol", "sdk_version")
 FIELDS = frozenset({*REQUIRED_FIELDS, "events", "moment_id", "test", "app_version", "value"})
 #: Fields of the provider's other, nested form; here they only show that a caller read another document.
@@ -52,12 +49,8 @@ IDEMPOTENCY_HEADER = "Idempotency-Key"
 
 SHOWN, CLAIMED, DISMISSED = ENGAGEMENTS = ("shown", "claimed", "dismissed")
 
-# -- refusals ----------------------------------------------------------------------------------------------
-
 
 class Refusal(NamedTuple):
-    """One row of the error table."""
-
     message: str
     field: str | None = None
     status: int = 400
@@ -123,7 +116,6 @@ _KINDS: dict[int, type[ServiceError]] = {
 
 
 def refusal(code: str, **values: str | int) -> ServiceError:
-    """Return the error of one row of the table, its braces filled with `values`."""
     row = REFUSALS[code]
     field = row.field and row.field.format(**values)
     return _error(row.status, code, row.message.format(**values), field, float(values.get("seconds", 1)))
@@ -145,14 +137,13 @@ def _error(
 
 
 def in_dialect(error: ServiceError) -> ServiceError:
-    """Return the error with a code of the table, also where it comes from the HTTP layer."""
+    """Give an error of the HTTP layer a code of the table."""
     if isinstance(error.code, str):
         return error
     return refusal(_CODE_OF_STATUS.get(error.status, "failed"))
 
 
 def written(error: ServiceError) -> bytes:
-    """Write an error of the table as a body."""
     row = {"code": error.code, "field": error.field, "message": error.message}
     return json.dumps({"error": row}, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 

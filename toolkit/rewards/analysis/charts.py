@@ -1,4 +1,4 @@
-"""The picture of the RewardsExplorer: the funnel as bars, the rates as points with their intervals."""
+"""The chart of the RewardsExplorer: the funnel as bars, the rates as points with their intervals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def svg(funnel: pd.DataFrame, rates: pd.DataFrame) -> str:
 
 
 def png(funnel: pd.DataFrame, rates: pd.DataFrame) -> bytes:
-    """Return the same picture as PNG on white."""
+    """Return the same chart as PNG on white."""
     file = io.BytesIO()
     _figure(funnel, rates).savefig(file, format="png")
     return file.getvalue()

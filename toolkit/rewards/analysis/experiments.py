@@ -35,11 +35,11 @@ def ab(
     a, b
         Two arms; every pair if None.
     metric
-        ``rewarded``, ``shown`` or ``claimed``: the share of moments with it is compared.
+        ``rewarded``, ``shown`` or ``claimed``: compares the share of moments with it.
     by
         The column of the arms.
     samples, seed
-        Of the bootstrap over devices.
+        Number of bootstrap samples, and the seed that makes them repeatable.
 
     Returns
     -------
@@ -50,9 +50,9 @@ def ab(
 
     Notes
     -----
-    Caps tie the moments of a device together: trust the interval by device, and the z test as little as
-    Newcombe's. And where one device meets both arms, arm A's rewards use up the cap that B needs: randomise by
-    device, never by moment. A device count of both arms that adds up to more than there are devices shows it.
+    Caps make the moments of a device dependent: trust the interval by device, not the z test or Newcombe's interval.
+    Randomise by device, never by moment: where one device meets both arms, the rewards of A use up the cap that B
+    needs. Then devices_a and devices_b add up to more than there are devices.
     """
     if metric not in METRICS:
         raise InvalidArgument(f"metric must be {', '.join(METRICS)}, not {metric!r}")

@@ -24,7 +24,7 @@ def explain(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> pd.D
     Returns
     -------
     pandas.DataFrame
-        rule, ok, detail; in the order in which the rules were walked. ``attrs["sentence"]`` says it in words.
+        rule, ok, detail; in the order of the rules. ``attrs["sentence"]`` explains the decision in words.
     """
     row = _row(decision)
     rows = [(line["rule"], bool(line["ok"]), _detail(line)) for line in row["trace"]]

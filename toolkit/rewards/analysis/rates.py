@@ -1,7 +1,6 @@
-"""What decisions say: rates, hours, devices, refusals. All on DataFrames, nothing is sent.
+"""Rates, hours, devices and refusals of decisions, as `toolkit.Gateway.decisions` or `simulate` return them.
 
-Each function takes decisions as `toolkit.Gateway.decisions` or `simulate` give them. Test moments never count:
-they are left out, and ``frame.attrs["test_rows_left_out"]`` says how many there were.
+Test moments are left out; ``frame.attrs["test_rows_left_out"]`` says how many there were.
 """
 
 from __future__ import annotations
@@ -44,8 +43,8 @@ def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.Data
     -------
     pandas.DataFrame
         moment_id (or `by`), n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent first.
-        The interval takes moments as independent, which caps make them not: it is rather too narrow. `ab` gives
-        an interval by device.
+        The interval takes moments as independent. Caps make them dependent, so it is too narrow; `ab` has an
+        interval by device.
     """
     kept = without_tests(decisions, (by, "rewarded"))
     counts = kept.groupby(by)["rewarded"].agg(n="size", rewarded="sum").reset_index()

@@ -1,8 +1,4 @@
-"""Intervals and tests for counts, without a statistics package.
-
-Wilson's interval for one proportion, Newcombe's (his method 10) for a difference, the z test for two
-proportions, the size of a sample, Holm's correction, and a bootstrap over devices.
-"""
+"""Intervals and tests for counts: Wilson, Newcombe's method 10, z test, sample size, Holm, bootstrap over devices."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ _NORMAL = NormalDist()
 
 
 class Interval(NamedTuple):
-    """Lower and upper bound."""
+    """An interval with its bounds."""
 
     low: float
     high: float
@@ -33,13 +29,7 @@ class Difference(NamedTuple):
 
 
 def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
-    """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 where there is nothing.
-
-    Examples
-    --------
-    >>> [round(bound, 4) for bound in wilson(3, 10)]
-    [0.1078, 0.6032]
-    """
+    """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 if n is 0."""
     if n == 0:
         return Interval(0.0, 1.0)
     z = _NORMAL.inv_cdf(0.5 + level / 2)
@@ -51,13 +41,7 @@ def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
 
 
 def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int, level: float = 0.95) -> Difference:
-    """Return ``hits_1 / n_1 - hits_2 / n_2`` with Newcombe's interval, built of two of Wilson's.
-
-    Examples
-    --------
-    >>> [round(value, 4) for value in newcombe(56, 70, 48, 80)]
-    [0.2, 0.0524, 0.3339]
-    """
+    """Return ``hits_1 / n_1 - hits_2 / n_2`` with Newcombe's interval, which combines two of Wilson's."""
     if n_1 == 0 or n_2 == 0:
         return Difference(math.nan, -1.0, 1.0)
     rate_1, rate_2 = hits_1 / n_1, hits_2 / n_2
@@ -81,13 +65,7 @@ def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float
 
 
 def sample_size(rate_1: float, rate_2: float, power: float = 0.8, level: float = 0.95) -> float:
-    """Return how many of each group would show this difference with this power; NaN where there is none.
-
-    Examples
-    --------
-    >>> sample_size(0.5, 0.6)
-    388.0
-    """
+    """Return the size of each group that shows this difference with this power; NaN if there is no difference."""
     if rate_1 == rate_2 or math.isnan(rate_1) or math.isnan(rate_2):
         return math.nan
     mean = (rate_1 + rate_2) / 2
@@ -97,13 +75,7 @@ def sample_size(rate_1: float, rate_2: float, power: float = 0.8, level: float =
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values corrected for their number by Holm's method, in their order.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
+    """Return p values corrected for their number by Holm's method, in the given order."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     corrected, highest = [0.0] * len(p_values), 0.0
     for rank, place in enumerate(order):

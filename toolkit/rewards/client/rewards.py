@@ -1,4 +1,4 @@
-"""What one types in a notebook for section C."""
+"""The client of mobile rewards: sessions, moments and reward pages."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool
 
 
 class RewardPage:
-    """The page of one reward: its words as plain text, and its ``html`` once it was fetched.
+    """The page of one reward: title and message as plain text, and its ``html`` once it was fetched.
 
-    Its address holds the view's token, so it is never part of a saved output.
+    Its URL holds the view's token, so it is never part of a saved output.
     """
 
     def __init__(self, title: str, message: str, body_url: str) -> None:
@@ -52,14 +52,14 @@ class RewardPage:
         self.html = ""
 
     def fetch(self) -> None:
-        """Read the page into ``html``. Reading it counts as nothing: only a shown one is counted.
+        """Read the page into ``html``, which does not count as shown.
 
         Raises
         ------
         NotFound
-            It does not exist, or has expired.
+            It does not exist, or has expired (``status`` 410).
         UnexpectedReply
-            It is no page.
+            The response is not HTML.
         """
         parts = urlsplit(self.body_url)
         before, _, view_id = parts.path.rpartition("/reward/")
@@ -102,7 +102,7 @@ class RewardPage:
 
 
 class RewardClient(PublicNames):
-    """Sessions, moments and what they say. Made by `toolkit.connect`, as ``tk.rewards``."""
+    """Sessions, moments and their analysis. Made by `toolkit.connect`, as ``tk.rewards``."""
 
     def __init__(
         self, session: HttpSession, gatewaykey: Secret, app_key: Secret, now: Callable[[], int] | None = None
