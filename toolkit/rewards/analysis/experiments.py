@@ -83,6 +83,7 @@ def _compared(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples:
     # One row a device: hits and moments.
     of_a, of_b = arms[a], arms[b]
     (hits_a, n_a), (hits_b, n_b) = ([int(total) for total in of.sum(axis=0)] for of in (of_a, of_b))
+    interval = newcombe(hits_b, n_b, hits_a, n_a)
     by_device = bootstrap_difference(of_b, of_a, samples=samples, seed=seed)
     z, p = two_proportions(hits_b, n_b, hits_a, n_a)
     return {
@@ -94,7 +95,9 @@ def _compared(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples:
         "devices_b": len(of_b),
         "rate_a": hits_a / n_a,
         "rate_b": hits_b / n_b,
-        **newcombe(hits_b, n_b, hits_a, n_a)._asdict(),
+        "difference": hits_b / n_b - hits_a / n_a,
+        "low": interval.low,
+        "high": interval.high,
         "device_low": by_device.low,
         "device_high": by_device.high,
         "z": z,

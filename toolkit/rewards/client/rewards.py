@@ -80,7 +80,7 @@ class RewardPage:
     @property
     def frame(self) -> str:
         """The HTML of a sandboxed frame with the page: its script runs, without the notebook's origin."""
-        # Of the page's own colour schemes, or a dark notebook would put white behind it.
+        # With the page's own colour schemes, or a dark notebook would put white behind it.
         address, name = html.escape(f"{self.body_url}#show"), html.escape(self.title)
         return (
             f'<iframe src="{address}" title="{name}" sandbox="allow-scripts" referrerpolicy="no-referrer"'
@@ -139,8 +139,6 @@ class RewardClient(PublicNames):
             The advertiser identifier, or one of `new_device_id`.
         start
             When it came online, with a zone; now if None.
-        test
-            Marks a test.
 
         Returns
         -------
@@ -184,7 +182,7 @@ class RewardClient(PublicNames):
         -------
         pandas.DataFrame
             One row: date (UTC), moment_id, device, test, rewarded, view_id, title, message, body_url, reason (None
-            where the server does not say). A moment that earns nothing is a row with ``rewarded=False``.
+            if the server sends none). A moment without a reward is a row with ``rewarded=False``.
 
         Raises
         ------
@@ -201,12 +199,12 @@ class RewardClient(PublicNames):
         Parameters
         ----------
         moments
-            Columns device, moment_id, and test where some are. All names are checked before the first one is sent.
+            Columns device, moment_id, and optionally test. All names are checked before the first one is sent.
 
         Returns
         -------
         pandas.DataFrame
-            One row a moment, the columns of `moment`. An error ends it; what was sent before was decided.
+            One row a moment, the columns of `moment`. After an error, the moments sent before it are decided.
         """
         if missing := {"device", "moment_id"} - set(moments.columns):
             raise InvalidArgument(f"the moments have no column {', '.join(sorted(missing))}")
