@@ -1,8 +1,6 @@
-"""Randomness that is looked up, never drawn: the same key gives the same number, whatever else is asked for.
+"""Random numbers that are hashes of (key, name of the stream, index), so no stream depends on another.
 
-Every number is a hash of (key, name of the stream, index), so adding a stream never moves another one, and leaving a
-line out does not change the next. Handwriting and rewards use this one generator. The data path uses integers,
-``+ - * /`` and square roots only: no libm call whose last digit depends on the machine.
+They use integers, ``+ - * /`` and square roots only: no libm call whose last digit depends on the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _LOW16 = np.uint64(0xFFFF)
 
 
 def mix(z: Hashes) -> Hashes:
-    """Splitmix64's finaliser: every input bit reaches every output bit."""
+    # The finaliser of splitmix64: every input bit reaches every output bit.
     z = z + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * _FIRST
     z = (z ^ (z >> np.uint64(27))) * _SECOND
@@ -51,25 +49,12 @@ def _fade(t: Floats) -> Floats:
 
 
 class KeyedNoise:
-    """Named streams of random numbers for one key.
-
-    Parameters
-    ----------
-    *key : str
-        What the numbers belong to, such as seed, script and writer.
-
-    Examples
-    --------
-    >>> noise = KeyedNoise("7", "molly", "own")
-    >>> bool((noise.uniform("line", 3) == noise.uniform("line", 5)[:3]).all())
-    True
-    """
+    """Named streams of random numbers for one key, such as seed, script and writer."""
 
     def __init__(self, *key: str) -> None:
         self._key = "\0".join(key)
 
     def stream(self, name: str) -> np.uint64:
-        """Return the hash that starts the stream `name`."""
         return np.uint64(self._start(name))
 
     def number(self, name: str) -> float:
@@ -81,7 +66,6 @@ class KeyedNoise:
         return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
 
     def hashes(self, name: str, count: int) -> Hashes:
-        """Return the hashes of the indices 0 .. count - 1, shape (count,)."""
         return mix(self.stream(name) ^ (np.arange(count, dtype=np.uint64) * _INDEX))
 
     def uniform(self, name: str, count: int) -> Floats:
@@ -104,19 +88,10 @@ class KeyedNoise:
         return before + (knots[at + 1] - before) * _fade(positions - cell)
 
     def field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Return a smooth two-dimensional displacement for every point; each owner has a field of its own.
+        """Return a smooth displacement (right, up; variance about 1 each) for every point.
 
-        Parameters
-        ----------
-        owner : integers of shape (n,)
-            Non-negative number of the letter or word that the point belongs to.
-        x, y : floats of shape (n,)
-            Position in units of the lattice.
-
-        Returns
-        -------
-        tuple of floats of shape (n,)
-            Displacement right and up, variance about 1 each.
+        `owner` is the non-negative number of the letter or word that a point belongs to; each has its own field.
+        `x` and `y` are in units of the lattice.
         """
         right, up = np.empty(len(x)), np.empty(len(x))
         for first in range(0, len(x), _AT_ONCE):
