@@ -189,7 +189,7 @@ class RewardClient(PublicNames):
         InvalidArgument
             The moment cannot have this name.
         MalformedRequest, KeyRejected, Conflict, RateLimited
-            As in `start_session`.
+            As in `start_session`; Conflict if the idempotency key was used with another body.
         """
         return declared_frame([self._moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
 
