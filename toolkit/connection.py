@@ -1,4 +1,4 @@
-"""connect(): one object with a client for each service."""
+"""`connect` and the connection that it returns: one object with a client for each service."""
 
 from __future__ import annotations
 
@@ -32,23 +32,24 @@ def connect(
     base_urls: Mapping[Service, str] | None = None,
     credentials: Mapping[str, str | Secret] | None = None,
 ) -> Connection:
-    """Connect to a gateway, or to any servers that speak the specification.
+    """Connect to a gateway, or to any servers that implement the specification.
 
     Parameters
     ----------
     gateway
-        A running `Gateway`, or its URL. None takes ``$TOOLKIT_URL`` where it is set, and starts an embedded gateway
-        of this process otherwise.
+        A running `Gateway`, or its URL. None takes ``$TOOLKIT_URL`` if it is set, and otherwise starts an embedded
+        gateway in this process.
     base_urls
-        The base URL of single services, where they live elsewhere.
+        The base URLs of single services that are elsewhere.
     credentials
-        Keys by their names on the wire (``apikey``, ``gatewaykey``, ``app_key``, ``ApiClientId``, ...). A gateway
-        of this process with the demo world brings its own.
+        Keys by their names on the wire (``apikey``, ``gatewaykey``, ``app_key``, ``ApiClientId``, ...). An embedded
+        gateway with the demo world brings its own.
 
     Returns
     -------
     Connection
-        With ``.dweets``; close it, or use it in a ``with`` statement, to end what it started.
+        With ``.dweets``, ``.handwriting``, ``.rewards`` and ``.identity``. Close it, or use it in a ``with``
+        statement, to stop what it started.
 
     Examples
     --------
@@ -78,10 +79,8 @@ class Connection(PublicNames):
         self.base_url = self._resolve(gateway)
 
     def _resolve(self, gateway: Gateway | str | None) -> str:
-        from toolkit.http_client import url_from_environment
-
         if gateway is None:
-            gateway = url_from_environment()
+            gateway = os.environ.get("TOOLKIT_URL") or None
         if gateway is None:
             from toolkit.gateway import Gateway
 
@@ -100,20 +99,14 @@ class Connection(PublicNames):
 
     @cached_property
     def handwriting(self) -> HandwritingClient:
-        """Handwriting: the hands on offer, and texts rendered as PNG, PDF, SVG or replay."""
+        """Handwriting: the hands, and texts rendered as PNG, PDF, SVG or replay."""
         from toolkit.handwriting.client.handwriting import HandwritingClient
 
         return HandwritingClient(self._session("handwriting"), self._credential("apikey", ANY_APIKEY))
 
     @cached_property
     def rewards(self) -> RewardClient:
-        """Mobile rewards: sessions, moments, the engine's decisions as a funnel.
-
-        Raises
-        ------
-        InvalidArgument
-            There is no gatewaykey or no app_key.
-        """
+        """Mobile rewards: sessions, moments and their analysis; needs a gatewaykey and an app_key."""
         from toolkit.rewards.client.rewards import RewardClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
@@ -122,13 +115,7 @@ class Connection(PublicNames):
 
     @cached_property
     def identity(self) -> IdentityClient:
-        """Mobile identity and checkout data: authenticate a phone, ask for eligibility and payments.
-
-        Raises
-        ------
-        InvalidArgument
-            There is no ApiClientId.
-        """
+        """Mobile identity and checkout data: authentication, eligibility and payments; needs an ApiClientId."""
         from toolkit.identity.client.identity import IdentityClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
@@ -146,21 +133,18 @@ class Connection(PublicNames):
 
         base_url = self._base_urls.get(service, self.base_url)
         if base_url not in self._sessions:
-            # Who keeps only a client still wants the gateway of this process, which ends when nobody holds it.
+            # An embedded gateway stops when it is garbage-collected: a client alone must keep it alive.
             self._sessions[base_url] = HttpSession(base_url, keeps=self.gateway)
         return self._sessions[base_url]
 
     def _credential(self, name: str, otherwise: Secret | None = None) -> Secret:
-        """Return a key: given, the demo world's own, from the environment, or what takes its place."""
         demo = self.gateway.credentials if self.gateway is not None else {}
         variable = f"TOOLKIT_{name.upper()}"
-        from_environment = os.environ.get(variable)
-        found = self._credentials.get(name) or demo.get(name) or (from_environment and Secret(from_environment))
-        found = found or otherwise
+        found = self._credentials.get(name) or demo.get(name) or Secret(os.environ.get(variable, "")) or otherwise
         if not found:
             raise InvalidArgument(
-                f"{name} is needed, and there is none here. To try it out take the demo world, which brings its own: "
-                f"toolkit.connect(toolkit.Gateway.demo()). For a gateway that knows your key set ${variable}, or say "
+                f"{name} is missing. To try it out, use the demo world, which brings its own: "
+                f"toolkit.connect(toolkit.Gateway.demo()). For a gateway that knows your key, set ${variable} or use "
                 f"toolkit.connect(credentials={{{name!r}: Secret(...)}})"
             )
         return found

@@ -8,23 +8,7 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def data_folder() -> Path:
-    """Return the folder with the demo world and the data of the notebooks.
-
-    Returns
-    -------
-    pathlib.Path
-        ``data/`` of the repository, or ``toolkit/_lab/data`` of an installed wheel.
-
-    Raises
-    ------
-    FileNotFoundError
-        Neither is there: the package was taken apart.
-
-    Examples
-    --------
-    >>> (data_folder() / "demo_world.json").exists()
-    True
-    """
+    """Return the folder with the demo world and the data of the notebooks."""
     # A wheel first: whatever lies beside site-packages is not ours.
     for folder in (_PACKAGE / "_lab" / "data", _PACKAGE.parent / "data"):
         if (folder / "demo_world.json").is_file():

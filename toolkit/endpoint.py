@@ -1,8 +1,4 @@
-"""Endpoint: one method, one path template and its query, read in both directions.
-
-The client builds a path from it, the gateway matches a raw path against it, and both check the query with it,
-so that no fact of the wire is said twice.
-"""
+"""Endpoint: a method, a path template and its query. Clients build paths from it, the gateway matches them."""
 
 from __future__ import annotations
 
@@ -19,27 +15,16 @@ _PLACEHOLDER = re.compile(r"\{(\w+)(\.\.\.)?\}")
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One query parameter of an endpoint.
-
-    Parameters
-    ----------
-    name
-        As it is written on the wire.
-    required
-        Whether a call without it is an error.
-    pattern
-        Regular expression that the whole value must match; None for any text.
-    secret
-        The value is a key: it is never logged and never part of a message.
-    """
+    """One query parameter of an endpoint."""
 
     name: str
     required: bool = False
+    #: Regular expression that the whole value must match; None for any text.
     pattern: str | None = None
+    #: The value is a key: it is never logged and never part of a message.
     secret: bool = False
 
     def check(self, value: str) -> None:
-        """Raise InvalidArgument where the value does not match the pattern."""
         if self.pattern is not None and re.fullmatch(self.pattern, value) is None:
             shown = "" if self.secret else f", not {value[:40]!r}"
             raise InvalidArgument(f"{self.name} must match {self.pattern}{shown}")
@@ -49,17 +34,6 @@ class Parameter:
 class Endpoint:
     """One operation of a service.
 
-    Parameters
-    ----------
-    method
-        HTTP method.
-    template
-        Path with placeholders: ``{thing}`` is one segment, ``{condition...}`` takes all of the tail.
-    query
-        The declared query parameters.
-
-    Examples
-    --------
     >>> latest = Endpoint("GET", "/get/latest/dweet/for/{thing}")
     >>> latest.path_for(thing="my fridge")
     '/get/latest/dweet/for/my%20fridge'
@@ -68,6 +42,7 @@ class Endpoint:
     """
 
     method: str
+    #: ``{thing}`` is one segment, ``{condition...}`` the rest of the path.
     template: str
     query: tuple[Parameter, ...] = ()
     _pattern: re.Pattern[bytes] = field(init=False, repr=False, compare=False)
@@ -82,14 +57,13 @@ class Endpoint:
         object.__setattr__(self, "_pattern", re.compile(pattern.encode("ascii"), re.DOTALL))
 
     def path_for(self, **values: str) -> str:
-        """Return the path with every value percent-encoded as one piece."""
+        """Return the path with every value percent-encoded, slashes too."""
         return _PLACEHOLDER.sub(lambda hit: quote(values[hit[1]], safe=""), self.template)
 
     def path_values(self, raw_path: bytes) -> dict[str, str] | None:
-        """Return the path's values, each decoded once, or None where this is another path.
+        """Return the values of a raw path, each decoded once, or None where the path does not match.
 
-        The path is the raw one, so an encoded slash stays inside its value. Bytes that are not UTF-8 become
-        lone surrogates, which every service refuses in its own words.
+        An encoded slash stays inside its value.
         """
         hit = self._pattern.fullmatch(raw_path)
         if hit is None:
@@ -97,13 +71,7 @@ class Endpoint:
         return {name: decode_once(value) for name, value in hit.groupdict().items()}
 
     def checked_query(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Keep the declared parameters of `given`.
-
-        Raises
-        ------
-        InvalidArgument
-            A required parameter is missing or empty, or a value does not match its pattern.
-        """
+        """Return the declared parameters of `given`; InvalidArgument where one is missing or does not match."""
         kept = {}
         for parameter in self.query:
             value = given.get(parameter.name)
@@ -117,7 +85,7 @@ class Endpoint:
 
 
 def decode_once(raw: bytes) -> str:
-    """Decode percent-encoding and UTF-8 exactly once."""
+    # Bytes that are not UTF-8 become lone surrogates, which every service refuses in its own words.
     plain = unquote_to_bytes(raw) if _PERCENT in raw else raw
     return plain.decode("utf-8", "surrogateescape")
 

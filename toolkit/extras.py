@@ -1,4 +1,4 @@
-"""Which libraries an extra of this package needs, as a command that installs them."""
+"""The command that installs the libraries of an extra."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from importlib.metadata import requires
 
 
 def install_command(extra: str) -> str:
-    """Return the command that installs the libraries of an extra into this Python.
-
-    It names the libraries, since this package itself is on no index.
-    """
+    # It names the libraries, since this package itself is on no index.
     wanted = []
     for requirement in requires("gateway-toolkit") or ():
         library, _, marker = requirement.partition(";")

@@ -11,28 +11,7 @@ import pandas as pd
 def declared_frame(
     records: Iterable[Mapping[str, Any]], columns: Mapping[str, str], index: str | None = None
 ) -> pd.DataFrame:
-    """Return a frame with exactly these columns and dtypes.
-
-    Parameters
-    ----------
-    records
-        One mapping a row; a missing name is a missing value.
-    columns
-        Dtype by column name, in order.
-    index
-        The column that becomes the index.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a record, in their order; the same columns and dtypes when there are none.
-
-    Examples
-    --------
-    >>> frame = declared_frame([], {"thing": "str", "dweets": "int64"})
-    >>> frame.dtypes.to_dict()
-    {'thing': <StringDtype(na_value=nan)>, 'dweets': dtype('int64')}
-    """
+    """Return a frame with one row a record and exactly these columns (dtype by name); a missing name is missing."""
     rows: Sequence[Mapping[str, Any]] = list(records)
     series = {name: pd.Series([row.get(name) for row in rows], dtype=dtype) for name, dtype in columns.items()}
     frame = pd.DataFrame(series, columns=list(columns))
@@ -40,14 +19,9 @@ def declared_frame(
 
 
 def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
-    """Return ISO 8601 texts ending in ``Z`` as UTC timestamps with microseconds.
+    """Return ISO 8601 texts that end in ``Z`` as UTC timestamps with microseconds; ValueError for any other text.
 
-    The texts may differ in their decimals. Much faster than a general parser, as the form is known.
-
-    Raises
-    ------
-    ValueError
-        A text is not in this form.
+    The texts may differ in their decimals. Much faster than a general parser.
     """
     import numpy as np
 

@@ -1,14 +1,13 @@
-"""The only file that talks HTTP as a client, and the only one that imports requests.
+"""The HTTP client of all services.
 
-Secrets are revealed here, in the one call that builds the request. Errors are raised outside of that frame and
-from None, because the texts of HTTP libraries print query strings, and notebooks save tracebacks.
+Secrets are revealed in the one function that builds the request. Errors are raised outside of that frame and
+from None, because the messages of HTTP libraries contain query strings, and notebooks save tracebacks.
 """
 
 from __future__ import annotations
 
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from ipaddress import ip_address
@@ -25,28 +24,26 @@ from toolkit.secret import Secret
 Value = str | Secret
 #: A body: bytes as they are, or a JSON object whose values may be secrets at any depth.
 Body = bytes | Mapping[str, object]
-#: Seconds to connect, and seconds between two pieces of an answer.
-TIMEOUT = (3.05, 30.0)
-
+#: Seconds to connect, and seconds between two reads.
+_TIMEOUT = (3.05, 30.0)
 
 _IS_OWN_CALL = ContextVar("toolkit's own call", default=False)
 
 
 def _is_not_own_call(_record: logging.LogRecord) -> bool:
-    """Filter of urllib3's log: at DEBUG it holds the whole URL of every call, with its keys."""
+    # At DEBUG, urllib3 logs the whole URL of every call, with its keys.
     return not _IS_OWN_CALL.get()
 
 
 class HttpReply(NamedTuple):
-    """A whole answer: status, headers with lower-case names, body."""
-
     status: int
+    #: Names are in lower case.
     headers: Mapping[str, str]
     body: bytes
 
 
 class HttpStream:
-    """An answer without end, read piece by piece; `stop` ends it from any thread."""
+    """A response without end, read piece by piece; `stop` ends it from any thread."""
 
     def __init__(self, response: requests.Response) -> None:
         self._response = response
@@ -54,13 +51,7 @@ class HttpStream:
         self.content_type = response.headers.get("content-type", "")
 
     def __iter__(self) -> Iterator[bytes]:
-        """Give each piece as it arrives; ends when the server or `stop` ends the stream.
-
-        Raises
-        ------
-        Unreachable
-            The connection broke, or was silent for too long.
-        """
+        """Yield each piece as it arrives; Unreachable where the connection breaks or is silent for too long."""
         try:
             yield from self._response.raw.stream(65536, decode_content=True)
             broken = False
@@ -81,35 +72,18 @@ class HttpStream:
             self._response.close()
 
     def close(self) -> None:
-        """Let go of the connection of a stream that nobody reads any more."""
         self._response.close()
 
 
 class HttpSession:
-    """Calls to one server over kept connections.
+    """Calls to one server over kept connections; `keeps` is what must live as long as this does."""
 
-    Parameters
-    ----------
-    base_url
-        ``http://host:port`` or ``https://...``, with a path in front of all others where the server has one.
-    timeout
-        Seconds to connect, and seconds between two pieces of an answer.
-    keeps
-        What must live as long as this does.
-
-    Raises
-    ------
-    InvalidArgument
-        The base URL is not one.
-    """
-
-    def __init__(self, base_url: str, timeout: tuple[float, float] = TIMEOUT, keeps: object = None) -> None:
+    def __init__(self, base_url: str, keeps: object = None) -> None:
         parts = urlsplit(base_url)
         if not _is_base_url(parts):
-            # Without its text: whoever writes a password into a URL must not read it in a traceback.
+            # Without its text: a password in a URL must not get into a traceback.
             raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
         self.base_url = base_url.rstrip("/")
-        self._timeout = timeout
         self._keeps = keeps
         self._session = requests.Session()
         logging.getLogger("urllib3.connectionpool").addFilter(_is_not_own_call)  # adding it again changes nothing
@@ -126,15 +100,7 @@ class HttpSession:
         body: Body | None = None,
         headers: Mapping[str, Value] | None = None,
     ) -> HttpReply:
-        """Make one call and return the whole answer, whatever its status. Redirects are not followed.
-
-        Raises
-        ------
-        Unreachable
-            No answer: refused, reset or timed out.
-        UnexpectedReply
-            The answer is not HTTP.
-        """
+        """Return the whole response, whatever its status. Redirects are not followed."""
         values = values or {}
         return self._whole(self._send(endpoint, values, query or {}, body, headers or {}), endpoint, values)
 
@@ -146,7 +112,7 @@ class HttpSession:
         query: Mapping[str, Value | None] | None = None,
         headers: Mapping[str, Value] | None = None,
     ) -> HttpStream | HttpReply:
-        """Make one call whose answer has no end; a JSON answer of known length is returned whole instead."""
+        """Return a response without end as a stream, and one of known length whole."""
         values = values or {}
         response = self._send(endpoint, values, query or {}, None, headers or {})
         if response.status_code == 200 and "content-length" not in response.headers:
@@ -154,12 +120,11 @@ class HttpSession:
         return self._whole(response, endpoint, values)
 
     def close(self) -> None:
-        """Close the kept connections."""
         self._session.close()
 
     @staticmethod
     def _whole(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
-        """Return a whole answer, read in one piece: requests would read it in many of 10 KB."""
+        # Read in one piece: requests would read many of 10 KB.
         try:
             body: bytes | None = response.raw.read(decode_content=True)
         except (HTTPError, OSError):
@@ -216,8 +181,8 @@ class HttpSession:
                 url,
                 data=body,
                 headers=plain,
-                timeout=self._timeout,
-                stream=True,  # a body is read by whoever needs it
+                timeout=_TIMEOUT,
+                stream=True,  # the body is read later, whole or piece by piece
                 allow_redirects=False,
             )
         except requests.ConnectTimeout:
@@ -266,8 +231,3 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def url_from_environment() -> str | None:
-    """Return ``$TOOLKIT_URL``, where a lab or a colleague runs the gateway."""
-    return os.environ.get("TOOLKIT_URL") or None

@@ -1,8 +1,6 @@
-"""Randomness that is looked up, never drawn: the same key gives the same number, whatever else is asked for.
+"""Random numbers that are hashes of (key, name of the stream, index), so no stream depends on another.
 
-Every number is a hash of (key, name of the stream, index), so adding a stream never moves another one, and leaving a
-line out does not change the next. Handwriting and rewards use this one generator. The data path uses integers,
-``+ - * /`` and square roots only: no libm call whose last digit depends on the machine.
+They use integers, ``+ - * /`` and square roots only: no libm call whose last digit depends on the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ _LOW16 = np.uint64(0xFFFF)
 
 
 def mix(z: Hashes) -> Hashes:
-    """Splitmix64's finaliser: every input bit reaches every output bit."""
+    # The finaliser of splitmix64: every input bit reaches every output bit.
     z = z + _GOLDEN
     z = (z ^ (z >> np.uint64(30))) * _FIRST
     z = (z ^ (z >> np.uint64(27))) * _SECOND

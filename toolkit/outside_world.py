@@ -1,7 +1,7 @@
-"""What services may not invent: the time, fresh identifiers and random numbers.
+"""Time, identifiers and random numbers for services.
 
-The real world is the default. The demo world steps its clock and seeds its identifiers, so that a tutorial
-prints the same every time; secrets come from the operating system in both.
+The demo world has a stepped clock and seeded identifiers, so that a tutorial always prints the same. Secrets always
+come from the operating system.
 """
 
 from __future__ import annotations
@@ -18,44 +18,25 @@ from typing import Protocol
 class Clock(Protocol):
     """Tells the time in milliseconds since the epoch."""
 
-    def now(self) -> int:
-        """Return the present time."""
-        ...
+    def now(self) -> int: ...
 
     def tick(self) -> int:
-        """Return the time to write on a new fact."""
+        """Return the timestamp of something new; a stepped clock advances."""
         ...
 
 
 class SystemClock:
-    """The machine's own clock."""
-
     def __repr__(self) -> str:
         return "<SystemClock>"
 
     def now(self) -> int:
-        """Return the present time in milliseconds since the epoch."""
         return time.time_ns() // 1_000_000
 
     tick = now
 
 
 class SteppedClock:
-    """A clock that stands still, and goes one step on at each new fact.
-
-    Parameters
-    ----------
-    start
-        Where it begins, an aware datetime.
-    step
-        How far each new fact moves it.
-
-    Examples
-    --------
-    >>> clock = SteppedClock(datetime(2026, 1, 1, tzinfo=UTC), timedelta(seconds=1))
-    >>> clock.tick() - clock.tick()
-    -1000
-    """
+    """A frozen clock that advances one step per tick."""
 
     def __init__(self, start: datetime, step: timedelta) -> None:
         self._now = round(start.timestamp() * 1000)
@@ -65,16 +46,14 @@ class SteppedClock:
         return f"<SteppedClock at {datetime.fromtimestamp(self._now / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC>"
 
     def now(self) -> int:
-        """Return the present time in milliseconds since the epoch; it does not move."""
         return self._now
 
     def tick(self) -> int:
-        """Move one step on and return the new time."""
         self._now += self._step
         return self._now
 
     def advance(self, *, seconds: float) -> datetime:
-        """Let `seconds` pass at once and return the new time (UTC)."""
+        """Advance at once and return the new time (UTC)."""
         if seconds < 0:
             raise ValueError("time only goes forward: give seconds >= 0")
         try:
@@ -86,15 +65,7 @@ class SteppedClock:
 
 
 class OutsideWorld:
-    """Clock, identifiers and random numbers for all services of one gateway.
-
-    Parameters
-    ----------
-    clock
-        The system's clock if None.
-    seed
-        Makes identifiers and draws repeatable. It never drives a secret.
-    """
+    """Clock, identifiers and random numbers of one gateway; `seed` makes them repeatable, except secrets."""
 
     def __init__(self, clock: Clock | None = None, seed: int | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
@@ -103,7 +74,7 @@ class OutsideWorld:
         self._pool: list[str] = []
 
     def fresh_id(self) -> str:
-        """Return a new UUID (version 4) in its 36-character form."""
+        """Return a new UUID (version 4)."""
         if self._seeded:
             return _uuids(self.random.randbytes(16))[0]
         if not self._pool:
@@ -112,7 +83,7 @@ class OutsideWorld:
 
     @staticmethod
     def fresh_secret() -> str:
-        """Return 128 random bits of the operating system as text safe in a URL, never seeded."""
+        """Return 128 random bits of the operating system as text that is safe in a URL."""
         return secrets.token_urlsafe(16)
 
 

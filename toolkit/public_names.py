@@ -1,4 +1,4 @@
-"""What tab completion offers: public names, and nothing else."""
+"""Tab completion of the clients."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from collections.abc import Iterable
 
 
 class PublicNames:
-    """Offers its public names to tab completion and ``dir()``; all others work as ever.
-
-    Examples
-    --------
-    >>> class Kettle(PublicNames):
-    ...     def boil(self) -> None: ...
-    ...     def _heat(self) -> None: ...
-    >>> dir(Kettle())
-    ['boil']
-    """
+    """Offers only public names to tab completion and ``dir()``."""
 
     def __dir__(self) -> Iterable[str]:
         return [name for name in super().__dir__() if not name.startswith("_")]

@@ -1,8 +1,7 @@
-"""Widgets in saved notebooks: where the widget itself is gone, its output shows the picture that lies beside it.
+"""Widgets in saved notebooks: without its kernel, a widget is shown as the picture in the same output.
 
-A notebook does not hold a widget, only the identifier of its model in a kernel. Without that model JupyterLab writes
-"Error displaying widget: model not found", although the same output has a picture. Saving the state of widgets does
-not help: JupyterLab marks a notebook as changed when it restores a state, and drops the state at the next save.
+A notebook only holds the identifier of a widget's model. Without the model, JupyterLab shows an error instead of the
+picture. Saved states of widgets do not help: JupyterLab marks the notebook as changed and drops them at the next save.
 """
 
 from __future__ import annotations
@@ -15,15 +14,12 @@ _NOTHING_ELSE = {"text/plain": "A widget. Run the cell to use it."}
 
 
 def widgets_shown(notebook: Mapping[str, Any]) -> set[str]:
-    """Return the identifiers of all models that outputs of a notebook refer to."""
+    """Return the model identifiers of all widgets in the outputs of a notebook."""
     return {_model_of(data) for data in _widget_outputs(notebook)}
 
 
 def drop_views(notebook: Mapping[str, Any], alive: Collection[str] = ()) -> None:
-    """Take the views of widgets out of a notebook, in place, except those whose models are still alive.
-
-    What else an output has (a picture, a line of text) stays and is shown instead.
-    """
+    """Remove the views of widgets whose models are not alive, in place; their pictures or texts are shown instead."""
     for data in _widget_outputs(notebook):
         if _model_of(data) not in alive:
             del data[WIDGET_VIEW]

@@ -1,4 +1,4 @@
-"""A figure of matplotlib as SVG for a widget: its words stay text, and its ink follows the theme of the page."""
+"""A matplotlib figure as SVG for a widget: texts stay text, and colours follow the theme of the page."""
 
 from __future__ import annotations
 
@@ -23,15 +23,7 @@ _STYLE = re.compile(r"<defs>\s*<style.*?</defs>", re.DOTALL)
 
 
 def themed_svg(figure: Figure, said: str, colours: Mapping[str, str] | None = None) -> str:
-    """Return the figure as an ``svg`` element.
-
-    Parameters
-    ----------
-    said
-        What it says to somebody who cannot see it.
-    colours
-        CSS colours by the colours that they replace, beside the ink.
-    """
+    """Return the figure as an ``svg`` element; `said` is for screen readers, `colours` maps old to CSS colours."""
     import matplotlib
 
     figure.patch.set_visible(False)

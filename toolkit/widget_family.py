@@ -1,16 +1,7 @@
-"""What the widgets of all services share: a status line, a busy state, and a picture where widgets cannot run.
+"""The base of all widgets: controls, a status line, a busy state, and a picture where widgets cannot run.
 
-A widget of a service is a `ServiceWidget`. It has every control as an attribute and its result as a trait, so that
-what a person clicks can also be typed. It does its work inside ``with self.working(...)``: an error then becomes a
-sentence in the status line, never a traceback. What changes many times a second belongs elsewhere, as the status
-line is read aloud.
-
-All are laid out alike: what one turns, then the status line right under it, then what comes of it. How they look is
-in ``widget_family.css``.
-
-Outside of `toolkit lab`, JupyterLab and ipykernel 7 call them from two threads: the first use of a control in the
-main one, all others in a subshell. So they take turns: `working` waits for its turn, and `in_turn` makes any other
-method wait.
+Every control is an attribute and every result a trait, so that what a person clicks can also be typed. The styles are
+in ``widget_family.css``. JupyterLab may call widgets from two threads; `working` and `in_turn` serialise the calls.
 """
 
 from __future__ import annotations
@@ -33,16 +24,15 @@ from toolkit.notebook_cell import cell_that_runs
 
 _SHEET = f"<style>{Path(__file__).with_suffix('.css').read_text('utf-8')}</style>"
 
-
 _Given = ParamSpec("_Given")
 _Told = TypeVar("_Told")
 
-# One for all widgets: where an observer turns one by another, two locks could wait for each other.
+# One for all widgets: where an observer of one changes another, two locks could wait for each other.
 _turn = threading.RLock()
 
 
 def in_turn(method: Callable[_Given, _Told]) -> Callable[_Given, _Told]:
-    """Make a method wait until what another thread does with any widget is done."""
+    """Make a method wait until no other thread works on any widget."""
 
     @wraps(method)
     def wait(*given: _Given.args, **named: _Given.kwargs) -> _Told:
@@ -55,26 +45,19 @@ def in_turn(method: Callable[_Given, _Told]) -> Callable[_Given, _Told]:
 class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     """A column: controls, the status line, results.
 
-    Subclasses give `picture` and `summary`, and lay themselves out with `show`. When the cell that made one runs
-    again, the one it made before is closed.
-
-    Attributes
-    ----------
-    status : ipywidgets.HTML
-        One line: what was done, or what is wrong and what to do. Read aloud by screen readers.
-    busy : bool
-        True while something is being worked on. Controls stay as they are: a button that is disabled for a moment
-        loses the focus of the keyboard, and clicks that fall into it; whatever is clicked meanwhile comes next.
-    error : Exception or None
-        What the status line complains about.
+    Subclasses define `picture` and `summary`, and lay themselves out with `show`. When the cell that made a widget
+    runs again, the earlier widget is closed.
     """
 
+    #: Controls stay enabled while it is busy: a disabled button loses the keyboard's focus and clicks.
     busy = traitlets.Bool(False)
+    #: The error in the status line.
     error = traitlets.Instance(Exception, allow_none=True)
 
     def __init__(self) -> None:
         super().__init__(layout=ipywidgets.Layout(width="100%", overflow="visible"))
         self.add_class("toolkit-widget")
+        # Screen readers read it aloud: what changes many times a second belongs elsewhere.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
         self._sheet = ipywidgets.HTML(_SHEET, layout=ipywidgets.Layout(display="none"))
         self.made_in = cell_that_runs()
@@ -87,10 +70,10 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         self.children = (self._sheet, *controls, self.status, *results)
 
     def stop(self) -> None:
-        """End what runs in the background, where there is something; what is shown stays."""
+        """Stop background work, if there is any; what is shown stays."""
 
     def close(self) -> None:
-        """Stop, and take the widget with all of its parts off the page."""
+        """Stop, and remove the widget with all of its parts from the page."""
         self.stop()
         _open.discard(self)
         for part in _parts_of(self):
@@ -98,12 +81,10 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         super().close()
 
     def say(self, text: str) -> None:
-        """Write what was done into the status line."""
         self.error = None
         self.status.value = _line("status", text)
 
     def complain(self, error: Exception) -> None:
-        """Write what is wrong into the status line, and keep the error in ``.error``."""
         self.error = error
         self.status.value = _line("alert", worded(error))
 
@@ -113,7 +94,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     @contextmanager
     def complaining(self) -> Iterator[None]:
-        """Turn an error of the block into a line of the status; it stays readable in ``.error``."""
+        """Show an error of the block in the status line, and keep it in ``.error``."""
         try:
             yield
         except Exception as error:  # a person sees a sentence, a programmer has .error
@@ -121,7 +102,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     @contextmanager
     def working(self, text: str) -> Iterator[None]:
-        """Be busy while the block runs, and complain where it fails. The block itself says what it did."""
+        """Be busy while the block runs, and show its error; the block itself says what it did."""
         with _turn:
             self.busy = True
             self.error = None
@@ -133,11 +114,11 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
                 self.busy = False
 
     def picture(self) -> bytes:
-        """Return what is shown now as PNG."""
+        """Return the current picture as PNG."""
         raise TypeError(f"{type(self).__name__} has no picture")
 
     def summary(self) -> str:
-        """Return one short line that is the same for the same state: no times, no addresses."""
+        """Return one short line, without times and addresses: notebooks save it."""
         return type(self).__name__
 
     def __repr__(self) -> str:
@@ -156,12 +137,11 @@ _open: WeakSet[ServiceWidget] = WeakSet()
 
 
 def open_widgets() -> list[ServiceWidget]:
-    """Return the widgets of this process that are not closed."""
     return list(_open)
 
 
 def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    """Give everything below a widget, the deepest first: ipywidgets keeps each of them until it is closed itself."""
+    """Yield all parts of a widget, the deepest first: ipywidgets keeps each of them until it is closed itself."""
     for child in getattr(widget, "children", ()):
         yield from _parts_of(child)
         yield child
@@ -172,24 +152,10 @@ def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
 
 
 class CheckList(ipywidgets.VBox):  # type: ignore[misc]
-    """Choose any of several by ticking them: Tab and Space, or a click.
+    """Check boxes for any number of options: Tab and Space, or a click.
 
-    In place of a list in which several can be selected: JupyterLab takes the arrow keys that it needs, and few know
-    the other keys.
-
-    Attributes
-    ----------
-    options : tuple of str
-        What there is to choose from.
-    value : tuple of str
-        What is chosen, in the order of the options.
-
-    Examples
-    --------
-    >>> fields = CheckList("Fields", options=["rain", "wind"])
-    >>> fields.value = ["wind"]
-    >>> fields.boxes[1].value
-    True
+    JupyterLab takes the arrow keys that a list with several selected rows needs. ``value`` is in the order of
+    ``options``.
     """
 
     options = traitlets.Tuple()
@@ -244,52 +210,46 @@ def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
 
 
 def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial") -> ipywidgets.Widget:
-    """Give a control this width, and its description as much as it needs, or `label` to align it with others."""
+    """Set the width of a control and of its description, which takes as much as it needs by default."""
     control.style.description_width = label
     control.layout.width = width
     return control
 
 
 def column(*parts: ipywidgets.Widget) -> ipywidgets.VBox:
-    """Put parts under each other, apart from what stands beside them."""
     return ipywidgets.VBox(parts, layout=ipywidgets.Layout(margin="0 1.5em 0 0", overflow="visible"))
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:
-    """Return a line of text that counts once Enter is pressed or the field is left; `size` as of `sized`."""
+    """Return a text field that takes its value on Enter or when it loses the focus; `size` as in `sized`."""
     text = ipywidgets.Text(value, description=description, placeholder=placeholder, continuous_update=False)
     return sized(text, **size)
 
 
 def check_box(description: str, value: bool = True, **size: str) -> ipywidgets.Checkbox:
-    """Return a box to tick."""
     return sized(ipywidgets.Checkbox(value, description=description, indent=False), **size)
 
 
 def number_field(description: str, value: float, *, least: float, step: float, **size: str) -> ipywidgets.Widget:
-    """Return a field for a number of at least `least`."""
     number = ipywidgets.BoundedFloatText(value, min=least, max=1e6, step=step, description=description)
     return sized(number, **size)
 
 
 def button(description: str, icon: str = "", tooltip: str = "") -> ipywidgets.Button:
-    """Return a button as wide as its words."""
     layout = ipywidgets.Layout(width="auto", min_width="3em", align_self="flex-start")
     return ipywidgets.Button(description=description, icon=icon, tooltip=tooltip, layout=layout)
 
 
 def html_pane() -> ipywidgets.HTML:
-    """Return a place for a result, as wide as the widget."""
     return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto"))
 
 
 def html_line() -> ipywidgets.HTML:
-    """Return a place for a few words beside controls."""
     return ipywidgets.HTML(layout=ipywidgets.Layout(width="auto", align_self="center", margin="2px 0.5em"))
 
 
 def scrolled(wide_html: str, *, caption: str) -> str:
-    """Wrap what may be wider than the page, so that it has a name and scrolls, also with the keyboard."""
+    """Wrap wide HTML in a named region that scrolls, also with the keyboard."""
     return (
         f'<div class="toolkit-scrolled jp-RenderedHTMLCommon" role="region" aria-label="{escape(caption)}" '
         f'tabindex="0">{wide_html}</div>'
@@ -297,25 +257,12 @@ def scrolled(wide_html: str, *, caption: str) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """Say how many.
-
-    Examples
-    --------
-    >>> counted(1, "gap"), counted(1461, "row")
-    ('1 gap', '1,461 rows')
-    """
+    """Return a number with its noun, such as ``1 gap`` or ``1,461 rows``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def worded(error: Exception) -> str:
-    """Say an error as a sentence for a person.
-
-    Examples
-    --------
-    >>> from toolkit.errors import Unreachable
-    >>> worded(Unreachable("no answer"))
-    'No answer. Trying again may help.'
-    """
+    """Return an error as a sentence for a person."""
     if isinstance(error, ToolkitError):
         hint = " Trying again may help." if error.retryable else ""
         text = str(error)

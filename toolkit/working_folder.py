@@ -1,4 +1,4 @@
-"""Where notebooks and data lie: in a checkout, inside of the installed package, or copied to a person's own folder."""
+"""Folders of notebooks and data: a checkout, the installed package, or a copy in a person's own folder."""
 
 from __future__ import annotations
 
@@ -19,54 +19,39 @@ _RECORD = ".gateway-toolkit.json"
 
 
 def gateway_folder() -> Path:
-    """Return where the lab's gateway keeps everything, unless told otherwise; in the user's own data folder."""
+    """Return the default data folder of the lab's gateway."""
     return platformdirs.user_data_path(APPLICATION, appauthor=False) / "gateway"
 
 
 def notebook_folder() -> Path:
-    """Return where the notebooks of an installed package are copied to, unless told otherwise."""
+    """Return the default folder for copies of the notebooks of an installed package."""
     return platformdirs.user_documents_path() / APPLICATION
 
 
 def is_checkout() -> bool:
-    """Whether this package runs from a checkout of its sources."""
     root = _PACKAGE.parent
     return (root / "pyproject.toml").is_file() and (root / "notebooks").is_dir()
 
 
 def originals() -> Path:
-    """Return the folder that has ``notebooks`` and ``data`` as they came; not to be written in an installed package."""
+    """Return the folder of the original ``notebooks`` and ``data``; read only in an installed package."""
     return _PACKAGE.parent if is_checkout() else _PACKAGE / "_lab"
 
 
 @dataclass
 class Copied:
-    """What became of the files of one copy, as paths relative to the folder.
-
-    ``kept`` are those that a person changed, and of which a newer original has come since.
-    """
+    """The files of one copy, as paths relative to the folder."""
 
     new: list[str] = field(default_factory=list)
     updated: list[str] = field(default_factory=list)
+    #: Changed by a person, and the original has a newer version.
     kept: list[str] = field(default_factory=list)
 
 
 def copy_originals(source: Path, folder: Path) -> Copied:
-    """Copy notebooks and data to a folder, without ever overwriting what a person changed.
+    """Copy notebooks and data to a folder, and never overwrite what a person changed.
 
-    A file that is as an earlier copy left it is brought up to date; a file that is gone comes back.
-
-    Parameters
-    ----------
-    source
-        A folder that has ``notebooks`` and ``data``; see `originals`.
-    folder
-        Where to; made if missing.
-
-    Raises
-    ------
-    OSError
-        The folder cannot be written.
+    A file that nobody changed since an earlier copy is updated; a file that is gone is copied again.
     """
     record_file = folder / _RECORD
     written = _read_record(record_file)
@@ -104,7 +89,7 @@ def _read_record(path: Path) -> dict[str, str]:
     try:
         record = json.loads(path.read_bytes())
     except ValueError:
-        # Nobody knows what was changed any more, so everything counts as changed: the safe side.
+        # Without the record, every file counts as changed.
         return {}
     return record if isinstance(record, dict) else {}
 

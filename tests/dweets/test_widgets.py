@@ -58,7 +58,7 @@ def no_thread_left() -> Iterator[None]:
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("live-dweets")]
 
 
-@pytest.mark.parametrize("module", [exploration, live_widget, series_figure, svg_chart, widget, widget_family])
+@pytest.mark.parametrize("module", [exploration, live_widget, series_figure, svg_chart, widget])
 def test_the_examples_run(module: object) -> None:
     results = doctest.testmod(module)  # type: ignore[arg-type]
     assert results.attempted > 0

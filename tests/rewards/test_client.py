@@ -139,7 +139,7 @@ def test_errors_come_back_as_the_class_that_was_raised() -> None:
 
 
 def test_keys_are_needed(gateway: Gateway) -> None:
-    with toolkit.connect(gateway) as tk, pytest.raises(InvalidArgument, match="gatewaykey is needed"):
+    with toolkit.connect(gateway) as tk, pytest.raises(InvalidArgument, match="gatewaykey is missing"):
         _ = tk.rewards
 
 

@@ -253,7 +253,7 @@ def test_a_device_record_does_not_grow_without_bound() -> None:
         ({"quiet_hours": {"start": "22:00", "end": "07:00", "zone": "Mars"}}, "quiet_hours.zone: expected a time zone"),
         ({"pacing": {"start": "2026-01-01T00:00:00", "end": "2026-02-01T00:00:00Z"}}, "with a timezone component"),
         ({"pacing": {"start": "2026-02-01T00:00:00Z", "end": "2026-01-01T00:00:00Z"}}, "pacing: end must be after"),
-        ({"rewards": [{"id": "a", "title": "A"}] * 2}, "every id must be there once"),
+        ({"rewards": [{"id": "a", "title": "A"}] * 2}, "every id must be unique"),
         ({"rewards": {"id": "a"}}, "rewards: expected `array`, got `object`"),
         ({"rewards": [{"id": "a"}]}, "rewards[0]: object missing required field `title`"),
         ({"moments": 7}, "moments: expected `object`, got `int`"),

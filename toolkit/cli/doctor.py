@@ -23,33 +23,19 @@ _WIDTH = 14
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for.
-
-    Parameters
-    ----------
-    subject
-        What it is.
-    found
-        Where it is or which version; None where it is missing.
-    cost
-        What does not work without it, and what to do.
-    needed
-        Whether nothing works without it.
-    """
+    """One thing that was looked for."""
 
     subject: str
+    #: Where it is or which version; None where it is missing.
     found: str | None
+    #: What does not work without it, and what to do.
     cost: str
+    #: Nothing works without it.
     needed: bool = False
-
-    @property
-    def stops_us(self) -> bool:
-        """Whether it is missing and nothing works without it."""
-        return self.needed and self.found is None
 
 
 def examine() -> list[Finding]:
-    """Look for everything, in the order in which a newcomer needs it; takes under a second, changes nothing."""
+    """Look for everything, in the order in which a newcomer needs it; changes nothing."""
     jupyter = install_command("lab")
     return [
         _data_folder(gateway_folder()),
@@ -65,7 +51,6 @@ def examine() -> list[Finding]:
 
 
 def report(findings: list[Finding]) -> str:
-    """Return the findings as lines of text, one each."""
     try:
         version = importlib.metadata.version(APPLICATION)
     except importlib.metadata.PackageNotFoundError:
@@ -125,4 +110,4 @@ def doctor() -> None:
     """Say what is missing on this machine, and what that costs."""
     findings = examine()
     click.echo(report(findings))
-    sys.exit(any(finding.stops_us for finding in findings))
+    sys.exit(any(finding.needed and finding.found is None for finding in findings))

@@ -9,7 +9,6 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
@@ -33,108 +32,56 @@ _POSIX = os.name == "posix"
 
 
 class LabCannotStart(ToolkitError):
-    """Something that the lab needs is missing; the message tells the command that brings it."""
+    """Something that the lab needs is missing; the message says how to get it."""
 
 
-@dataclass(frozen=True)
-class Lab:
-    """What a person asked for.
+def _root(folder: Path | None) -> Path:
+    """Return the folder that JupyterLab shows, with copies of the notebooks where they are needed."""
+    if folder is None and is_checkout():
+        return originals()
+    root = (folder or notebook_folder()).resolve()
+    try:
+        copied = copy_originals(originals(), root)
+    except OSError as error:
+        raise LabCannotStart(f"the folder {root} cannot be written: {error.strerror}") from None
+    for name in copied.kept:
+        click.echo(f"{name} has a newer version; yours is kept (move it away to get the new one)", err=True)
+    return root
 
-    Parameters
-    ----------
-    data
-        Folder of the gateway; None takes the one in the user's data folder.
-    port, lab_port
-        Of the gateway and of JupyterLab; None takes the usual one, or a free one where that is taken.
-    folder
-        Where to copy notebooks and data. None works in place in a checkout, and copies to the user's
-        documents otherwise.
-    open_browser
-        Whether to show the first notebook at once.
-    jupyter_options
-        Further options of JupyterLab.
-    demo
-        Load the demo world, and give the notebooks its keys; nothing is kept without `data`.
-    """
 
-    data: Path | None = None
-    port: int | None = None
-    lab_port: int | None = None
-    folder: Path | None = None
-    open_browser: bool = True
-    jupyter_options: tuple[str, ...] = ()
-    demo: bool = False
+def _gateway(data: Path | None, port: int | None, demo: bool) -> Gateway:
+    from toolkit.gateway import Gateway
+    from toolkit.gateway.server import CannotServe
 
-    def run(self) -> None:
-        """Run both until Ctrl-C or SIGTERM, and leave nothing behind.
+    try:
+        return Gateway(data, port=USUAL_PORT if port is None else port, demo=demo)
+    except CannotServe:
+        if port is not None:
+            raise
+        return Gateway(data, port=0, demo=demo)
 
-        Raises
-        ------
-        LabCannotStart
-            JupyterLab is not installed, or a folder cannot be written.
-        CannotServe, StoreUnavailable
-            As `Gateway`.
-        """
-        _require_jupyter()
-        root = self._root()
-        with _leaving_at_signals(), self._gateway() as gateway, _runtime_folder() as runtime:
-            _set_environment(gateway, runtime)
-            jupyter = _jupyter_server(self._jupyter_arguments(root))
-            _stop_at_signals(jupyter)
-            # On its loop, behind the callback that binds the port: who reads the address may call it.
-            jupyter.io_loop.add_callback(_announce, gateway, jupyter, root, self._data)
-            jupyter.start()
 
-    def _root(self) -> Path:
-        """Return the folder that JupyterLab shows, with fresh copies in it where they are needed."""
-        if self.folder is None and is_checkout():
-            return originals()
-        root = (self.folder or notebook_folder()).resolve()
-        try:
-            copied = copy_originals(originals(), root)
-        except OSError as error:
-            raise LabCannotStart(f"the folder {root} cannot be written: {error.strerror}") from None
-        for name in copied.kept:
-            click.echo(f"{name} has a newer version; yours is kept (move it away to get the new one)", err=True)
-        return root
-
-    @property
-    def _data(self) -> Path | None:
-        # Keys that everybody can read do not get into a person's own folder unasked.
-        return self.data or (None if self.demo else gateway_folder())
-
-    def _gateway(self) -> Gateway:
-        from toolkit.gateway import Gateway
-        from toolkit.gateway.server import CannotServe
-
-        try:
-            return Gateway(self._data, port=USUAL_PORT if self.port is None else self.port, demo=self.demo)
-        except CannotServe:
-            if self.port is not None:
-                raise
-            return Gateway(self._data, port=0, demo=self.demo)
-
-    def _jupyter_arguments(self, root: Path) -> list[str]:
-        arguments = [
-            "--ServerApp.ip=127.0.0.1",
-            f"--ServerApp.root_dir={root}",
-            f"--ServerApp.open_browser={self.open_browser}",
-            f"--LabApp.default_url=/{_first_page(root)}",
-            f"--IdentityProvider.token={secrets.token_urlsafe(24)}",
-            "--LabApp.extension_manager=readonly",
-            # A saved notebook shows pictures of the widgets that have ended with its kernel.
-            "--ServerApp.contents_manager_class=toolkit.cli.lab_contents.LabContents",
-            # Only this user, only this machine; in a container the user is root, and nobody should be asked why.
-            "--ServerApp.allow_root=True",
-            # A newcomer's terminal has three lines; "not trusted" and the like are not for them.
-            "--Application.log_level=ERROR",
-        ]
-        if self.lab_port is not None:
-            arguments += [f"--ServerApp.port={self.lab_port}", "--ServerApp.port_retries=0"]
-        if _POSIX:
-            # Kernels on sockets that only this user can open, instead of TCP ports.
-            arguments.append("--KernelManager.transport=ipc")
-        return [*arguments, *self.jupyter_options]
+def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> list[str]:
+    arguments = [
+        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.root_dir={root}",
+        f"--ServerApp.open_browser={open_browser}",
+        f"--LabApp.default_url=/{_first_page(root)}",
+        f"--IdentityProvider.token={secrets.token_urlsafe(24)}",
+        "--LabApp.extension_manager=readonly",
+        # A saved notebook shows pictures of the widgets that have ended with its kernel.
+        "--ServerApp.contents_manager_class=toolkit.cli.lab_contents.LabContents",
+        # Only this user and this machine can connect; in a container the user is root.
+        "--ServerApp.allow_root=True",
+        # A newcomer's terminal has three lines; "not trusted" and the like are not for them.
+        "--Application.log_level=ERROR",
+    ]
+    if lab_port is not None:
+        arguments += [f"--ServerApp.port={lab_port}", "--ServerApp.port_retries=0"]
+    if _POSIX:
+        # Kernels on sockets that only this user can open, instead of TCP ports.
+        arguments.append("--KernelManager.transport=ipc")
+    return arguments
 
 
 def _require_jupyter() -> None:
@@ -149,17 +96,15 @@ def _first_page(root: Path) -> str:
 
 @contextmanager
 def _runtime_folder() -> Iterator[Path]:
-    """Make a private folder for the keys and sockets of the kernels, gone at the end.
-
-    Its path is short, because a socket's may have about 100 characters.
-    """
+    """Make a private, temporary folder for the keys and sockets of the kernels."""
+    # The path of a socket may have about 100 characters.
     short = "/tmp" if _POSIX and os.access("/tmp", os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="lab-", dir=short, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 def _set_environment(gateway: Gateway, runtime: Path) -> None:
-    """Tell the kernels, which inherit it, where the gateway is, with the demo world's keys; Jupyter our settings."""
+    """Set the gateway's URL and the demo world's keys for the kernels, and our settings for Jupyter."""
     os.environ["TOOLKIT_URL"] = gateway.base_url
     for name, key in gateway.credentials.items():
         os.environ[f"TOOLKIT_{name.upper()}"] = key.reveal()
@@ -235,4 +180,15 @@ def lab(
     Options of JupyterLab itself may follow after "--". Ctrl-C ends both.
     """
     with errors_in_one_line():
-        Lab(data, port, lab_port, folder, not no_browser, jupyter_options, demo).run()
+        _require_jupyter()
+        root = _root(folder)
+        if data is None and not demo:
+            # The keys of the demo world are public: it never gets into a person's own data folder by default.
+            data = gateway_folder()
+        with _leaving_at_signals(), _gateway(data, port, demo) as running, _runtime_folder() as runtime:
+            _set_environment(running, runtime)
+            jupyter = _jupyter_server([*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options])
+            _stop_at_signals(jupyter)
+            # On its loop, after the callback that binds the port: a reader of the address may call it at once.
+            jupyter.io_loop.add_callback(_announce, running, jupyter, root, data)
+            jupyter.start()

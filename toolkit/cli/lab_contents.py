@@ -1,4 +1,4 @@
-"""The notebooks that `toolkit lab` opens: none shows a widget that is gone, none is changed by opening it."""
+"""Opens the notebooks of `toolkit lab`: without widgets that are gone, and without marking them as changed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from toolkit.saved_widgets import drop_views, widgets_shown
 if TYPE_CHECKING:
     from jupyter_server.serverapp import ServerApp
 
-#: Seconds that a kernel has to say which widgets it holds. One that runs a cell says nothing until it is done.
+#: Seconds that a kernel has to list its widgets. One that runs a cell does not answer until it is done.
 _PATIENCE = 1.0
 
 
 class LabContents(AsyncLargeFileManager):
-    """Files as JupyterLab keeps them, except that a notebook is opened without views of widgets that are gone.
+    """JupyterLab's file manager; a notebook is opened without views of widgets that no kernel holds.
 
-    The file stays as it is. While a notebook's kernel holds a widget, as when a page is reloaded, its view stays.
+    The file itself is not changed.
     """
 
     async def get(
@@ -32,7 +32,6 @@ class LabContents(AsyncLargeFileManager):
         format: str | None = None,  # noqa: A002 - the name is Jupyter's
         require_hash: bool = False,
     ) -> dict[str, Any]:
-        """Return a file or folder; see `AsyncFileContentsManager.get`."""
         got = super().get(path, content, type, format, require_hash)  # type: ignore[no-untyped-call]
         model: dict[str, Any] = await got
         if content and model["type"] == "notebook":
@@ -42,7 +41,7 @@ class LabContents(AsyncLargeFileManager):
         return model
 
     def _name_kernel(self, notebook: dict[str, Any]) -> None:
-        """Say of the kernel what JupyterLab writes when it has started; else a notebook is changed by opening it."""
+        # JupyterLab writes this when the kernel has started, and the notebook would count as changed.
         if self.parent is None or notebook["metadata"].get("kernelspec", {}).get("name") != NATIVE_KERNEL_NAME:
             return
         with suppress(NoSuchKernel):
@@ -63,7 +62,7 @@ class LabContents(AsyncLargeFileManager):
         return alive
 
     async def _held_by(self, kernel: Any) -> set[str] | None:  # noqa: ANN401 - of whatever class is configured
-        """Return the widgets that a kernel holds, None where it is too busy to answer."""
+        """Return the widgets of a kernel, None where it is too busy to answer."""
         if not await kernel.is_alive():
             return set()
         client = kernel.client()

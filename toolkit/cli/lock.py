@@ -1,4 +1,4 @@
-"""`toolkit lock`: locks of a gateway that does not run, or that keeps everything in a Redis."""
+"""`toolkit lock`: locks of a gateway that does not run, or of gateways on a Redis."""
 
 from __future__ import annotations
 

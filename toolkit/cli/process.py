@@ -1,4 +1,4 @@
-"""A command that runs until a signal: which signals end it, and where its log goes."""
+"""A command that runs until a signal: the signals that end it, and its log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ END_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIG
 
 @contextmanager
 def signals_to_end() -> Iterator[threading.Event]:
-    """Give an event that the first of the `END_SIGNALS` sets, instead of what the signal does otherwise."""
+    """Yield an event that the first of the `END_SIGNALS` sets."""
     ended = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
@@ -31,13 +31,12 @@ def signals_to_end() -> Iterator[threading.Event]:
 
 
 def wait_for(ended: threading.Event) -> None:
-    """Wait for the event. On Windows, Ctrl-C does not interrupt a wait without a timeout."""
+    # On Windows, Ctrl-C does not interrupt a wait without a timeout.
     while not ended.wait(1.0):
         pass
 
 
 def log_to_stderr(name: str, level: str) -> None:
-    """Write the records of a logger to stderr, from this level on."""
     log = logging.getLogger(name)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

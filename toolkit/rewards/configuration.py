@@ -1,38 +1,27 @@
-"""The settings of the reward engine: one checked file, TOML or JSON.
-
-::
-
-    seed = 7
-    session_minutes = 30
-    default = {p = 0.3, per_device_per_day = 3, per_moment_per_day = 1, min_gap_s = 60}
-
-    [moments.finished_5k_run]
-    p = 0.5
-    arms = {A = {p = 0.5}, B = {p = 0.7}}
-
-    [[rewards]]
-    id = "cold-drink"
-    title = "A cold drink on us"
-    stock = 1000
-    weight = 2
-"""
+"""The settings of the reward engine: one checked file, TOML or JSON. ``data/demo_world.json`` holds an example."""
 
 from __future__ import annotations
 
+import difflib
 import os
+import re
 import tomllib
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict, replace
 
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.checked import Table, TimeOfDay, checked
+from toolkit.secret import Secret
+
+T = TypeVar("T")
+
+_UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 ADay = Annotated[int, Meta(ge=0, le=10_000)]
@@ -41,22 +30,23 @@ LimitsT = TypeVar("LimitsT", bound="Limits")
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
 
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of a configuration; its fields are the keys."""
+
+
+class TimeOfDay(time):
+    """A time without a zone, written as ``22:00`` or ``22:00:00``."""
+
+
 class Limits(Table, frozen=True):
-    """How often one kind of moment is rewarded.
+    """How often one kind of moment is rewarded."""
 
-    Parameters
-    ----------
-    p
-        Chance of a reward where no other rule refuses.
-    per_device_per_day, per_moment_per_day
-        Rewards of one device, and of one device for this moment, in any 24 hours.
-    min_gap_s
-        Seconds between two rewards of one device.
-    """
-
+    #: Chance of a reward where no other rule refuses.
     p: Share = 0.3
+    #: Rewards of one device, and of one device for this moment, in any 24 hours.
     per_device_per_day: ADay = 3
     per_moment_per_day: ADay = 1
+    #: Seconds between two rewards of one device.
     min_gap_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
 
 
@@ -104,7 +94,7 @@ class Pacing(Table, frozen=True):
             raise ValueError("end must be after start")
 
     def allowed(self, stock: int, at: int) -> float:
-        """Return how many units of `stock` may be spent by now (milliseconds since the epoch)."""
+        """Return how many units of `stock` may be spent by `at` (milliseconds since the epoch)."""
         elapsed = (datetime.fromtimestamp(at / 1000, UTC) - self.start) / (self.end - self.start)
         return stock * min(max(elapsed, 0.0), 1.0) + self.slack
 
@@ -124,11 +114,11 @@ class Configuration(Table, frozen=True):
 
     def __post_init__(self) -> None:
         if len({item.id for item in self.rewards}) != len(self.rewards):
-            raise ValueError("rewards: every id must be there once")
+            raise ValueError("rewards: every id must be unique")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Configuration:
-        """Read a ``.toml`` or ``.json`` file; raises InvalidArgument as `parse`, and where it cannot be read."""
+        """Read a ``.toml`` or ``.json`` file; InvalidArgument also where it cannot be read."""
         file = Path(path)
         try:
             data = file.read_bytes()
@@ -139,14 +129,9 @@ class Configuration(Table, frozen=True):
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> Configuration:
-        """Check a configuration given as a table. A moment inherits the default limits, an arm those of its moment.
+        """Check a configuration given as a table; InvalidArgument names an unknown key or a wrong value.
 
-        An unknown key or a wrong value raises InvalidArgument, with the nearest known key.
-
-        Examples
-        --------
-        >>> Configuration.parse({"default": {"p": 0.5}}).default.p
-        0.5
+        A moment inherits the default limits, an arm those of its moment.
         """
         top = checked(table, dict[str, Any])
         moments = checked(top.pop("moments", {}), dict[str, Any], "moments")
@@ -161,13 +146,7 @@ class Configuration(Table, frozen=True):
         return sum(reward.stock for reward in self.rewards)
 
     def with_limits(self, **changes: float) -> Configuration:
-        """Return the configuration with other default limits, also for moments and arms that have the old ones.
-
-        Examples
-        --------
-        >>> Configuration().with_limits(p=0.9).default.p
-        0.9
-        """
+        """Return the configuration with other default limits, also for moments and arms that have the old ones."""
         default = replace(self.default, **changes)
 
         def follow(limits: LimitsT) -> LimitsT:
@@ -192,3 +171,47 @@ def _moment(value: object, name: str, default: Limits) -> MomentRules:
         changes = checked(given, dict[str, Any], f"{place}.arms.{arm}")
         limits[arm] = checked({**inherited, **changes}, Limits, f"{place}.arms.{arm}")
     return replace(rules, arms=limits)
+
+
+def checked(value: object, kind: type[T], place: str = "") -> T:
+    """Convert what a file holds at `place` (``moments.run``; empty for the whole file) and refuse unknown keys.
+
+    The message names the key and what is allowed, never the value, as it may be a secret.
+    """
+    try:
+        return msgspec.convert(value, kind, dec_hook=_parsed)
+    except msgspec.ValidationError as error:
+        what, _, path = str(error).partition(" - at `$")
+    where = (place + path.rstrip("`")).removeprefix(".")
+    if unknown := _UNKNOWN_KEY.fullmatch(what):
+        key = unknown[1]
+        near = difflib.get_close_matches(key, set(_keys(Table)), n=1, cutoff=0.5)
+        hint = f": did you mean {near[0]}?" if near else ""
+        raise InvalidArgument(f"unknown key {where}{'.' if where else ''}{key}{hint}")
+    raise InvalidArgument(f"{where or 'the configuration'}: {what[0].lower()}{what[1:]}")
+
+
+def _keys(table: type[Table]) -> Iterator[str]:
+    yield from table.__struct_fields__
+    for kind in table.__subclasses__():
+        yield from _keys(kind)
+
+
+def _parsed(kind: type, value: Any) -> object:  # noqa: ANN401
+    """Parse a value of a class that msgspec does not know; it adds the path to the error."""
+    if kind is Secret:
+        if not isinstance(value, str) or not value:
+            raise ValueError("Expected a text that is not empty")
+        return Secret(value)
+    if kind is ZoneInfo:
+        try:
+            return ZoneInfo(value)
+        except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
+            raise ValueError("Expected a time zone such as Europe/Berlin") from None
+    try:
+        at = TimeOfDay.fromisoformat(str(value))
+    except ValueError:
+        at = None
+    if at is None or at.tzinfo is not None:
+        raise ValueError("Expected a time of the day without a zone, such as 22:00")
+    return at

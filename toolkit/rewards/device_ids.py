@@ -17,10 +17,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def checked_device_id(device_id: object, company_token: str) -> str:
-    """Return the device id in lower case, or raise the refusal that teaches the rule it breaks.
-
-    `device_id` is as it came in the body, `company_token` the one assigned to the caller's partner key.
-    """
+    """Return the device id of a body in lower case, or raise the refusal that teaches the rule it breaks."""
     if device_id is None or device_id == "":
         raise wire.refusal("empty_advertiser_id")
     if not isinstance(device_id, str) or _UUID.fullmatch(device_id[-_UUID_LENGTH:]) is None:
@@ -38,17 +35,9 @@ def checked_device_id(device_id: object, company_token: str) -> str:
 
 
 def new_device_id(company_token: str) -> str:
-    """Return a fresh device id for a user who opted out of advertiser tracking; keep it on the device.
+    """Return a new device id for a user who opted out of advertiser tracking; keep it on the device.
 
-    Parameters
-    ----------
-    company_token
-        The token assigned to your company.
-
-    Returns
-    -------
-    str
-        ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``.
+    It has the form ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``.
 
     Examples
     --------
@@ -61,16 +50,9 @@ def new_device_id(company_token: str) -> str:
 
 
 def device_label(device_id: str) -> str:
-    """Return the name of a device in decisions: the same for the same device, and not its identifier.
-
-    Examples
-    --------
-    >>> device_label("6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55")
-    'dev-809813634a'
-    """
+    """Return the name of a device in decisions: the same for the same device, and not its identifier."""
     return f"dev-{hashlib.sha256(device_id.encode('utf-8')).hexdigest()[:10]}"
 
 
 def app_label(app_key: str) -> str:
-    """Return the name of an app in decisions: the first 8 digits of its key's hash."""
     return hashlib.sha256(app_key.encode("utf-8")).hexdigest()[:8]

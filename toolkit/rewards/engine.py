@@ -1,7 +1,6 @@
 """The engine: ordered rules, the first refusal stops, and each rule leaves a line in the trace.
 
-The engine is a pure function of a moment, what is remembered of its device, and what was spent. The same code
-decides in the gateway and in a what-if.
+The same code decides in the gateway and in a simulation.
 """
 
 from __future__ import annotations
@@ -55,16 +54,13 @@ class Session(NamedTuple):
 
 
 class DeviceState(msgspec.Struct, array_like=True):
-    """What is remembered of one device of one app.
+    """What is remembered of one device of one app."""
 
-    ``rewards`` are those of the last day as (milliseconds, moment), oldest first; ``draws`` counts by moment.
-    """
-
+    #: Those of the last day as (milliseconds, moment), oldest first.
     rewards: list[tuple[int, str]] = []
     draws: dict[str, int] = {}
 
     def forget_before(self, at: int) -> None:
-        """Drop rewards that no rule looks at any more: older than a day at `at`."""
         while self.rewards and self.rewards[0][0] <= at - DAY_MS:
             del self.rewards[0]
 
@@ -79,23 +75,19 @@ class DeviceState(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One moment; ``app`` and ``device`` are labels, ``at`` is in milliseconds since the epoch.
-
-    ``session_age_s`` is None where the device has no live session.
-    """
+    """One moment; ``app`` and ``device`` are labels, ``at`` is in milliseconds since the epoch."""
 
     app: str
     device: str
     moment_id: str
     at: int
     test: bool = False
+    #: None where the device has no live session.
     session_age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the engine decided, with one trace line for each rule."""
-
     reason: str
     reward: RewardItem | None
     message: str | None
@@ -109,7 +101,6 @@ class Decision:
 
     @property
     def title(self) -> str | None:
-        """The title to show; a test says so."""
         if self.reward is None:
             return None
         return (TEST_TITLE if self.reason == "TEST" else "") + self.reward.title
@@ -136,12 +127,11 @@ def record_of(decision_id: str, moment: Moment, session_id: str | None, decision
 
 @dataclass(slots=True)
 class Case:
-    """A moment before the rules: the moment, what applies to it, and what is known."""
+    """What a rule looks at; the draw sets the reward."""
 
     moment: Moment
     rules: MomentRules
     limits: Limits
-    arm: str | None
     device: DeviceState
     spent: MutableMapping[str, int]
     configuration: Configuration
@@ -149,27 +139,16 @@ class Case:
 
 
 class Engine:
-    """Decides moments by one configuration.
-
-    Examples
-    --------
-    >>> engine = Engine(Configuration.parse({"default": {"p": 1}}))
-    >>> moment = Moment("app", "dev-1", "finished_5k_run", at=0, session_age_s=5.0)
-    >>> engine.decide(moment, DeviceState(), {}).reason
-    'REWARDED'
-    """
+    """Decides moments by one configuration."""
 
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
 
     def decide(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Decision:
-        """Walk the rules for one moment.
-
-        A draw or a reward is added to what is remembered of the `device`, a reward to the units `spent` by its id.
-        """
+        """Walk the rules; a draw or a reward is added to `device`, a reward to the units `spent` by its id."""
         rules, arm = self.configuration.rules_for(moment.moment_id), self.arm_of(moment)
         limits = rules if arm is None else rules.arms[arm]
-        case = Case(moment, rules, limits, arm, device, spent, self.configuration)
+        case = Case(moment, rules, limits, device, spent, self.configuration)
         if moment.test:
             # A test never fails and never costs: neither a cap nor the stock is looked at or changed.
             reward = _chosen(case, self.configuration.rewards or Configuration().rewards, 0)
@@ -189,7 +168,6 @@ class Engine:
         return Decision("REWARDED", reward, rules.message or reward.message, arm, limits.p, trace)
 
     def arm_of(self, moment: Moment) -> str | None:
-        """Return the arm of the experiment that this moment falls in, or None where there is none."""
         arms = self.configuration.rules_for(moment.moment_id).arms
         if not arms:
             return None
@@ -280,13 +258,7 @@ def _chosen(case: Case, items: Sequence[RewardItem], ordinal: int) -> RewardItem
 
 
 def draw(seed: int, *parts: str) -> float:
-    """Return the number in [0, 1) that belongs to these parts, in whatever order they are asked for.
-
-    Examples
-    --------
-    >>> draw(7, "a", "b") == draw(7, "a", "b"), draw(7, "ab", "") == draw(7, "a", "b")
-    (True, False)
-    """
+    """Return the number in [0, 1) that belongs to these parts."""
     # With their lengths, or ("a|b",) and ("a", "b") would draw the same number.
     return KeyedNoise(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))
 

@@ -17,8 +17,6 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[
 
 
 class SessionForm(NamedTuple):
-    """A device came online."""
-
     app_key: str
     device_id: object
     test: bool
@@ -26,8 +24,6 @@ class SessionForm(NamedTuple):
 
 
 class MomentForm(NamedTuple):
-    """A rewardable action of the user."""
-
     app_key: str
     device_id: object
     test: bool
@@ -35,10 +31,9 @@ class MomentForm(NamedTuple):
 
 
 def read_form(body: bytes, now: int, *, strict: bool = False) -> SessionForm | MomentForm:
-    """Read and check a body, or raise the refusal of the first rule that it breaks.
+    """Read a body, or raise the refusal of the first rule that it breaks; keys and device are not checked here.
 
-    Whose keys and device it names is not checked here. `now` (milliseconds since the epoch) is for the window of a
-    session's start; `strict` refuses unknown fields.
+    A session must start near `now` (milliseconds since the epoch); `strict` refuses unknown fields.
     """
     try:
         fields = orjson.loads(body)
@@ -69,13 +64,7 @@ def checked_moment_id(moment_id: object) -> str:
 
 
 def start_text(start: datetime) -> str:
-    """Write an instant in UTC with ``Z``, and decimals only where it has some.
-
-    Examples
-    --------
-    >>> start_text(datetime.fromisoformat("2014-10-03T20:05:22+02:00"))
-    '2014-10-03T18:05:22Z'
-    """
+    """Write an instant in UTC with ``Z``, and decimals only where it has some."""
     return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -1,4 +1,4 @@
-"""Wrong keys, limited and logged by the address they come from."""
+"""Limits the wrong keys that an address may send."""
 
 from __future__ import annotations
 
@@ -18,26 +18,8 @@ log = logging.getLogger("toolkit.gateway")
 class WrongKeys:
     """Counts the wrong keys of each address, in this process and by the minute.
 
-    Once there were too many, a right key is refused as well, as it may be a right guess; but not that of a caller
-    who has called from this address before.
-
-    Parameters
-    ----------
-    what
-        What the keys are, for the log: ``partner keys``.
-    most
-        Wrong keys that one address may send in a minute.
-    seconds
-        A clock in seconds.
-
-    Examples
-    --------
-    >>> keys = WrongKeys("keys", 1, lambda: 0.0)
-    >>> keys.check("192.0.2.1", None)
-    >>> keys.check("192.0.2.1", "shop")
-    Traceback (most recent call last):
-    ...
-    toolkit.rate_limit.LimitReached: try again in 60.0 seconds
+    After too many, a valid key is refused as well, as it may be a guess, unless its caller has called from this
+    address before. `what` names the keys in the log, `seconds` is a clock.
     """
 
     def __init__(self, what: str, most: int, seconds: Callable[[], float]) -> None:
@@ -49,13 +31,7 @@ class WrongKeys:
         self._seen: LRUCache[tuple[Hashable, str], bool] = LRUCache(_REMEMBERED)
 
     def check(self, address: str, caller: Hashable | None) -> None:
-        """Take note of a call with the key of `caller`, or with a wrong key: None.
-
-        Raises
-        ------
-        LimitReached
-            This address has sent too many wrong keys.
-        """
+        """Count a call, where `caller` is None for a wrong key; LimitReached after too many wrong keys."""
         if (caller, address) in self._seen:
             return
         now = self._seconds()

@@ -1,4 +1,4 @@
-"""The picture of the RewardsExplorer: the funnel as bars, the rates as points with their intervals."""
+"""The chart of the RewardsExplorer: the funnel as bars, the rates as points with their intervals."""
 
 from __future__ import annotations
 
@@ -22,18 +22,15 @@ def svg(funnel: pd.DataFrame, rates: pd.DataFrame) -> str:
     """Return funnel and rates as SVG that follows the theme of the page."""
     steps = ", ".join(f"{row['step']} {row['n']:,}" for row in funnel.to_dict("records"))
     shares = ", ".join(f"{name} {rate:.1%}" for name, rate in zip(rates.iloc[:, 0], rates["rate"], strict=True))
-    return themed_svg(_figure(funnel, rates), f"{_title(funnel)}: {steps}. Rewarded moments: {shares}")
+    said = f"Funnel of {funnel.attrs['unit']}s: {steps}. Rewarded moments: {shares}"
+    return themed_svg(_figure(funnel, rates), said)
 
 
 def png(funnel: pd.DataFrame, rates: pd.DataFrame) -> bytes:
-    """Return the same picture as PNG on white."""
+    """Return the same chart as PNG on white."""
     file = io.BytesIO()
     _figure(funnel, rates).savefig(file, format="png")
     return file.getvalue()
-
-
-def _title(funnel: pd.DataFrame) -> str:
-    return f"Funnel of {funnel.attrs['unit']}s"
 
 
 def _figure(funnel: pd.DataFrame, rates: pd.DataFrame) -> Figure:
@@ -49,7 +46,7 @@ def _figure(funnel: pd.DataFrame, rates: pd.DataFrame) -> Figure:
     bars.margins(x=0.3)
     bars.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     bars.xaxis.set_major_formatter("{x:,.0f}")
-    _name(bars, _title(funnel), funnel["step"])
+    _name(bars, f"Funnel of {funnel.attrs['unit']}s", funnel["step"])
     below, above = rates["rate"] - rates["low"], rates["high"] - rates["rate"]
     points.errorbar(rates["rate"], range(len(rates)), xerr=[below, above], fmt="o", color=_ACCENT)
     points.set_xlim(left=0)

@@ -1,4 +1,4 @@
-"""Decisions and sessions as DataFrames: the columns that all analysis reads."""
+"""Decisions and sessions as DataFrames."""
 
 from __future__ import annotations
 
@@ -36,13 +36,7 @@ SESSION_COLUMNS = {"session_id": "str", "at": _UTC, "app_key_sha256": "str", "de
 
 
 def decision_frame(records: Iterable[Mapping[str, Any]], columns: Mapping[str, str] = DECISION_COLUMNS) -> pd.DataFrame:
-    """Return decisions, or sessions with `SESSION_COLUMNS`, as a frame in their order.
-
-    Parameters
-    ----------
-    records
-        As the gateway stores them: ``at``, ``shown``, ``claimed`` and ``dismissed`` in milliseconds since the epoch.
-    """
+    """Return stored decisions, or sessions with `SESSION_COLUMNS`; times in them are milliseconds since the epoch."""
     rows = list(records)
     frame = declared_frame(rows, {name: dtype for name, dtype in columns.items() if dtype != _UTC})
     for place, (name, dtype) in enumerate(columns.items()):

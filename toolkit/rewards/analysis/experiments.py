@@ -35,11 +35,11 @@ def ab(
     a, b
         Two arms; every pair if None.
     metric
-        ``rewarded``, ``shown`` or ``claimed``: the share of moments with it is compared.
+        ``rewarded``, ``shown`` or ``claimed``: compares the share of moments with it.
     by
         The column of the arms.
     samples, seed
-        Of the bootstrap over devices.
+        Number of bootstrap samples, and the seed that makes them repeatable.
 
     Returns
     -------
@@ -50,9 +50,9 @@ def ab(
 
     Notes
     -----
-    Caps tie the moments of a device together: trust the interval by device, and the z test as little as
-    Newcombe's. And where one device meets both arms, arm A's rewards use up the cap that B needs: randomise by
-    device, never by moment. A device count of both arms that adds up to more than there are devices shows it.
+    Caps make the moments of a device dependent: trust the interval by device, not the z test or Newcombe's interval.
+    Randomise by device, never by moment: where one device meets both arms, the rewards of A use up the cap that B
+    needs. Then devices_a and devices_b add up to more than there are devices.
     """
     if metric not in METRICS:
         raise InvalidArgument(f"metric must be {', '.join(METRICS)}, not {metric!r}")
@@ -83,6 +83,7 @@ def _compared(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples:
     # One row a device: hits and moments.
     of_a, of_b = arms[a], arms[b]
     (hits_a, n_a), (hits_b, n_b) = ([int(total) for total in of.sum(axis=0)] for of in (of_a, of_b))
+    interval = newcombe(hits_b, n_b, hits_a, n_a)
     by_device = bootstrap_difference(of_b, of_a, samples=samples, seed=seed)
     z, p = two_proportions(hits_b, n_b, hits_a, n_a)
     return {
@@ -94,7 +95,9 @@ def _compared(arms: dict[str, npt.NDArray[np.float64]], a: str, b: str, samples:
         "devices_b": len(of_b),
         "rate_a": hits_a / n_a,
         "rate_b": hits_b / n_b,
-        **newcombe(hits_b, n_b, hits_a, n_a)._asdict(),
+        "difference": hits_b / n_b - hits_a / n_a,
+        "low": interval.low,
+        "high": interval.high,
         "device_low": by_device.low,
         "device_high": by_device.high,
         "z": z,

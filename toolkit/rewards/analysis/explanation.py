@@ -24,10 +24,10 @@ def explain(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> pd.D
     Returns
     -------
     pandas.DataFrame
-        rule, ok, detail; in the order in which the rules were walked. ``attrs["sentence"]`` says it in words.
+        rule, ok, detail; in the order of the rules. ``attrs["sentence"]`` explains the decision in words.
     """
     row = _row(decision)
-    rows = [(line["rule"], bool(line["ok"]), _detail(line)) for line in row["trace"]]
+    rows = [(line["rule"], line["ok"], _detail(line)) for line in row["trace"]]
     table = pd.DataFrame(rows, columns=["rule", "ok", "detail"])
     table.attrs["sentence"] = sentence(row)
     return table

@@ -1,4 +1,4 @@
-"""The funnel from a session to a claimed reward, and how many moments a session has. Nothing is sent."""
+"""The funnel from a session to a claimed reward, and the moments per session."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ def funnel(
         step, n (units), devices, of_previous (share of the step before), of_first, low and high (Wilson's interval
         of of_previous); in the order of the steps. With `by`, its column comes first. ``attrs["unit"]`` says what
         n counts. A step without data is left out: shown and claimed without their column, session where a reward
-        belongs to no known session. Sessions of one device are not independent, so the intervals are rather too
-        narrow.
+        belongs to no known session. Sessions of one device are not independent, so the intervals are too narrow.
 
     Examples
     --------
@@ -75,7 +74,7 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
     Parameters
     ----------
     decisions
-        Needs device and session_id. Moments outside of a session do not count.
+        Needs device and session_id; moments outside of a session do not count.
     sessions
         As `toolkit.Gateway.reward_sessions`; None counts the sessions that had a moment.
 
@@ -93,9 +92,9 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
 
 
 def _unit_of(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
-    """Return the unit to count; sessions lose nothing only where each reward belongs to one."""
     if unit not in ("session", "device", None):
         raise InvalidArgument(f"the unit of a funnel is session or device, not {unit!r}")
+    # To count sessions would lose rewards, unless each reward belongs to one.
     inside = _in_sessions(decisions)
     is_lost = inside.empty or inside["rewarded"].sum() < decisions["rewarded"].sum()
     if unit == "session" and is_lost:
@@ -112,7 +111,7 @@ def _units(rows: pd.DataFrame, unit: Unit) -> pd.MultiIndex:
 
 
 def _stages(decisions: pd.DataFrame, unit: Unit) -> dict[str, pd.MultiIndex]:
-    """Return the units of each step after the session; each is a part of the one before."""
+    """Return the units of each step after the session; each is a subset of the one before."""
     stages = {"moment": _units(decisions, unit)}
     rows = decisions[decisions["rewarded"]]
     stages["rewarded"] = _units(rows, unit)

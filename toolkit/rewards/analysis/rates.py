@@ -1,7 +1,6 @@
-"""What decisions say: rates, hours, devices, refusals. All on DataFrames, nothing is sent.
+"""Rates, hours, devices and refusals of decisions, as `toolkit.Gateway.decisions` or `simulate` return them.
 
-Each function takes decisions as `toolkit.Gateway.decisions` or `simulate` give them. Test moments never count:
-they are left out, and ``frame.attrs["test_rows_left_out"]`` says how many there were.
+Test moments are left out; ``frame.attrs["test_rows_left_out"]`` says how many there were.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from toolkit.errors import InvalidArgument
@@ -40,20 +40,19 @@ def _booleans(column: pd.Series) -> pd.Series:
 def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.DataFrame:
     """Return the share of rewarded moments by name, with Wilson's interval.
 
+    The interval takes moments as independent. Caps make them dependent, so it is too narrow; `ab` has one by device.
+
     Returns
     -------
     pandas.DataFrame
         moment_id (or `by`), n, rewarded, rate, low, high, few (fewer than 30 moments); the most frequent first.
-        The interval takes moments as independent, which caps make them not: it is rather too narrow. `ab` gives
-        an interval by device.
     """
     kept = without_tests(decisions, (by, "rewarded"))
     counts = kept.groupby(by)["rewarded"].agg(n="size", rewarded="sum").reset_index()
     counts = counts.sort_values(["n", by], ascending=[False, True], ignore_index=True)
     bounds = [wilson(int(hits), int(n)) for hits, n in zip(counts["rewarded"], counts["n"], strict=True)]
     counts["rate"] = counts["rewarded"] / counts["n"]
-    counts["low"] = [bound.low for bound in bounds]
-    counts["high"] = [bound.high for bound in bounds]
+    counts[["low", "high"]] = np.array(bounds, dtype=np.float64).reshape(-1, 2)
     counts["few"] = counts["n"] < FEW
     counts.attrs.update(kept.attrs)
     return counts
@@ -98,7 +97,7 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
     Parameters
     ----------
     configuration
-        Whose default ``per_device_per_day`` is the cap; the default one if None.
+        Its default ``per_device_per_day`` is the cap; the default configuration if None.
 
     Returns
     -------
@@ -126,10 +125,9 @@ def _busiest_day(times: pd.Series[pd.Timestamp]) -> int:
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
     """Return how often each rule decided: reason, n, share; in the order of the rules, also those that never did."""
     kept = without_tests(decisions, ("reason",))
-    counts = kept["reason"].value_counts()
-    reasons = [reason for reason in REASONS if reason != "TEST"]
-    n = [int(counts.get(reason, 0)) for reason in reasons]
-    result = pd.DataFrame({"reason": reasons, "n": n, "share": [share(count, len(kept)) for count in n]})
+    counts = kept["reason"].value_counts().reindex([reason for reason in REASONS if reason != "TEST"], fill_value=0)
+    result = counts.rename_axis("reason").reset_index(name="n")
+    result["share"] = result["n"] / len(kept)
     result.attrs.update(kept.attrs)
     return result
 

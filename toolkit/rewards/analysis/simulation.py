@@ -1,4 +1,4 @@
-"""What-if: recorded or made-up moments through the real engine, without a network."""
+"""Simulation: recorded or made-up moments through the real engine, without a network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def simulate(
     Parameters
     ----------
     configuration
-        The rules of the what-if, as a `Configuration` or a table.
+        The rules, as a `Configuration` or a table.
     events
         at (UTC), device, moment_id; app_key_sha256, test and session_id where there are such. Decisions of a
         gateway are events. They are taken in the order of `at`.
@@ -45,7 +45,7 @@ def simulate(
     trace
         Keep the trace of every decision, for `explain`.
     shown, claimed
-        Shares of made-up readers: who looks at a reward, and who of these claims it. The engine does not know.
+        Share of rewards that made-up readers look at, and share of these that they claim.
 
     Returns
     -------
@@ -134,14 +134,12 @@ def made_up_moments(
 
     Parameters
     ----------
-    devices, days
-        How many, over how long.
-    seed
+    devices, days, seed
         The same seed gives the same moments.
     start
         When the first day begins, ISO 8601.
     count
-        How many moments; about three a device and day if None.
+        Number of moments; about three a device and day if None.
 
     Returns
     -------

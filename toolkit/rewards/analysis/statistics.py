@@ -1,8 +1,4 @@
-"""Intervals and tests for counts, without a statistics package.
-
-Wilson's interval for one proportion, Newcombe's (his method 10) for a difference, the z test for two
-proportions, the size of a sample, Holm's correction, and a bootstrap over devices.
-"""
+"""Intervals (95 %) and tests for counts: Wilson, Newcombe, z test, sample size, Holm, bootstrap over devices."""
 
 from __future__ import annotations
 
@@ -15,57 +11,38 @@ import numpy as np
 import numpy.typing as npt
 
 _NORMAL = NormalDist()
+_Z_95 = _NORMAL.inv_cdf(0.975)
+_Z_80_POWER = _NORMAL.inv_cdf(0.8)
 
 
 class Interval(NamedTuple):
-    """Lower and upper bound."""
+    """An interval with its bounds."""
 
     low: float
     high: float
 
 
-class Difference(NamedTuple):
-    """A difference of two proportions with its interval."""
-
-    difference: float
-    low: float
-    high: float
-
-
-def wilson(hits: int, n: int, level: float = 0.95) -> Interval:
-    """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 where there is nothing.
-
-    Examples
-    --------
-    >>> [round(bound, 4) for bound in wilson(3, 10)]
-    [0.1078, 0.6032]
-    """
+def wilson(hits: int, n: int) -> Interval:
+    """Return Wilson's interval for the proportion ``hits / n``; 0 to 1 if n is 0."""
     if n == 0:
         return Interval(0.0, 1.0)
-    z = _NORMAL.inv_cdf(0.5 + level / 2)
-    rate, share = hits / n, z * z / n
+    rate, share = hits / n, _Z_95**2 / n
     middle = (rate + share / 2) / (1 + share)
-    half = z / (1 + share) * math.sqrt(rate * (1 - rate) / n + share / (4 * n))
+    half = _Z_95 / (1 + share) * math.sqrt(rate * (1 - rate) / n + share / (4 * n))
     # Exact at the ends, where rounding would leave 1e-17.
     return Interval(0.0 if hits == 0 else max(middle - half, 0.0), 1.0 if hits == n else min(middle + half, 1.0))
 
 
-def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int, level: float = 0.95) -> Difference:
-    """Return ``hits_1 / n_1 - hits_2 / n_2`` with Newcombe's interval, built of two of Wilson's.
-
-    Examples
-    --------
-    >>> [round(value, 4) for value in newcombe(56, 70, 48, 80)]
-    [0.2, 0.0524, 0.3339]
-    """
+def newcombe(hits_1: int, n_1: int, hits_2: int, n_2: int) -> Interval:
+    """Return Newcombe's interval (method 10) for ``hits_1 / n_1 - hits_2 / n_2``; it combines two of Wilson's."""
     if n_1 == 0 or n_2 == 0:
-        return Difference(math.nan, -1.0, 1.0)
+        return Interval(-1.0, 1.0)
     rate_1, rate_2 = hits_1 / n_1, hits_2 / n_2
-    of_1, of_2 = wilson(hits_1, n_1, level), wilson(hits_2, n_2, level)
+    of_1, of_2 = wilson(hits_1, n_1), wilson(hits_2, n_2)
     difference = rate_1 - rate_2
     low = difference - math.hypot(rate_1 - of_1.low, of_2.high - rate_2)
     high = difference + math.hypot(of_1.high - rate_1, rate_2 - of_2.low)
-    return Difference(difference, low, high)
+    return Interval(low, high)
 
 
 def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float, float]:
@@ -80,30 +57,18 @@ def two_proportions(hits_1: int, n_1: int, hits_2: int, n_2: int) -> tuple[float
     return z, 2 * (1 - _NORMAL.cdf(abs(z)))
 
 
-def sample_size(rate_1: float, rate_2: float, power: float = 0.8, level: float = 0.95) -> float:
-    """Return how many of each group would show this difference with this power; NaN where there is none.
-
-    Examples
-    --------
-    >>> sample_size(0.5, 0.6)
-    388.0
-    """
+def sample_size(rate_1: float, rate_2: float) -> float:
+    """Return the size of each group that shows this difference with 80 % power; NaN if there is no difference."""
     if rate_1 == rate_2 or math.isnan(rate_1) or math.isnan(rate_2):
         return math.nan
     mean = (rate_1 + rate_2) / 2
-    noise = _NORMAL.inv_cdf(0.5 + level / 2) * math.sqrt(2 * mean * (1 - mean))
-    signal = _NORMAL.inv_cdf(power) * math.sqrt(rate_1 * (1 - rate_1) + rate_2 * (1 - rate_2))
+    noise = _Z_95 * math.sqrt(2 * mean * (1 - mean))
+    signal = _Z_80_POWER * math.sqrt(rate_1 * (1 - rate_1) + rate_2 * (1 - rate_2))
     return float(math.ceil(((noise + signal) / (rate_1 - rate_2)) ** 2))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values corrected for their number by Holm's method, in their order.
-
-    Examples
-    --------
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
+    """Return p values corrected for their number by Holm's method, in the given order."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     corrected, highest = [0.0] * len(p_values), 0.0
     for rank, place in enumerate(order):
@@ -113,7 +78,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def bootstrap_difference(
-    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], *, samples: int, seed: int, level: float = 0.95
+    first: npt.NDArray[np.float64], second: npt.NDArray[np.float64], *, samples: int, seed: int
 ) -> Interval:
     """Return the bootstrap interval of the difference of two rates; each group has one row a device: hits, moments.
 
@@ -128,6 +93,5 @@ def bootstrap_difference(
         counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=samples)
         hits, moments = (counts @ group).T
         rates.append(hits / moments)
-    tail = (1 - level) / 2
-    low, high = np.quantile(rates[0] - rates[1], [tail, 1 - tail])
+    low, high = np.quantile(rates[0] - rates[1], [0.025, 0.975])
     return Interval(float(low), float(high))

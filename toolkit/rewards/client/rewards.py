@@ -1,4 +1,4 @@
-"""What one types in a notebook for section C."""
+"""The client of mobile rewards: sessions, moments and reward pages."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool
 
 
 class RewardPage:
-    """The page of one reward: its words as plain text, and its ``html`` once it was fetched.
+    """The page of one reward: title and message as plain text, and its ``html`` once it was fetched.
 
-    Its address holds the view's token, so it is never part of a saved output.
+    Its URL holds the view's token, so it is never part of a saved output.
     """
 
     def __init__(self, title: str, message: str, body_url: str) -> None:
@@ -52,14 +52,14 @@ class RewardPage:
         self.html = ""
 
     def fetch(self) -> None:
-        """Read the page into ``html``. Reading it counts as nothing: only a shown one is counted.
+        """Read the page into ``html``, which does not count as shown.
 
         Raises
         ------
         NotFound
-            It does not exist, or has expired.
+            It does not exist, or has expired (``status`` 410).
         UnexpectedReply
-            It is no page.
+            The response is not HTML.
         """
         parts = urlsplit(self.body_url)
         before, _, view_id = parts.path.rpartition("/reward/")
@@ -80,7 +80,7 @@ class RewardPage:
     @property
     def frame(self) -> str:
         """The HTML of a sandboxed frame with the page: its script runs, without the notebook's origin."""
-        # Of the page's own colour schemes, or a dark notebook would put white behind it.
+        # With the page's own colour schemes, or a dark notebook would put white behind it.
         address, name = html.escape(f"{self.body_url}#show"), html.escape(self.title)
         return (
             f'<iframe src="{address}" title="{name}" sandbox="allow-scripts" referrerpolicy="no-referrer"'
@@ -102,7 +102,7 @@ class RewardPage:
 
 
 class RewardClient(PublicNames):
-    """Sessions, moments and what they say. Made by `toolkit.connect`, as ``tk.rewards``."""
+    """Sessions, moments and their analysis. Made by `toolkit.connect`, as ``tk.rewards``."""
 
     def __init__(
         self, session: HttpSession, gatewaykey: Secret, app_key: Secret, now: Callable[[], int] | None = None
@@ -139,8 +139,6 @@ class RewardClient(PublicNames):
             The advertiser identifier, or one of `new_device_id`.
         start
             When it came online, with a zone; now if None.
-        test
-            Marks a test.
 
         Returns
         -------
@@ -184,14 +182,14 @@ class RewardClient(PublicNames):
         -------
         pandas.DataFrame
             One row: date (UTC), moment_id, device, test, rewarded, view_id, title, message, body_url, reason (None
-            where the server does not say). A moment that earns nothing is a row with ``rewarded=False``.
+            if the server sends none). A moment without a reward is a row with ``rewarded=False``.
 
         Raises
         ------
         InvalidArgument
             The moment cannot have this name.
         MalformedRequest, KeyRejected, Conflict, RateLimited
-            As in `start_session`.
+            As in `start_session`; Conflict if the idempotency key was used with another body.
         """
         return declared_frame([self._moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
 
@@ -201,12 +199,12 @@ class RewardClient(PublicNames):
         Parameters
         ----------
         moments
-            Columns device, moment_id, and test where some are. All names are checked before the first one is sent.
+            Columns device, moment_id, and optionally test. All names are checked before the first one is sent.
 
         Returns
         -------
         pandas.DataFrame
-            One row a moment, the columns of `moment`. An error ends it; what was sent before was decided.
+            One row a moment, the columns of `moment`. After an error, the moments sent before it are decided.
         """
         if missing := {"device", "moment_id"} - set(moments.columns):
             raise InvalidArgument(f"the moments have no column {', '.join(sorted(missing))}")

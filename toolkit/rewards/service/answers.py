@@ -20,15 +20,13 @@ _CLAIM_MS = 60_000
 
 
 class Answer(NamedTuple):
-    """The answer to one call: its body, and the decision's header where there was a decision."""
+    """The body of a response, and the value of the decision header where there was a decision."""
 
     body: bytes
     decision: str | None = None
 
 
 class Answers:
-    """Answers by idempotency key; a key comes from `answer_key`."""
-
     def __init__(self, store: Store, now: Callable[[], int]) -> None:
         self._store = store
         self._now = now
@@ -38,10 +36,7 @@ class Answers:
     async def once(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
         """Return the stored answer of this key, or make one; `answer` stores what it makes.
 
-        Raises
-        ------
-        Conflict
-            The key was used with another body, or another gateway is answering it right now.
+        Conflict: the key was used with another body, or another gateway is answering it right now.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
             if not await self._store.fleeting.swap(_CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
@@ -58,7 +53,6 @@ class Answers:
                     await self._store.fleeting.take(_CLAIMS, key)
 
     def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
-        """Store an answer for a day."""
         data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])
         return self._store.records.put(_ANSWERS, key, data, at + wire.ANSWER_SECONDS * 1000)
 
@@ -73,7 +67,7 @@ class Answers:
 
 
 def answer_key(partner: str, key: str) -> str:
-    """Return where the answer of a partner's idempotency key is stored; two partners never share one."""
+    # The length goes first, so that two partners never share an answer.
     return hash_of(f"{len(partner)}:{partner}{key}".encode("utf-8", "surrogatepass"))
 
 

@@ -1,11 +1,9 @@
-"""The ledger: decides moments in batches, so that caps and stock are never overspent and no decision is lost.
+"""The ledger decides moments in batches, so that caps and stock are never overspent and no decision is lost.
 
-All that arrives while one batch is being decided becomes the next batch. A batch reads the devices it is about,
-decides in memory, and changes everything it touched in **one** conditional write: devices, the ledger (units spent,
-the next number) and the batch's own records. If another gateway on the same store was faster, nothing was changed and
-the batch is decided again. The records then go to the journal; a gateway that dies in between left them in its batch,
-and the next one to open the store, or one that is open already, writes them there. So a record may come twice, and is
-read once, by its id.
+Moments that arrive while one batch is being decided form the next. A batch changes its devices, the ledger and its own
+records in **one** conditional write; if another gateway was faster, nothing has changed and the batch is decided again.
+The records then go to the journal. If a gateway dies in between, another one finds them in the batch and writes them.
+So the journal may hold a record twice; it is read once, by its id.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ PRIVATE = "private"
 
 
 class Ticket(NamedTuple):
-    """A moment that waits for its decision, and what its record needs besides."""
+    """A moment that waits for its decision, and the private part of its record."""
 
     moment: Moment
     private: Record
@@ -56,16 +54,9 @@ class Books(msgspec.Struct):
 
 
 class Ledger:
-    """Decides moments, atomically and durably.
+    """Decides moments, atomically and durably; several gateways may share the store.
 
-    Parameters
-    ----------
-    store
-        Its records hold devices and stock, its journals the decisions; several gateways may share it.
-    describe
-        Makes the record of a decision from its id, ticket, session and outcome.
-    keep
-        Stores what goes with records (views, answers); doing it twice does no harm.
+    `describe` makes the record of a decision. `keep` stores what belongs to records (views, answers) and is idempotent.
     """
 
     def __init__(
@@ -96,7 +87,6 @@ class Ledger:
         self._looking = asyncio.ensure_future(self._look_for_abandoned())
 
     async def close(self) -> None:
-        """Finish what is being decided."""
         if self._looking is not None:
             self._looking.cancel()
         while self._deciding is not None or self._writing:
@@ -134,7 +124,6 @@ class Ledger:
         return future
 
     async def records(self) -> list[Record]:
-        """Return all records, by number."""
         entries = await self._store.journals.after(JOURNAL, 0)
         once = {entry.id: entry.data for entry in entries}
         return [msgspec.json.decode(once[name]) for name in sorted(once, key=lambda name: int(name[2:]))]
@@ -221,7 +210,7 @@ class Ledger:
 
 
 def device_key(moment: Moment) -> str:
-    """Return the key of a device's record; the length goes first, so that no two pairs share one."""
+    # The length goes first, so that no two pairs of app and device share a record.
     text = f"{len(moment.app)}:{moment.app}{moment.device}"
     return f"device:{hashlib.sha256(text.encode('utf-8')).hexdigest()[:32]}"
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from toolkit.rewards.checked import Table, checked
-from toolkit.rewards.configuration import Configuration, Text
+from toolkit.rewards.configuration import Configuration, Table, Text, checked
 from toolkit.secret import Secret
 
 
@@ -21,31 +20,16 @@ class Partner(Table, frozen=True):
 
 
 class RewardSettings(Table, frozen=True):
-    """Who may call mobile rewards, and by which rules.
+    """Who may call mobile rewards, and by which rules."""
 
-    Parameters
-    ----------
-    partners
-        Who may call; without any, every key is refused.
-    configuration
-        The engine's rules.
-    calls_a_minute
-        Calls one device may make at one gateway in a minute, None for any number.
-    strict
-        Refuse unknown fields of a body instead of ignoring them.
-    public_url
-        Where browsers reach the gateway, where that is not the host that a caller names.
-
-    Examples
-    --------
-    >>> RewardSettings.parse({"partners": [{"gatewaykey": "k", "company_token": "acme", "apps": ["a"]}]}).strict
-    False
-    """
-
+    #: Without partners every key is refused.
     partners: tuple[Partner, ...] = ()
     configuration: Configuration = Configuration()
+    #: Calls that one device may make at one gateway in a minute, None for any number.
     calls_a_minute: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    #: Refuse unknown fields of a body instead of ignoring them.
     strict: bool = False
+    #: Where browsers reach the gateway, where that is not the host that a caller names.
     public_url: Text | None = None
 
     @classmethod

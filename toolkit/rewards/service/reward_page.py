@@ -1,4 +1,4 @@
-"""The reward page: real HTML with its own words escaped, and a policy that runs its own script only."""
+"""The reward page: HTML with escaped texts, and a content security policy that allows its own script only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from toolkit.rewards.service.views import View
 
 
 class Document(NamedTuple):
-    """A page, and the content security policy it is sent with."""
-
     html: bytes
     policy: str
 

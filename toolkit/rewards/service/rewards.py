@@ -28,19 +28,18 @@ from toolkit.stores import Store
 
 
 class Call(NamedTuple):
-    """One POST: query values, body, idempotency key, where its caller reaches the gateway, and the caller's address."""
+    """One POST; ``address`` is the caller's."""
 
     gatewaykey: str | None
     r: str | None
     body: bytes
     idempotency_key: str
+    #: Where the caller reaches the gateway.
     base_url: str
     address: str = ""
 
 
 class RewardService:
-    """Section C over a store."""
-
     def __init__(self, store: Store, world: OutsideWorld, settings: RewardSettings) -> None:
         self._world = world
         self._settings = settings
@@ -53,11 +52,9 @@ class RewardService:
         self._ledger = Ledger(store, Engine(settings.configuration), self._sessions, self._describe, self._keep)
 
     async def open(self) -> None:
-        """Finish what gateways that died had decided."""
         await self._ledger.open()
 
     async def close(self) -> None:
-        """Finish what is being decided."""
         await self._ledger.close()
 
     async def answer(self, call: Call) -> Answer:
@@ -82,12 +79,12 @@ class RewardService:
         return await (self._answers.once(key, call.body, answer) if key else answer())
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
-        """Return a view, and whether it was claimed; NotFound where there is none, or it has expired."""
+        """Return a view and whether it was claimed; NotFound also where it has expired."""
         view = await self._views.find(view_id, token, self._world.clock.now())
         return view, await self._views.has(view, wire.CLAIMED)
 
     async def engage(self, view_id: str, token: str, event: str) -> None:
-        """Record what the reader of a view did; each event counts once. NotFound as in `view`, or for the event."""
+        """Record what the reader of a view did; each event counts once."""
         if event not in wire.ENGAGEMENTS:
             raise wire.refusal("unknown_reward")
         view = await self._views.find(view_id, token, self._world.clock.now())
@@ -167,20 +164,9 @@ def _answer_of(record: Record) -> Answer:
     return Answer(msgspec.json.encode(body), f"{record['decision_id']}; reason={record['reason']}")
 
 
-def _moment_date(at: int) -> str:
-    seconds, milliseconds = divmod(at, 1000)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{milliseconds:03d}000"
-
-
 @contextmanager
 def _refused_as(code: str) -> Iterator[None]:
     try:
         yield
     except LimitReached as reached:
         raise wire.refusal(code, seconds=math.ceil(reached.retry_after - 1e-6)) from None
-
-
-def _checked_idempotency_key(key: str) -> str:
-    if len(key) > wire.MAX_IDEMPOTENCY_KEY or not key.isprintable():
-        raise wire.refusal("bad_idempotency_key")
-    return key

@@ -1,4 +1,4 @@
-"""Sessions: a device came online; it is live until some time after its last call."""
+"""Sessions: one starts when a device comes online, and stays live until some time after its last call."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ _NUMBERS = "reward-numbers"
 
 
 class Sessions:
-    """The live sessions, and the record of all that were started; one lives `minutes` after its last call."""
-
     def __init__(self, store: Store, minutes: float) -> None:
         self._store = store
         self._life = round(minutes * 60_000)
 
     async def start(self, app: str, device: str, at: int, *, test: bool) -> None:
-        """Start a session; it replaces the device's earlier one."""
+        # It replaces the device's earlier one.
         number = await self._store.records.count(_NUMBERS, "session")
         session = Session(f"s-{number:04d}", at, at)
         line = {"session_id": session.id, "at": at, "app_key_sha256": app, "device": device, "test": test}
@@ -34,7 +32,6 @@ class Sessions:
         )
 
     async def live(self, moments: Sequence[Moment]) -> list[Session | None]:
-        """Return the live session of each moment's device; another gateway may have started a new one."""
         keys = list({f"{moment.app} {moment.device}" for moment in moments})
         stored = await asyncio.gather(*(self._store.fleeting.get(_LIVE, key) for key in keys))
         found = {key: data and msgspec.json.decode(data, type=Session) for key, data in zip(keys, stored, strict=True)}
@@ -45,15 +42,11 @@ class Sessions:
         ]
 
     async def extend(self, app: str, device: str, session: Session, at: int) -> None:
-        """Extend a session, as `live` returned it, from a call at `at`; nothing happens if it has changed since.
-
-        Then another call has extended it, or the device has started a new one.
-        """
+        """Extend a session of `live`, unless another call has extended it or the device has started a new one."""
         if at > session.last:
             key, later = f"{app} {device}", session._replace(last=at)
             before, after = msgspec.json.encode(session), msgspec.json.encode(later)
             await self._store.fleeting.swap(_LIVE, {key: before}, {key: after}, at + self._life)
 
     async def started(self) -> list[dict[str, Any]]:
-        """Return all sessions that were ever started, oldest first."""
         return [msgspec.json.decode(entry.data) for entry in await self._store.journals.after(JOURNAL, 0)]

@@ -1,4 +1,4 @@
-"""Views: the reward page of one decision, and what its reader did, each thing counted once."""
+"""Views: the reward page of one decision, and what its reader did, each event counted once."""
 
 from __future__ import annotations
 
@@ -28,18 +28,15 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Views:
-    """All views, by id and token."""
-
     def __init__(self, records: Records) -> None:
         self._records = records
 
     def keep(self, view: View) -> asyncio.Future[None]:
-        """Store a view that was just issued."""
         expires = view.at + _KNOWN_SECONDS * 1000
         return self._records.put(_VIEWS, view.id, msgspec.json.encode(view), expires)
 
     async def find(self, view_id: str, token: str, now: int) -> View:
-        """Return the view, or raise NotFound: no such view and token (404), or it has expired (410)."""
+        """Return the view; NotFound where there is none with this token (404), or it has expired (410)."""
         data = await self._records.get(_VIEWS, view_id) if view_id.isascii() else None
         view = None if data is None else msgspec.json.decode(data, type=View)
         # Compared in constant time, and the same answer for a wrong token as for a view that never was.
@@ -51,7 +48,7 @@ class Views:
         return view
 
     async def engage(self, view: View, event: str, at: int) -> None:
-        """Record an event of a view; the first one counts, and none of a test."""
+        # The first one counts, and none of a test.
         if not view.test:
             key = f"{view.id} {event}"
             await self._records.swap(_ENGAGEMENTS, {key: None}, {key: b"%d" % at})
@@ -60,7 +57,7 @@ class Views:
         return await self._records.get(_ENGAGEMENTS, f"{view.id} {event}") is not None
 
     async def engagements(self) -> dict[str, dict[str, int]]:
-        """Return all events: milliseconds since the epoch by event, by view id."""
+        """Return milliseconds since the epoch by event, by view id."""
         found: dict[str, dict[str, int]] = {}
         for key, at in (await self._records.scan(_ENGAGEMENTS)).items():
             view_id, _, event = key.partition(" ")

@@ -1,4 +1,4 @@
-"""RewardsExplorer: change the engine's settings, and see what would have happened."""
+"""RewardsExplorer: change the engine's settings and see what it would have decided."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RewardsExplorer(ServiceWidget):
         Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. Two weeks of 200
         made-up devices if None.
     configuration
-        What the controls begin with, and where all other settings stay; the default one if None.
+        Initial values of the controls, and all other settings; the default one if None.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class RewardsExplorer(ServiceWidget):
 
     @property
     def configuration(self) -> Configuration:
-        """All settings as the controls stand."""
+        """The settings that the controls show."""
         changed = self._given.with_limits(
             p=self.p.value,
             per_device_per_day=self.per_device.value,
@@ -186,12 +186,12 @@ class RewardsExplorer(ServiceWidget):
         return charts.png(self.funnel, self.rates)
 
     def summary(self) -> str:
-        """Return how many moments earned something."""
+        """Return the number of rewarded moments in words."""
         return f"RewardsExplorer: {self._rewarded:,} of {counted(len(self.decisions), 'moment')} rewarded"
 
 
 def _stocked(configuration: Configuration, stock: int) -> tuple[Any, ...]:
-    """Share a stock out to the rewards as their own stocks are."""
+    """Divide a stock among the rewards in proportion to their own stocks."""
     rewards, whole = configuration.rewards, configuration.stock
     parts = [round(stock * item.stock / whole if whole else stock / len(rewards)) for item in rewards[:-1]]
     return tuple(replace(item, stock=part) for item, part in zip(rewards, [*parts, stock - sum(parts)], strict=True))
