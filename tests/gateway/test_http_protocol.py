@@ -154,6 +154,14 @@ def test_responses_are_sent_to_a_caller_who_has_sent_all(running: Gateway) -> No
         assert len(bodies(received_until_end(connection))) == 100
 
 
+@pytest.mark.parametrize("last", [b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n", b"broken\r\n\r\n"])
+def test_a_refusal_reaches_a_caller_who_has_sent_all(running: Gateway, last: bytes) -> None:
+    with connect(running.base_url) as connection:
+        connection.sendall(b"".join(post("half", b"%d" % number) for number in range(10)) + last)
+        connection.shutdown(socket.SHUT_WR)
+        assert len(bodies(received_until_end(connection))) == 11
+
+
 @pytest.mark.parametrize("host", [b"", b"Host: localhost\r\nHost: localhost\r\n"])
 def test_a_refused_upgrade_gets_its_reason(running: Gateway, host: bytes) -> None:
     upgrade = b"GET /get/stats HTTP/1.1\r\n%bConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n" % host

@@ -85,7 +85,7 @@ class Application:
                     request.values = values
                     return route.max_body
         request.routes = self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback)
-        request.handler, request.values = self._no_route, {}
+        request.route, request.handler, request.values = None, self._no_route, {}
         return 0
 
     def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:

@@ -76,7 +76,7 @@ class RequestReader:
         request, (status, text) = self._request, refused.args
         if request is None or status not in _IN_DIALECT:
             request = Request("-", b"-", b"", {})
-            request.routes = None
+            request.routes = request.route = None
             response = Response(status, text.encode("ascii"), b"text/plain")
         else:
             response = self._application.refuse(request, MalformedRequest(text, status=status))

@@ -85,6 +85,16 @@ REVOKED_BY_REUSE = "The authentication that came from it has been revoked."
 START_AGAIN = "Start again at authenticateByRedirect."
 PAYMENT_NOT_ON_FILE = "At least one PaymentId is not on file for this alias."
 
+# The gateway's own refusals, by HTTP status.
+_GATEWAY_REFUSALS = {
+    404: NO_SUCH_OPERATION,
+    405: USE_POST,
+    408: BODY_BROKEN,
+    413: BODY_TOO_LARGE,
+    421: WRONG_HOST,
+    503: NOT_AVAILABLE,
+}
+
 
 def retry_after_text(seconds: int) -> str:
     return f"Retry after {seconds} seconds."
@@ -124,6 +134,16 @@ def failed(request_id: str | None, error: errors.ServiceError) -> bytes:
 
 def final_fingerprint(fingerprint: str) -> bytes:
     return _json({"vfp": fingerprint})
+
+
+def in_dialect(error: errors.ServiceError, *, is_phone: bool) -> errors.ServiceError:
+    """Return an error of the gateway, such as 404 or 413, in the words of this service."""
+    if error.code in STATUSES:
+        return error
+    if error.status not in _GATEWAY_REFUSALS:
+        return refusal(1)
+    text = USE_GET if is_phone and error.status == 405 else _GATEWAY_REFUSALS[error.status]
+    return refusal(1 if error.status == 503 else 2, text, http=error.status)
 
 
 def device_failed(error: errors.ServiceError) -> tuple[int, bytes]:

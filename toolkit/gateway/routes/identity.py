@@ -24,15 +24,6 @@ SIMULATION_WARNING = (
     f"mobile identity simulates phones: it believes {wire.SIMULATED_ADDRESS} in calls to 127.0.0.1, so anybody who "
     "reaches this gateway can be any phone. Set public_url in IdentitySettings before you put a proxy in front of it."
 )
-# The gateway's own refusals, by status, in the words of this service.
-_OWN_WORDS = {
-    404: envelope.NO_SUCH_OPERATION,
-    405: envelope.USE_POST,
-    408: envelope.BODY_BROKEN,
-    413: envelope.BODY_TOO_LARGE,
-    421: envelope.WRONG_HOST,
-    503: envelope.NOT_AVAILABLE,
-}
 
 
 class IdentityRoutes:
@@ -48,10 +39,11 @@ class IdentityRoutes:
         self.table = [*posts, Route(wire.OPEN_TARGET, self._open_target, safe=False)]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        error = _in_own_words(error, request)
+        is_phone = request.raw_path == _DEVICE_PATH
+        error = envelope.in_dialect(error, is_phone=is_phone)
         seconds = getattr(error, "retry_after", None)
         retry: tuple[Header, ...] = () if seconds is None else ((b"retry-after", b"%d" % seconds),)
-        if request.raw_path == _DEVICE_PATH:
+        if is_phone:
             status, body = envelope.device_failed(error)
             return Response(status, body, headers=(*retry, _NO_REFERRER))
         status = 200 if self._service.settings.legacy_http_200 else error.status
@@ -110,13 +102,3 @@ class IdentityRoutes:
 def simulates_phones(settings: IdentitySettings, *, on_loopback: bool) -> bool:
     """Whether a call to a loopback name may say which phone it is: with a public URL, others reach those names too."""
     return on_loopback and settings.public_url is None
-
-
-def _in_own_words(error: ServiceError, request: Request) -> ServiceError:
-    if error.code in envelope.STATUSES:
-        return error
-    if error.status == 405 and request.raw_path == _DEVICE_PATH:
-        return refusal(2, envelope.USE_GET, http=405)
-    if error.status not in _OWN_WORDS:
-        return refusal(1)
-    return refusal(1 if error.status == 503 else 2, _OWN_WORDS[error.status], http=error.status)
