@@ -25,10 +25,11 @@ from tests.conftest import ROOT
 from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets, widget_family
-from toolkit.dweets.widgets import exploration, series_figure, svg_chart
+from toolkit.dweets.client import series_figure
+from toolkit.dweets.client.series_figure import PALETTE
+from toolkit.dweets.widgets import exploration, svg_chart
 from toolkit.dweets.widgets import history_explorer as widget
 from toolkit.dweets.widgets import live_dweets as live_widget
-from toolkit.dweets.widgets.series_figure import PALETTE
 from toolkit.dweets.widgets.svg_chart import thinned, time_ticks
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway

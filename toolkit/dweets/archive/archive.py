@@ -22,8 +22,8 @@ from toolkit.dweets.archive.frame_rows import write_frames
 from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.dweets.client.calls import checked_name
-from toolkit.dweets.client.content_frame import Columns, content_frame
+from toolkit.dweets.arguments import checked_name
+from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 from toolkit.frames import declared_frame
 

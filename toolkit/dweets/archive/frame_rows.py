@@ -15,9 +15,8 @@ from tqdm.auto import tqdm
 
 from toolkit.dweets.archive.rows import Row, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.dweets.client.calls import checked_name
-from toolkit.dweets.client.content_json import row_contents
-from toolkit.errors import InvalidArgument
+from toolkit.dweets.arguments import checked_name, checked_times
+from toolkit.dweets.content_json import row_contents
 
 # While one file is being synced, the next ones are made.
 _THREADS = 4
@@ -47,9 +46,8 @@ def _write(writer: ArchiveWriter, frame: pd.DataFrame, thing: str) -> int:
 
 def rows_of_frame(frame: pd.DataFrame, thing: str, first: int) -> pa.Table:
     """Return each row of a frame as a dweet, numbered from `first`; the index is its time."""
-    if not isinstance(frame.index, pd.DatetimeIndex) or not frame.index.is_monotonic_increasing or frame.index.hasnans:
-        raise InvalidArgument("a frame needs a DatetimeIndex in ascending order: try frame.set_index(...).sort_index()")
-    utc = frame.index.tz_localize("UTC") if frame.index.tz is None else frame.index.tz_convert("UTC")
+    index = checked_times(frame)
+    utc = index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")
     times = utc.as_unit("us").asi8
     content = frame.reset_index(drop=True)
     if not len(frame):

@@ -15,9 +15,8 @@ from toolkit.dweets.archive.epochs import Progress
 from toolkit.dweets.archive.follower import Batch, Follower
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.dweets.client.listening import WAITS
 from toolkit.dweets.content import content_of
-from toolkit.dweets.stream import EventReader, StreamedDweet
+from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, StreamedDweet
 from toolkit.errors import InvalidArgument, ServiceError, ToolkitError, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
@@ -139,7 +138,7 @@ class _ThingStream(threading.Thread):
                     level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING
                     log.log(level, "%s: %s; trying again until it works", self._progress.thing, error)
                 self._complaint = str(error)
-            self._source.stopped.wait(WAITS[min(attempt, len(WAITS) - 1)])
+            self._source.stopped.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1
 
     def last_number(self) -> int:

@@ -9,8 +9,8 @@ import orjson
 import pandas as pd
 
 from toolkit.dweets import wire
-from toolkit.dweets.client.content_frame import Columns, history_frame, warn_caller
 from toolkit.dweets.conditions import FAULTS_TO_STOP, ConditionWorker, Verdict, evaluate_all
+from toolkit.dweets.content_frame import Columns, history_frame, warn_caller
 from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply
 from toolkit.frames import declared_frame
 

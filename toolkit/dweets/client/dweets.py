@@ -13,12 +13,13 @@ from tqdm.auto import tqdm
 
 import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .dweets
 from toolkit.dweets import wire
+from toolkit.dweets.arguments import checked_date, checked_name
 from toolkit.dweets.client.alerts import alert_frame, backtested
-from toolkit.dweets.client.calls import DweetCalls, Key, checked_date, checked_name, checked_records
-from toolkit.dweets.client.content_frame import Columns, history_frame, receipt_frame
-from toolkit.dweets.client.content_json import batches, content_bytes, row_contents
+from toolkit.dweets.client.calls import DweetCalls, Key, checked_records
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.playback import Playback
+from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
+from toolkit.dweets.content_json import batches, content_bytes, row_contents
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession

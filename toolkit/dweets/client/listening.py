@@ -9,12 +9,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from toolkit.dweets.stream import EventReader, FrameReader
+from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader
 from toolkit.errors import ServiceFailure, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
-#: Seconds before each further attempt to connect; the last one is repeated.
-WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # Seconds below which a stream counts as one that the server ended at once.
 _SHORT = 1.0
 
@@ -106,7 +104,7 @@ class Listener:
             # A server that ends every stream at once must not be asked as fast as the machine can.
             short = short + 1 if time.monotonic() - began < _SHORT else 0
             if short > 1:
-                self._closed.wait(WAITS[min(short - 2, len(WAITS) - 1)])
+                self._closed.wait(RECONNECT_WAITS[min(short - 2, len(RECONNECT_WAITS) - 1)])
             stream = self._stream = self._reconnect()
             self._note_connection(stream is not None)
 
@@ -145,7 +143,7 @@ class Listener:
                     return stream
                 stream.close()  # closed while it connected
                 return None
-            self._closed.wait(WAITS[min(attempt, len(WAITS) - 1)])
+            self._closed.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1
         return None
 

@@ -366,7 +366,7 @@ class DweetAccessor:
         mark
             Shade gaps and ring outliers.
         """
-        from toolkit.dweets.widgets.series_figure import Marks, series_axes
+        from toolkit.dweets.client.series_figure import Marks, series_axes
 
         chosen = chosen_fields(self._frame, fields)
         marks = Marks(self.gaps(), self.outliers(chosen)) if mark else Marks()

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+from toolkit.dweets.arguments import checked_date
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.calls import Key, checked_date
+from toolkit.dweets.client.calls import Key
 from toolkit.dweets.client.series_analysis import Aggregation, chosen_fields, on_time_axis
-from toolkit.dweets.widgets.series_figure import Marks
+from toolkit.dweets.client.series_figure import Marks
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from toolkit.dweets.client.series_analysis import (
     on_time_axis,
     time_columns,
 )
+from toolkit.dweets.client.series_figure import distinct_numerals, series_png
 from toolkit.dweets.widgets.exploration import Findings, HistorySource, View, explore
-from toolkit.dweets.widgets.series_figure import distinct_numerals, series_png
 from toolkit.dweets.widgets.svg_chart import svg_chart
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (

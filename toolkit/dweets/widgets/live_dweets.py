@@ -13,10 +13,10 @@ import pandas as pd
 import traitlets
 
 from toolkit.dweets.client.calls import Key
-from toolkit.dweets.client.content_frame import history_frame
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.client.series_analysis import number_columns, on_time_axis
-from toolkit.dweets.widgets.series_figure import series_png
+from toolkit.dweets.client.series_figure import series_png
+from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.svg_chart import svg_chart
 from toolkit.errors import InvalidArgument, ToolkitError
 from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, open_widgets, row, sized

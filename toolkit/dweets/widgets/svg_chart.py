@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from toolkit.dweets.widgets.series_figure import (
+from toolkit.dweets.client.series_figure import (
     NO_MARKS,
     PALETTE,
     Flags,
