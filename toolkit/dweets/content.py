@@ -21,13 +21,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
-    """Return the caller's own bytes if they are one JSON value, without the white space around it.
-
-    Raises
-    ------
-    MalformedRequest
-        Not JSON (also NaN, lone surrogates, deeper than 1,024), or larger than `limit` bytes.
-    """
+    """Return the caller's own bytes if they are one JSON value, without the white space around it."""
     content = body.strip(b" \t\r\n")
     if len(content) > limit:
         raise too_large(limit)
@@ -39,13 +33,7 @@ def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
 
 
 def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
-    """Split a body with one JSON value a line (NDJSON); all lines are right, or none is taken.
-
-    Raises
-    ------
-    MalformedRequest
-        A line is not JSON or too large (its number is told), there are no lines, or too many.
-    """
+    """Split a body with one JSON value per line (NDJSON); it is refused as a whole if one line is."""
     lines = [line for line in body.split(b"\n") if line.strip()]
     if not 1 <= len(lines) <= MAX_BATCH_DWEETS:
         raise MalformedRequest(f"send 1 to {MAX_BATCH_DWEETS} dweets, one JSON value a line")
@@ -59,13 +47,7 @@ def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
 
 
 def content_of_pairs(pairs: Iterable[tuple[str, str]]) -> bytes:
-    """Write query or form pairs as a JSON object; the last value of a name counts.
-
-    Examples
-    --------
-    >>> content_of_pairs([("s", "66"), ("on", "true"), ("name", "a b"), ("key", "secret")])
-    b'{"s":66,"on":true,"name":"a b"}'
-    """
+    """Return query or form pairs as a JSON object; the last value of a name counts."""
     content = {name: coerced(value) for name, value in pairs if name not in NOT_CONTENT}
     try:
         written = orjson.dumps(content)
@@ -77,7 +59,6 @@ def content_of_pairs(pairs: Iterable[tuple[str, str]]) -> bytes:
 
 
 def content_of_form(body: bytes) -> bytes:
-    """Write a form-encoded body as a JSON object."""
     try:
         pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="surrogateescape", max_num_fields=10_000)
     except ValueError:
@@ -86,10 +67,7 @@ def content_of_form(body: bytes) -> bytes:
 
 
 def coerced(text: str) -> object:
-    """Return the number, truth value or null that the text writes, else the text.
-
-    It stays text where a reader's number could not hold it: ``007``, digits beyond a float's, ``1e400``.
-    """
+    """Return the number, boolean or null that the text writes, else the text: ``007`` and ``1e400`` stay text."""
     if text in _WORDS:
         return _WORDS[text]
     if len(text) > _LONGEST_NUMBER or _NUMBER.fullmatch(text) is None:
@@ -101,13 +79,7 @@ def coerced(text: str) -> object:
 
 
 def content_of(record: bytes) -> bytes:
-    """Return the content's own bytes from a dweet record.
-
-    Examples
-    --------
-    >>> content_of(b'{"thing":"a","created":"2026-01-01T00:00:00.000Z","content":{"x":1.50}}')
-    b'{"x":1.50}'
-    """
+    """Return the content's own bytes from a dweet record."""
     # The name may itself hold the word, so look behind the time, which has a fixed length.
     start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
     return record[start:-1]

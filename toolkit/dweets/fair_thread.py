@@ -24,13 +24,7 @@ _Turn = tuple[int, int, str, Callable[[], Any], "Future[Any]"]
 
 
 class FairThread:
-    """One thread. First in, first out would let many slow users delay all others at each turn.
-
-    Parameters
-    ----------
-    name
-        The thread's name.
-    """
+    """One thread. First in, first out would let many slow users delay all others at each turn."""
 
     def __init__(self, name: str) -> None:
         self._thread = ThreadPoolExecutor(1, name)

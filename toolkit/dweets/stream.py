@@ -25,51 +25,36 @@ EVENT_HEARTBEAT = b":\n\n"
 
 
 class StreamedDweet(NamedTuple):
-    """One dweet of a stream: its JSON text and, where the form has one, its sequence number."""
+    """The JSON text of a dweet and, in an event stream, its sequence number."""
 
     record: bytes
     sequence: int | None
 
 
 def encode_frame(sequence: int, record: bytes) -> bytes:
-    r"""Write one dweet as a chunk frame.
-
-    Examples
-    --------
-    >>> encode_frame(1, b'{"content":1}')
-    b'0011\r\n"{\\"content\\":1}"\r\n'
-    """
     text = json.dumps(record.decode("utf-8")).encode("ascii")
     length = b"%x" % len(text)
     return b"0%b\r\n%b\r\n" % (length.rjust(3, b"0"), text)
 
 
 def encode_event(sequence: int, record: bytes) -> bytes:
-    """Write one dweet as a server-sent event whose id is its sequence number."""
     return b"id: %d\ndata: %b\n\n" % (sequence, _LINE_END.sub(b"\ndata: ", record))
 
 
 def encode_position(sequence: int) -> bytes:
-    """Write an event without data: where the stream stands, so that a reader can resume from there."""
+    """Encode an event without data: its id is where a reader can resume."""
     return b"id: %d\n\n" % sequence
 
 
 class FrameReader:
-    r"""Read chunk frames from pieces of any size.
-
-    Examples
-    --------
-    >>> reader = FrameReader()
-    >>> list(reader.feed(b'0011\r\n"{\\"conte')), list(reader.feed(b'nt\\":1}"\r\n'))
-    ([], [StreamedDweet(record=b'{"content":1}', sequence=None)])
-    """
+    """Read chunk frames from pieces of any size."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self._in_frame = False
 
     def feed(self, data: bytes) -> Iterator[StreamedDweet]:
-        """Take the next piece and give every dweet that is complete; anything but a string is a heartbeat."""
+        """Yield every dweet that is complete now; anything but a string is a heartbeat."""
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\r\n")
         if len(self._buffer) > _LONGEST_LINE:
@@ -99,7 +84,6 @@ class EventReader:
         self.last_id: int | None = None
 
     def feed(self, data: bytes) -> Iterator[StreamedDweet]:
-        """Take the next piece and give every dweet that is complete."""
         self._buffer += data
         *events, self._buffer = self._buffer.split(b"\n\n")
         for event in events:

@@ -23,7 +23,6 @@ _THREADS = 4
 
 
 def write_frames(writer: ArchiveWriter, frames: Iterable[tuple[str, pd.DataFrame]], *, progress: bool) -> int:
-    """Append each frame to its thing; return the number of rows."""
     count = 0
     running: dict[str, Future[int]] = {}
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="archive") as threads:

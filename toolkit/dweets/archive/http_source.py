@@ -59,7 +59,6 @@ class HttpSource:
         self._streams: list[_ThingStream] = []
 
     def open(self, writer: ArchiveWriter) -> None:
-        """Look up the positions and check that the server lets each thing be listened to."""
         for name, open_stream in self._open.items():
             progress = Progress(name, writer.position(name), writer.last(name), log)
             self._streams.append(_ThingStream(self, progress, open_stream))
@@ -67,13 +66,11 @@ class HttpSource:
             stream.last_number()
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Start to listen."""
         self._wake = wake
         for stream in self._streams:
             stream.start()
 
     def put(self, thing: str, epoch: int, row: Row) -> None:
-        """Add a row to the buffer as soon as there is room."""
         with self._changed:
             while self.waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
                 if self.stopped.is_set():
@@ -85,14 +82,12 @@ class HttpSource:
             if self.waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
                 self._wake()
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield what is in the buffer; a batch stays there until it is `archived`."""
+    def batches(self) -> Iterator[Batch]:  # each stays in the buffer until it is archived
         with self._changed:
             batches = [Batch(thing, epoch, list(rows)) for (thing, epoch), rows in self._rows.items()]
         yield from batches
 
     def archived(self, batch: Batch) -> None:
-        """Remove a batch from the buffer."""
         with self._changed:
             if rest := self._rows.pop((batch.thing, batch.epoch))[len(batch.rows) :]:
                 self._rows[batch.thing, batch.epoch] = rest
@@ -101,7 +96,6 @@ class HttpSource:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """End the streams; what is in the buffer stays."""
         self.stopped.set()
         with self._changed:
             self._changed.notify_all()

@@ -1,8 +1,7 @@
 """The Parquet files of an archive: written, synced, checked, read and joined.
 
-The size of a file follows the number of rows, not the calendar: a thing that posts once an hour has one file for years,
-one that posts ten times a second has one or more per day. DuckDB opens a file in an eighth of a millisecond; 1,000
-things with daily files would take 45 s a year to open for any query.
+The size of a file follows the number of rows, not the calendar: DuckDB opens a file in an eighth of a millisecond, so
+1,000 things with daily files would take 45 s a year to open for any query.
 """
 
 from __future__ import annotations
@@ -36,8 +35,6 @@ class Footer(NamedTuple):
 
 
 class FileLimits(NamedTuple):
-    """How large files become."""
-
     rows_to_end_a_day: int = 65_536  # a file with so many rows ends with its day
     most_rows: int = 1_048_576
     most_bytes: int = 256 * 1024 * 1024
@@ -56,7 +53,6 @@ def _checking(file: ArchiveFile) -> Iterator[None]:
 
 
 def read_footer(file: ArchiveFile) -> Footer:
-    """Return the footer of a file."""
     with _checking(file), pq.ParquetFile(file.path) as opened:
         metadata, schema = opened.metadata, opened.schema_arrow
         if metadata.num_rows != file.rows or schema.names[: len(BASE)] != BASE.names:
@@ -68,13 +64,11 @@ def read_footer(file: ArchiveFile) -> Footer:
 
 
 def read_rows(file: ArchiveFile, columns: Sequence[str], filters: pc.Expression | None = None) -> pa.Table:
-    """Return the rows that pass the filter, in order."""
     with _checking(file):
         return pq.read_table(file.path, columns=columns, filters=filters, partitioning=None)
 
 
 def last_row(file: ArchiveFile) -> Row:
-    """Return the last row."""
     rows = read_rows(file, ["created", "transaction", "content"], pc.field("sequence") == file.last)
     with _checking(file):
         (row,) = rows.set_column(0, "created", rows.column("created").cast(pa.int64())).to_pylist()

@@ -101,7 +101,6 @@ def _quoted(text: str, quote: str) -> str:
 
 
 def partitions(files: Listed) -> dd.DataFrame:
-    """Return the files as a Dask DataFrame."""
     try:
         import dask.dataframe as dd
     except ImportError:

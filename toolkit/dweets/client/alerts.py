@@ -50,13 +50,7 @@ def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def backtested(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns) -> pd.DataFrame:
-    """Compile a condition in a child process, read records (oldest first), and evaluate it on each.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The history of the records with four columns in front.
-    """
+    """Compile a condition in a child process, read records and evaluate it on each: four columns before the history."""
     with ConditionWorker() as worker:
         try:
             worker.compile(condition)
