@@ -189,12 +189,7 @@ class Archive:
         ----------
         frame
             Its index is the time of each dweet: an ascending DatetimeIndex, in UTC if it has no time zone. The columns
-            become the content as in ``tk.dweets.post_frame``.
-
-        Raises
-        ------
-        InvalidArgument
-            The index is not one, or a value cannot be JSON; nothing was written.
+            become the content as in ``tk.dweets.post_frame``. After an InvalidArgument nothing was written.
         """
         return self.add_frames([(thing, frame)])
 

@@ -42,7 +42,7 @@ class DweetClient(PublicNames):
 
     Contents become typed columns: nested names are joined with dots; int64, float64, boolean, str or object; gaps are
     NA; content that is no object is in a column ``content``. A frame has at most 200 of them, the most frequent names,
-    and a warning tells how many are left out. ``columns=`` names the ones you want instead, however many.
+    and a warning says how many are left out. ``columns=`` names the ones you want instead, however many.
     """
 
     def __init__(self, session: HttpSession) -> None:
@@ -94,19 +94,14 @@ class DweetClient(PublicNames):
         ----------
         frame
             Column names become names in the content (``position.lat`` nested), a named index is included, gaps are
-            left out.
+            left out. If a value cannot be JSON or a row is too large (InvalidArgument), nothing is sent.
         progress
-            Show a bar where there is more than one request.
+            Show a bar if there is more than one request.
 
         Returns
         -------
         pandas.DataFrame
             As of `post`, one row a dweet.
-
-        Raises
-        ------
-        InvalidArgument
-            A value cannot be JSON, or a row is larger than a dweet may be; nothing was sent.
         """
         requests = list(batches(row_contents(frame)))
         checked_name(thing)
@@ -128,7 +123,7 @@ class DweetClient(PublicNames):
         Returns
         -------
         Playback
-            Runs by itself; ``.wait()`` for its end, ``.stop()`` to end it, ``.sent`` rows so far.
+            Runs in the background; ``.wait()`` for its end, ``.stop()`` to end it, ``.sent`` rows so far.
         """
         checked_name(thing)
         return Playback(frame, speed, lambda contents: self._calls.post_rows(thing, contents, key))
@@ -145,17 +140,13 @@ class DweetClient(PublicNames):
         things
             One name, or several: then a column ``thing`` tells them apart.
         columns
-            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
+            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent (a UserWarning
+            says if there are more).
 
         Returns
         -------
         pandas.DataFrame
             Oldest first. Index ``created`` (UTC), one typed column for each name in the contents.
-
-        Warns
-        -----
-        UserWarning
-            The contents have more than 200 names.
 
         Examples
         --------
@@ -373,7 +364,7 @@ class DweetClient(PublicNames):
     def backtest(
         self, thing: str, condition: str, *, date: str | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
-        """Tell which past dweets would have met an alert's condition, before the alert is set.
+        """Return which past dweets would have triggered an alert, before the alert is set.
 
         Parameters
         ----------
@@ -386,7 +377,7 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            `history` with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (a mail would go out: the
+            `history` with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (an e-mail would be sent: the
             alert opens or its message changes) and ``alert.fault`` in front.
 
         Warns

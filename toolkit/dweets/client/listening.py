@@ -18,10 +18,9 @@ _SHORT = 1.0
 
 
 class Dweet(NamedTuple):
-    """One dweet of a live stream.
+    """One dweet of a live stream: ``created`` is ISO 8601 in UTC as it came, ``content`` the JSON value.
 
-    ``created`` is ISO 8601 in UTC as it came, ``content`` the JSON value, ``sequence`` the number to resume after
-    (None from a server that does not tell it).
+    ``sequence`` is the number to resume after, None if the server does not tell it.
     """
 
     thing: str

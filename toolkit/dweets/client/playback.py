@@ -45,13 +45,7 @@ class Playback:
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until all rows are sent and return how many were; raises what sending raised.
-
-        Raises
-        ------
-        TimeoutError
-            They are not all sent within `timeout` seconds.
-        """
+        """Wait until all rows are sent and return how many were (else TimeoutError); raises what sending raised."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimeoutError(f"{self.sent} of {len(self._due)} rows sent after {timeout} seconds")

@@ -272,14 +272,9 @@ reload_button, export_button
         self.say(_told(findings))
 
     def export(self, path: str | Path) -> Path:
-        """Write `frame` as CSV or Parquet, as the name ends, and return where; a file of that name is replaced.
+        """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.
 
         In CSV, names that a spreadsheet would execute as a formula begin with an apostrophe.
-
-        Raises
-        ------
-        InvalidArgument
-            The name ends neither in ``.csv`` nor in ``.parquet``.
         """
         target = Path(path).expanduser()
         if target.suffix == ".csv":

@@ -42,23 +42,15 @@ class LiveDweets(ServiceWidget):
     ----------
     tk
         A connection.
-    thing
-        Whom to follow.
     fields
         Names in the content (``"air.celsius"`` nested); None for all numbers in it, at most 6.
     time
         ``"created"``, or a name in the content that holds the device's own time.
-    points
-        Dweets drawn at a time.
-    keep
-        Dweets kept for `frame`.
+    points, keep
+        How many dweets are drawn, and kept for `frame`. InvalidArgument if `points` is below 2 or above `keep`; all
+        other errors are shown by the widget itself.
     key
         For a locked thing.
-
-    Raises
-    ------
-    InvalidArgument
-        `points` is below 2 or above `keep`. All else that goes wrong is said by the widget itself.
 
     Attributes
     ----------
@@ -143,13 +135,7 @@ class LiveDweets(ServiceWidget):
             return list(islice(self._records, max(0, len(self._records) - count), None))
 
     def wait_for(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until so many dweets have arrived, and return how many have.
-
-        Raises
-        ------
-        TimeoutError
-            They have not within `timeout` seconds.
-        """
+        """Wait until so many dweets have arrived (else TimeoutError), and return how many have."""
         if not self._has_come(dweets, timeout):
             raise TimeoutError(f"{self.seen} of {dweets} dweets of {self.thing} after {timeout} seconds")
         return self.seen
