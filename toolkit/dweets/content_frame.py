@@ -88,7 +88,7 @@ def _times(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
     try:
         return utc_from_iso([record["created"] for record in records]).rename("created")
     except ValueError:
-        raise UnexpectedReply("the answer holds a time that is not ISO 8601 in UTC") from None
+        raise UnexpectedReply("the response holds a time that is not ISO 8601 in UTC") from None
 
 
 def _typed(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:

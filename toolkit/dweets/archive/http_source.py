@@ -41,10 +41,6 @@ def recorder(streams: Mapping[str, OpenStream], folder: Path, seconds: float, ro
     return Follower(folder, HttpSource(streams, rows), seconds, log)
 
 
-class _EpochEnded(Exception):
-    """The server restarted its sequence numbers."""
-
-
 class HttpSource:
     """Collect the dweets of some things in a buffer, and ask for a write after so many `rows`."""
 
@@ -122,11 +118,10 @@ class _ThingStream(threading.Thread):
         attempt = 0
         while not self._source.stopped.is_set():
             try:
-                self._resume()
+                if not self._resume():
+                    self._progress.start_epoch()
+                    continue
                 attempt = 0  # the stream ended, as it does when the gateway restarts
-            except _EpochEnded:
-                self._progress.start_epoch()
-                continue
             except ToolkitError as error:
                 if str(error) != self._complaint and not self._source.stopped.is_set():
                     level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING
@@ -143,20 +138,22 @@ class _ThingStream(threading.Thread):
                     return last
         raise Unreachable(f"the stream of {self._progress.thing} ended before it began")
 
-    def _resume(self) -> None:
+    def _resume(self) -> bool:
+        """Receive rows until the stream ends; False if the server does not continue what is archived."""
         progress = self._progress
         if self.last_number() < progress.sequence:
-            raise _EpochEnded
+            return False
         with closing(self._read(progress.resume_after)) as pieces:
             for row in (row for _, rows in pieces for row in rows):
                 if self._source.stopped.is_set():
-                    return
+                    break
                 self._complaint = ""
                 if row.sequence > progress.sequence:
                     self._source.put(progress.thing, progress.epoch, row)
                     progress.advance(row)
                 elif not progress.recognises(row):
-                    raise _EpochEnded
+                    return False
+        return True
 
     def _read(self, since: int | None) -> Generator[tuple[int | None, list[Row]]]:
         """Yield the last number that the stream has named so far, and the rows of each piece of it."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -54,22 +54,19 @@ class ArchiveQueries:
             raise ExtraMissing(_MISSING.format("DuckDB", install_command("archive"))) from None
         with self._lock:
             try:
-                return _frame(self._run(duckdb, query, files))
+                self._connection = self._connection or duckdb.connect(config=_CONFIGURATION)
+                if (paths := [file.path for file, _ in files]) != self._viewed:
+                    # Only then, as a new view makes DuckDB open every file again.
+                    self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
+                    self._viewed = paths
+                relation = self._connection.sql(query)
+                return _frame(pa.table({}) if relation is None else relation.to_arrow_table())
             except duckdb.Error as error:
                 gone = next((file.path for file, _ in files if not file.path.exists()), None)
                 reason = str(error).split("\n\n")[0]
         if gone is not None:
             raise FileNotFoundError(str(gone))
         raise InvalidArgument(f"the query cannot be answered: {reason}")
-
-    def _run(self, duckdb: Any, query: str, files: Listed) -> pa.Table:  # noqa: ANN401
-        self._connection = self._connection or duckdb.connect(config=_CONFIGURATION)
-        paths = [file.path for file, _ in files]
-        if paths != self._viewed:  # a new view makes DuckDB open every file again
-            self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
-            self._viewed = paths
-        relation = self._connection.sql(query)
-        return pa.table({}) if relation is None else relation.to_arrow_table()
 
 
 def _view(files: Listed) -> str:

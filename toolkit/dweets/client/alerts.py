@@ -32,7 +32,7 @@ def alert_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     try:
         return declared_frame([_alert_row(record) for record in records], ALERT_COLUMNS)
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise UnexpectedReply("the answer is not the record of an alert") from None
+        raise UnexpectedReply("the response is not the record of an alert") from None
 
 
 def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def _warn_if_useless(verdicts: Sequence[Verdict]) -> None:
 
 
 def _mails(verdicts: Sequence[Verdict]) -> list[bool]:
-    """Tell for each verdict whether it opens the alert or changes its message; a fault changes nothing."""
+    """Return for each verdict whether it opens the alert or changes its message; a fault changes nothing."""
     mails, open_with = [], None
     for verdict in verdicts:
         mails.append(verdict.met and verdict.message != open_with)

@@ -77,14 +77,14 @@ class DweetCalls:
         reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
         if isinstance(reply, HttpReply):
             _opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
-            raise UnexpectedReply("the answer to listen is not a stream")
+            raise UnexpectedReply("the response to listen is not a stream")
         return reply
 
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     """Return dweets as they came, or raise UnexpectedReply where they are none."""
     if not _are_records(found):
-        raise UnexpectedReply("the answer does not hold dweets with thing, created and content")
+        raise UnexpectedReply("the response does not hold dweets with thing, created and content")
     return cast("list[dict[str, Any]]", found)
 
 
@@ -100,14 +100,14 @@ def _are_records(found: Any) -> bool:  # noqa: ANN401
 
 
 def _opened(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
-    """Return what a success carries, or raise what a failure stands for."""
+    """Return what is in the envelope of a success, or raise the error of a failure."""
     try:
         envelope = orjson.loads(reply.body)
         outcome = envelope["this"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        raise UnexpectedReply(f"the answer to {request} is not the envelope of a dweet service") from None
+        raise UnexpectedReply(f"the response to {request} is not the envelope of a dweet service") from None
     if outcome == "failed":
         raise wire.error_of(envelope, request=request)
     if outcome != "succeeded" or "with" not in envelope:
-        raise UnexpectedReply(f"the answer to {request} neither succeeded nor failed")
+        raise UnexpectedReply(f"the response to {request} neither succeeded nor failed")
     return envelope["with"]

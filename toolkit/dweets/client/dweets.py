@@ -1,4 +1,4 @@
-"""What one types in a notebook for section A: ``tk.dweets``."""
+"""The client of section A, thing messaging: ``tk.dweets``."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class DweetClient(PublicNames):
             things = found["active_things"]
             rows = [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]
         except (KeyError, TypeError):
-            raise UnexpectedReply("the answer does not hold active things") from None
+            raise UnexpectedReply("the response does not hold active things") from None
         return declared_frame(rows, {"thing": "str", "keywords": "str"})
 
     def listen(self, thing: str, *, key: Key = None, since: int | None = None, patience: float = 60.0) -> Listener:

@@ -32,7 +32,7 @@ class Dweet(NamedTuple):
 class Listener:
     """Iterate over the dweets of a thing as they arrive. Made by ``tk.dweets.listen``.
 
-    It reconnects by itself and resumes where it was. `close` ends it from any thread within milliseconds.
+    It reconnects and resumes where it was. `close` ends it from any thread within milliseconds.
 
     Attributes
     ----------

@@ -352,7 +352,7 @@ class DweetAccessor:
     statistics = _method(statistics)
 
     def plot(self, fields: str | Sequence[str] | None = None, *, mark: bool = True) -> Axes:
-        """Draw the fields (None: all numeric columns) over time, on a new figure; `mark` shades gaps and rings outliers."""
+        """Draw the fields (None: all numeric columns) over time, on a new figure; `mark` shows gaps and outliers."""
         from toolkit.dweets.client.series_figure import Marks, series_axes
 
         chosen = chosen_fields(self._frame, fields)

@@ -269,7 +269,7 @@ reload_button, export_button
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
         self.plot.value = svg_chart(findings.frame, view.fields, findings.marks, regular=bool(view.rule))
         self.table.value = scrolled(_statistics_html(findings.statistics), caption="Statistics")
-        self.say(_told(findings))
+        self.say(_sentence(findings))
 
     def export(self, path: str | Path) -> Path:
         """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.
@@ -337,7 +337,7 @@ def _statistics_html(statistics: pd.DataFrame) -> str:
     return shown.to_html(index=False, border=0, formatters={"count": "{:,}".format, "missing": "{:,}".format})
 
 
-def _told(findings: Findings) -> str:
+def _sentence(findings: Findings) -> str:
     frame = findings.frame
     if frame.empty:
         return "Nothing here: no dweets in this range have numbers in these fields."
