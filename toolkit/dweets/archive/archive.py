@@ -83,7 +83,7 @@ class Archive:
         self.folder = Path(folder).expanduser()
         if not self.folder.is_dir():
             raise InvalidArgument(f"there is no folder {self.folder}; `toolkit record THING --to FOLDER` creates one")
-        self._footers: dict[Path, Footer] = {}
+        self._footers: dict[ArchiveFile, Footer] = {}
         self._queries = ArchiveQueries()
 
     def __repr__(self) -> str:
@@ -100,7 +100,7 @@ class Archive:
 
     def things(self) -> pd.DataFrame:
         """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
-        by_thing = groupby(self._retry(self._files), key=lambda pair: pair[0].thing)
+        by_thing = groupby(self._retry(self._files), key=lambda footer: footer.file.thing)
         return declared_frame([_thing_row(thing, list(its)) for thing, its in by_thing], _THINGS)
 
     def gaps(self) -> pd.DataFrame:
@@ -213,12 +213,12 @@ class Archive:
             writer.compact()
         return self.things()
 
-    def _files(self) -> list[tuple[ArchiveFile, Footer]]:
+    def _files(self) -> list[Footer]:
         files = [file for its in all_files(self.folder).values() for file in its]
         for file in files:
-            if file.path not in self._footers:  # a file never changes
-                self._footers[file.path] = read_footer(file)
-        return [(file, self._footers[file.path]) for file in files]
+            if file not in self._footers:  # a file never changes
+                self._footers[file] = read_footer(file)
+        return [self._footers[file] for file in files]
 
     def _rows(self, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:
         created = pc.field("created")
@@ -237,15 +237,15 @@ class Archive:
         raise ArchiveUnusable(f"files of the archive {self.folder} disappear while they are read")
 
 
-def _thing_row(thing: str, files: Sequence[tuple[ArchiveFile, Footer]]) -> dict[str, Any]:
+def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
     return {
         "thing": thing,
-        "first": pd.Timestamp(min(footer.first for _, footer in files), unit="us", tz="UTC"),
-        "last": pd.Timestamp(max(footer.last for _, footer in files), unit="us", tz="UTC"),
-        "dweets": sum(file.rows for file, _ in files),
-        "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([file for file, _ in files])),
-        "files": len(files),
-        "bytes": sum(footer.size for _, footer in files),
+        "first": pd.Timestamp(min(footer.first for footer in footers), unit="us", tz="UTC"),
+        "last": pd.Timestamp(max(footer.last for footer in footers), unit="us", tz="UTC"),
+        "dweets": sum(footer.file.rows for footer in footers),
+        "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([footer.file for footer in footers])),
+        "files": len(footers),
+        "bytes": sum(footer.size for footer in footers),
     }
 
 

@@ -28,6 +28,7 @@ _BYTES_A_GROUP = 64 * 1024 * 1024
 class Footer(NamedTuple):
     """What a file says without its rows: columns, bytes, and the first and last time (microseconds)."""
 
+    file: ArchiveFile
     schema: pa.Schema
     size: int
     first: int
@@ -60,7 +61,7 @@ def read_footer(file: ArchiveFile) -> Footer:
         place = BASE.get_field_index("created")
         groups = [metadata.row_group(number).column(place).statistics for number in range(metadata.num_row_groups)]
         first, last = min(group.min_raw for group in groups), max(group.max_raw for group in groups)
-        return Footer(schema, file.path.stat().st_size, first, last)
+        return Footer(file, schema, file.path.stat().st_size, first, last)
 
 
 def read_rows(file: ArchiveFile, columns: Sequence[str], filters: pc.Expression | None = None) -> pa.Table:
