@@ -18,12 +18,12 @@ from tests.conftest import ROOT
 _PROGRAM = """
 import json, sys, threading
 from toolkit.gateway import Gateway
-from toolkit.dweets.service import lease
+from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.email_queue import QueueSettings
 from toolkit.dweets.service.dweets import DweetSettings
 given = json.loads(sys.argv[1])
 settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
-lease.LEASE_SECONDS = given.pop("lease", lease.LEASE_SECONDS)
+stored_records.LEASE_SECONDS = given.pop("lease", stored_records.LEASE_SECONDS)
 if "waits" in given:
     settings["queue"] = QueueSettings(waits=tuple(given.pop("waits")))
 if settings:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
-from tests.conftest import ROOT, raw_call
+from tests.conftest import ROOT, raw_call, raw_exchange
 from tests.gateway.kept_folder import kept_contents
 from toolkit.stores.embedded import EmbeddedStore
 
@@ -343,6 +343,30 @@ def test_the_demo_world_runs_on_the_real_clock() -> None:
     with started("gateway", "--port=0", "--demo") as process:
         posted = json.loads(raw_call(url_of(process), "GET", "/dweet/for/kitchen?n=1").body)
     assert before <= datetime.fromisoformat(posted["with"]["created"]) <= datetime.now(UTC)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (["--allow-host", "a.example", "--allow-host", "b.example", "--no-cors"], {}),
+        (["--no-cors"], {"TOOLKIT_ALLOW_HOSTS": "a.example b.example"}),
+    ],
+)
+def test_host_names_are_allowed_and_cors_is_off(arguments: list[str], environment: dict[str, str]) -> None:
+    with started("gateway", "--port", "0", *arguments, **environment) as process:
+        url = url_of(process)
+        for name, status in (("a.example", 200), ("b.example", 200), ("c.example", 421)):
+            request = f"GET /get/stats HTTP/1.1\r\nHost: {name}\r\nConnection: close\r\n\r\n"
+            answer = raw_exchange(url, request.encode())
+            assert int(answer.split()[1]) == status
+            assert b"access-control-allow-origin" not in answer
+
+
+@pytest.mark.parametrize("option", ["--allow-host", "--trusted-proxy"])
+def test_a_name_or_proxy_that_cannot_be_is_one_line(option: str) -> None:
+    refused = run("gateway", "--port", "0", option, "http://a b/", code=1).stderr
+    assert "http://a b/" in refused
+    assert refused.count("\n") == 1
 
 
 def test_a_host_of_other_machines_is_taken_at_its_word() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-_MANY_BUCKETS = 10_000
+_MOST_BUCKETS = 50_000
 
 
 class Allowance(NamedTuple):
@@ -28,6 +29,8 @@ class LimitReached(Exception):
 class RateLimit:
     """Counts the calls of each key in this process.
 
+    Keys may come from strangers, who could fill the memory: of many keys, those with calls long ago are forgotten.
+
     Parameters
     ----------
     burst
@@ -48,32 +51,30 @@ class RateLimit:
         self._burst = burst
         self._rate = calls_a_second
         self._seconds = seconds
-        self._empty_at: dict[Hashable, float] = {}  # when the bucket was or would have been empty
+        # When each bucket was or would have been empty, in the order of the last calls.
+        self._empty_at: OrderedDict[Hashable, float] = OrderedDict()
 
     @property
     def buckets(self) -> int:
-        """How many keys are remembered."""
         return len(self._empty_at)
 
     def take(self, key: Hashable, calls: int = 1) -> Allowance:
-        """Count calls and return what is left; more calls than the burst need a full bucket and empty it.
+        """Count calls and return what is left, or raise LimitReached and count nothing.
 
-        Raises
-        ------
-        LimitReached
-            Fewer are left; nothing is counted.
+        More calls than the burst need a full bucket and empty it.
         """
         calls = min(calls, self._burst)
         now, since = self._state(key)
         tokens = (now - since) * self._rate
         if tokens < calls - 1e-9:
             raise LimitReached((calls - tokens) / self._rate)
-        self._forget_full_buckets(now - self._burst / self._rate)
         self._empty_at[key] = since + calls / self._rate
+        self._empty_at.move_to_end(key)
+        if len(self._empty_at) > _MOST_BUCKETS:
+            self._empty_at.popitem(last=False)
         return self._allowance(tokens - calls)
 
     def left(self, key: Hashable) -> Allowance:
-        """Return what a key has left, without a call."""
         now, since = self._state(key)
         return self._allowance((now - since) * self._rate)
 
@@ -83,8 +84,3 @@ class RateLimit:
 
     def _allowance(self, tokens: float) -> Allowance:
         return Allowance(self._burst, int(tokens + 1e-9), math.ceil((self._burst - tokens) / self._rate - 1e-9))
-
-    def _forget_full_buckets(self, long_ago: float) -> None:
-        # Keys may come from strangers, who could fill the memory; a full bucket need not be remembered.
-        if len(self._empty_at) >= _MANY_BUCKETS:
-            self._empty_at = {key: at for key, at in self._empty_at.items() if at > long_ago}

@@ -40,17 +40,7 @@ class Death(Enum):
 
 
 class WorkerDied(Exception):
-    """The child ended before it had finished its job.
-
-    Parameters
-    ----------
-    death
-        Why.
-    detail
-        The exit code or the error, for a log.
-    answers
-        What it had answered to this job before.
-    """
+    """The child ended before it had finished its job; ``answers`` are those to this job before."""
 
     def __init__(self, death: Death, detail: str, answers: list[Any]) -> None:
         super().__init__(f"{death.value} ({detail})")
@@ -80,18 +70,11 @@ class WorkerProcess:
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, None where there is no child."""
         process = self._process
         return process.pid if process is not None else None
 
     def do(self, job: object, seconds: float) -> list[Any]:
-        """Return the answers to a job; the child is killed where one of them takes longer than `seconds`.
-
-        Raises
-        ------
-        WorkerDied
-            The child ended before it had finished; the next job starts another one.
-        """
+        """Return the answers to a job, or raise WorkerDied: also where one of them takes longer than `seconds`."""
         answers: list[Any] = []
         try:
             process = self._started()
@@ -158,9 +141,8 @@ class WorkerProcess:
 
     def _expect_within(self, seconds: float) -> None:
         with self._changed:
-            was_idle = self._deadline is None
-            self._deadline = time.monotonic() + seconds
-            if was_idle:  # a later deadline needs no wake-up: the watchdog looks again at the earlier one
+            before, self._deadline = self._deadline, time.monotonic() + seconds
+            if before is None or self._deadline < before:  # at an earlier deadline the watchdog wakes up by itself
                 self._changed.notify()
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
@@ -188,7 +170,6 @@ class WorkerProcess:
         return WorkerDied(death, f"exit code {code}", answers)
 
     def _discard(self) -> None:
-        """End the child if there is one and release its pipes."""
         with self._changed:
             process, self._process = self._process, None
             self._deadline = None
@@ -269,6 +250,14 @@ def limit_cpu(seconds: float) -> None:
     """
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def limit_memory(size: int) -> None:
+    """Limit what this child can allocate, in bytes; past it an allocation raises MemoryError. Linux only."""
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 
 def _prepare_limits() -> None:

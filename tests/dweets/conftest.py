@@ -79,7 +79,7 @@ class RawStream:
     def __init__(self, base_url: str, target: str, headers: str = "") -> None:
         address = urlsplit(base_url)
         self._socket = socket.create_connection((address.hostname, address.port), timeout=60)
-        self._socket.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode())
+        self._socket.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
         self._received = b""
         self.head = self._until(b"\r\n\r\n").decode("latin-1")
 

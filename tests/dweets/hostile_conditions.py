@@ -12,7 +12,10 @@ HOSTILE = {
     "join": "[].join.call({length: 2 ** 53 - 1})",
     "sort": "[].sort.call({length: 2 ** 53 - 1})",
     "sparse array": "let a = []; a[4294967294] = 1; a.sort(); a.reverse(); a.indexOf(2)",
+    "splice": "[].splice.call({length: 2 ** 53 - 1}, 0, 1)",
+    "copyWithin": "[].copyWithin.call({length: 2 ** 53 - 1}, 1, 0)",
     "search": "'a'.repeat(4e6).indexOf('a'.repeat(2e6) + 'b')",
+    "digits": "(3n ** 600000n).toString()",
 }
 # Computes for 20 ms at each dweet.
 SLOW = "const until = Date.now() + 20; while (Date.now() < until); return true"

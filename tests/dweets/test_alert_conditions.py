@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
+import re
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW
 from tests.mail_server import eventually
-from toolkit.dweets.conditions import Conditions, ConditionWorker, Verdict, evaluate_all
+from toolkit.dweets.conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.errors import MalformedRequest
 
 #: Each leaves the parenthesis or the braces that another program would put around it, and runs or hides the rest.
@@ -54,6 +55,14 @@ def messages(worker: ConditionWorker, source: str, *contents: object) -> list[st
     found = verdicts(worker, source, *contents)
     assert [verdict.fault for verdict in found] == [None] * len(contents)
     return [verdict.message for verdict in found]
+
+
+def peak_memory(worker: ConditionWorker) -> int:
+    """Return the most bytes that the child has used at once; where the system does not say, those of now."""
+    status = Path(f"/proc/{worker.pid}/status")
+    if not status.exists():
+        return int(psutil.Process(worker.pid).memory_info().rss)
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) * 1024
 
 
 @pytest.mark.parametrize(
@@ -154,6 +163,27 @@ def test_a_function_as_the_value_is_a_fault(worker: ConditionWorker, source: str
 def test_the_fault_where_the_memory_is_used_up(worker: ConditionWorker, source: str) -> None:
     fault = "it threw null, or it needs more than 16 MiB of memory"
     assert verdicts(worker, source, 1) == [Verdict(None, fault)]
+
+
+@pytest.mark.parametrize(
+    "thrown",
+    ["'abc\\n'.repeat(2.5e6)", "'\\u{1F525}'.repeat(1.8e6)", "new Error('ü'.repeat(3.8e6))", "' '.repeat(15e6)"],
+)
+def test_a_huge_thrown_text_stays_within_the_memory(thrown: str) -> None:
+    with ConditionWorker() as worker:
+        (verdict,) = verdicts(worker, f"if (dweet) throw {thrown}; return true", 1)
+        assert verdict.fault
+        assert not verdict.stops
+        assert peak_memory(worker) < 64 * 2**20
+        assert messages(worker, "dweet", "next") == ["next"]
+
+
+def test_many_conditions_share_the_memory_of_one() -> None:
+    with ConditionWorker() as worker:
+        for number in range(256):
+            source = f"globalThis.kept = new Uint8Array(15e6).fill({number}); return kept.length > 0"
+            assert messages(worker, source, {"text": "x" * 60_000}) == ["true"]
+        assert peak_memory(worker) < 64 * 2**20
 
 
 @pytest.mark.parametrize("value", ["Symbol('a')", "Object.create(null)", "{toString() { throw 1 }}"])
@@ -312,42 +342,3 @@ def test_a_loop_ends_and_the_next_dweet_has_all_its_time(worker: ConditionWorker
     for verdict in verdicts(worker, "while (dweet) {}; return true", *[True, False] * 3)[::2]:
         assert verdict.fault == "InternalError: interrupted"
     assert messages(worker, "while (dweet) {}; return true", False) == ["true"]
-
-
-def test_slow_conditions_do_not_delay_a_fast_one() -> None:
-    slow = [f"if (dweet % 10) while (true) {{}} return false // {number}" for number in range(8)]
-    contents = [str(number).encode() for number in range(40)]
-
-    async def evaluate() -> None:
-        conditions = Conditions()
-
-        async def evaluate_slowly(source: str) -> None:
-            rest = contents
-            while rest:
-                rest = rest[len(await conditions.evaluate(source, rest, 20)) :]
-
-        try:
-            backlog = [asyncio.ensure_future(evaluate_slowly(source)) for source in slow]
-            for number in range(20):
-                (verdict,) = await conditions.evaluate("String(dweet)", [b"%d" % number], 20)
-                assert verdict.message == str(number)
-            assert not any(task.done() for task in backlog)
-            for task in backlog:
-                task.cancel()
-            await asyncio.gather(*backlog, return_exceptions=True)
-        finally:
-            conditions.close()
-
-    asyncio.run(evaluate())
-
-
-def test_a_condition_that_waits_is_cancelled_at_the_end() -> None:
-    async def evaluate() -> None:
-        conditions = Conditions()
-        waiting = [asyncio.ensure_future(conditions.evaluate(f"{SLOW}//{number}", [b"1"], 20)) for number in range(4)]
-        await asyncio.sleep(0)
-        await asyncio.to_thread(conditions.close)
-        results = await asyncio.gather(*waiting, return_exceptions=True)
-        assert any(isinstance(result, asyncio.CancelledError) for result in results)
-
-    asyncio.run(evaluate())

@@ -8,7 +8,6 @@ import email.policy
 import os
 import re
 import stat
-from dataclasses import replace
 from email.header import decode_header, make_header
 from pathlib import Path
 from urllib.parse import quote
@@ -17,6 +16,7 @@ import pytest
 from aiosmtpd.smtp import Envelope
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
@@ -242,6 +242,7 @@ def test_a_stored_mail_to_a_bad_address_is_not_sent(tmp_path: Path) -> None:
     bad = [
         replace(good, id=f"oven:{number}", at=1_000 + number, to=["a@b.example", address])
         for number, address in enumerate(BAD_ADDRESSES, 1)
+        if "\ud800" not in address  # a record that holds one is damaged
     ]
 
     async def leave() -> None:

@@ -33,7 +33,7 @@ from tests.ports import free_port
 from tests.redis_servers import fresh_url
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import thing_files
-from toolkit.dweets.service import lease
+from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.archiving import Archiving
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.things import journal_of
@@ -448,7 +448,7 @@ def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
 def test_another_gateway_takes_over_when_a_lease_runs_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(stored_records, "LEASE_SECONDS", 0.3)
     caplog.set_level(logging.ERROR)
 
     async def post(store: EmbeddedStore, first: int) -> None:

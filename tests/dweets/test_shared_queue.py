@@ -8,10 +8,10 @@ import email.policy
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer

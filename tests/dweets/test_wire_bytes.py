@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
 from tests.conftest import raw_call, raw_exchange
 from tests.dweets.conftest import Caller
+from tests.redis_servers import fresh_url
 from toolkit.dweets.service import active_things
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import DEMO_START, Gateway
@@ -32,8 +35,9 @@ def demo_call(demo: Gateway) -> Caller:
 
 def test_a_post_whole(demo: Gateway) -> None:
     body = b'{"temp": 21.50,"note":"it\'s"}'
-    head = b"POST /dweet/for/kitchen HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"
-    answer = raw_exchange(demo.base_url, head % len(body) + b"Connection: close\r\n\r\n" + body)
+    head = b"POST /dweet/for/kitchen HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Content-Length: %d\r\nConnection: close\r\n\r\n" % len(body)
+    answer = raw_exchange(demo.base_url, head + body)
     top, _, payload = answer.partition(b"\r\n\r\n")
     assert re.fullmatch(
         rb'\{"this":"succeeded","by":"dweeting","the":"dweet","with":\{"thing":"kitchen",'
@@ -364,7 +368,7 @@ def test_stored_dweets_by_day_and_hour(demo_call: Caller) -> None:
     assert reply.headers["content-type"] == "text/csv; charset=utf-8"
     assert reply.body.decode() == (
         "created,n,t,deep,late,ü\r\n"
-        '2026-01-01T09:00:01.000Z,1,"a,""b""\r\nc","{""x"":[1,2]}",,\r\n'
+        '2026-01-01T09:00:01.000Z,1,"a,""b""\r\nc","{""x"": [1, 2]}",,\r\n'
         "2026-01-01T10:00:02.000Z,2.5,,,,true\r\n"
     )
     csv = demo_call("GET", "/get/stored/dweets/for/kitchen?date=2026-01-02&responseType=csv").body
@@ -440,11 +444,65 @@ def test_stats_are_read_once_a_second_and_tell_no_secret_meanwhile(monkeypatch: 
         call.post("b", {})
         assert list(told()) == ["b", "a"], "what is new is told at once"
         call.post("a", {"y": 1})
-        assert (told(), names.call_count) == ({"b": [], "a": ["x"]}, 2)
+        assert told() == {"b": [], "a": ["x"]}
         call.locked("b")
-        assert (told(), names.call_count) == ({"a": ["x"]}, 2), "what is locked meanwhile is told to nobody"
+        assert told() == {"a": ["x"]}, "what is locked is told to nobody from then on"
         clock.advance(seconds=1)
-        assert (told(), names.call_count) == ({"a": ["y"]}, 3)
+        assert told() == {"a": ["y"]}
+        assert names.call_count == 1, "nobody else writes to this store"
+
+
+def active(call: Caller) -> list[str]:
+    return [each["thing"] for each in call.get("/get/stats")["with"]["active_things"]]
+
+
+def test_stats_remember_few_things(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(active_things, "MOST_REMEMBERED", 5)
+    monkeypatch.setattr(active_things, "MOST_THINGS", 3)
+    clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
+    with Gateway(world=OutsideWorld(clock, 1)) as gateway:
+        call = Caller(gateway)
+        for number in [*range(20, 80), *range(20)]:
+            call.post(f"public-{number}", {})
+        assert active(call) == ["public-19", "public-18", "public-17"]
+        call.post("public-3", {})
+        assert active(call) == ["public-3", "public-19", "public-18"]
+        for number in range(10):
+            _, key, _ = call.locked(f"secret-{number}")
+            call.post(f"secret-{number}", {}, f"?key={key}")
+        for _ in range(2):
+            clock.advance(seconds=1)
+            assert active(call) == ["public-3", "public-19", "public-18"]
+        call.post("public-1", {})
+        assert active(call)[0] == "public-1"
+        assert len(gateway._services.dweets._active._recent) <= 30
+
+
+def test_stats_know_what_was_posted_before_the_start(tmp_path: Path) -> None:
+    for number in range(3):
+        with Gateway(tmp_path) as gateway:
+            call = Caller(gateway)
+            call.post(f"thing-{number}", {})
+            assert active(call) == [f"thing-{each}" for each in range(number, -1, -1)]
+
+
+def test_stats_know_what_was_posted_to_another_gateway() -> None:
+    clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
+    with ExitStack() as stack:
+        url = fresh_url()
+        worlds = [OutsideWorld(clock, seed) for seed in range(2)]
+        first, second = [Caller(stack.enter_context(Gateway(store=url, world=world))) for world in worlds]
+        first.post("a", {})
+        assert active(first) == active(second) == ["a"]
+        second.post("b", {})
+        second.post("a", {"x": 1})
+        second.locked("c")
+        second.post("d", {})
+        clock.advance(seconds=1)
+        assert active(first) == active(second) == ["d", "a", "b"]
+        first.post("b", {})
+        clock.advance(seconds=1)
+        assert active(first) == active(second) == ["b", "d", "a"]
 
 
 def test_a_dweet_as_deep_as_json_may_be_spoils_nothing_for_others(call: Caller, thing: str) -> None:

@@ -131,7 +131,7 @@ def test_a_hundred_megabytes(running: Gateway, target: str, chunked: bool) -> No
     megabyte = b"x" * 1_000_000
     with connect(running, timeout=60) as connection:
         length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {100 * len(megabyte)}"
-        connection.sendall(f"POST {target} HTTP/1.1\r\nHost: x\r\n{length}\r\n\r\n".encode())
+        connection.sendall(f"POST {target} HTTP/1.1\r\nHost: localhost\r\n{length}\r\n\r\n".encode())
         for _ in range(100):
             connection.sendall(b"%x\r\n%b\r\n" % (len(megabyte), megabyte) if chunked else megabyte)
         connection.sendall(b"0\r\n\r\n" if chunked else b"")
@@ -143,7 +143,7 @@ def test_a_hundred_megabytes(running: Gateway, target: str, chunked: bool) -> No
 
 def test_a_batch_of_a_hundred_megabytes(running: Gateway) -> None:
     with connect(running, timeout=60) as connection:
-        connection.sendall(b"POST /dweets/for/bad HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
+        connection.sendall(b"POST /dweets/for/bad HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000000\r\n\r\n")
         _, body = read_reply(connection)
         assert json.loads(body) == {"this": "failed", "with": 413, "because": "the body is larger than 8388608 bytes"}
 
@@ -173,12 +173,12 @@ def test_a_body_where_none_is_expected(running: Gateway) -> None:
         b"POST /dweet HTTP/1.1\r\nContent-Length: x\r\n\r\n",
         b"POST /dweet HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
         b"POST /dweet HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n1",
-        b"POST /dweet HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /dweet HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
         b"POST /dweet HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"POST /dweet HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n",
         b"POST /dweet HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        b"GET http:// HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"CONNECT dweet.io:443 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET http:// HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"CONNECT dweet.io:443 HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"* / HTTP/1.1\r\n\r\n",
     ],
 )
@@ -217,7 +217,7 @@ def test_a_query_that_is_no_utf8_is_refused(running: Gateway) -> None:
 
 def test_an_upgrade_nobody_offers_is_an_ordinary_request(running: Gateway) -> None:
     headers = "Upgrade: websocket\r\nSec-WebSocket-Key: eHh4eHh4eHh4eHh4eHh4eA==\r\nSec-WebSocket-Version: 13\r\n"
-    head = f"GET /dweet/for/up?a=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n{headers}\r\n"
+    head = f"GET /dweet/for/up?a=1 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n{headers}\r\n"
     with connect(running) as connection:
         connection.sendall(head.encode())
         assert b'"this":"succeeded"' in read_reply(connection)[1]
@@ -259,13 +259,13 @@ def test_the_answer_to_a_head_that_is_too_large(running: Gateway, monkeypatch: p
     "sent",
     [
         b"GET /get/stats HT",
-        b"POST /dweet/for/slow HTTP/1.1\r\nHost: x\r\n",
-        b"POST /dweet/for/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
-        b'POST /dweet/for/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"a"',
-        b"POST /dweet HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n",
-        b'POST /dweet HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"a"',
-        b'POST /dweet HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{"a"',
-        b"POST /dweet/for/slow HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
+        b"POST /dweet/for/slow HTTP/1.1\r\nHost: localhost\r\n",
+        b"POST /dweet/for/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n",
+        b'POST /dweet/for/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"a"',
+        b"POST /dweet HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n",
+        b'POST /dweet HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"a"',
+        b'POST /dweet HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n{"a"',
+        b"POST /dweet/for/slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n",
     ],
 )
 def test_a_request_that_never_ends_is_answered_and_closed(
@@ -283,7 +283,7 @@ def test_a_request_that_never_ends_is_answered_and_closed(
 
 
 def test_a_slow_sender_within_the_time_is_answered(running: Gateway) -> None:
-    request = b'POST /dweet/for/drip HTTP/1.1\r\nHost: x\r\nContent-Length: 7\r\n\r\n{"a":1}'
+    request = b'POST /dweet/for/drip HTTP/1.1\r\nHost: localhost\r\nContent-Length: 7\r\n\r\n{"a":1}'
     with connect(running) as connection:
         for place in range(len(request)):
             connection.sendall(request[place : place + 1])
@@ -308,8 +308,8 @@ def test_requests_sent_half_and_gone_leave_the_others_alone(running: Gateway) ->
     for sent in (
         b"",
         b"P",
-        b"POST /dweet/for/gone HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n",
-        b"GET /listen/for/dweets/from/x HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST /dweet/for/gone HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n",
+        b"GET /listen/for/dweets/from/x HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ):
         for _ in range(20):
             with connect(running) as connection:
@@ -321,10 +321,10 @@ def test_pipelined_requests_are_answered_in_order(running: Gateway) -> None:
     requests = b""
     for number in range(50):
         body = b'{"n":%d}' % number
-        requests += b"POST /dweet/for/pipe HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
-        requests += b"GET /get/latest/dweet/for/nobody HTTP/1.1\r\nHost: x\r\n\r\n"
-        requests += b"GET /get/stats HTTP/1.1\r\nHost: x\r\n\r\n"
-    requests += b"GET /get/latest/dweet/for/pipe HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        requests += b"POST /dweet/for/pipe HTTP/1.1\r\nHost: [::1]\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        requests += b"GET /get/latest/dweet/for/nobody HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        requests += b"GET /get/stats HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    requests += b"GET /get/latest/dweet/for/pipe HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     answer = raw_exchange(running.base_url, requests)
     bodies = [part.partition(b"\r\n\r\n")[2] for part in answer.split(b"HTTP/1.1 200 OK\r\n")[1:]]
     assert len(bodies) == 151
@@ -341,7 +341,7 @@ def test_answers_nobody_reads_do_not_pile_up(running: Gateway) -> None:
     big = b'"%b"' % (b"x" * 60_000)
     for _ in range(20):
         raw_call(running.base_url, "POST", "/dweet/for/big", big)
-    request = b"GET /get/dweets/for/big HTTP/1.1\r\nHost: x\r\n\r\n" * 100
+    request = b"GET /get/dweets/for/big HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100
     with connect(running, timeout=1.0) as connection:
         sent = 0
         with contextlib.suppress(TimeoutError):
@@ -353,7 +353,7 @@ def test_answers_nobody_reads_do_not_pile_up(running: Gateway) -> None:
 
 def test_expect_100_continue(running: Gateway) -> None:
     with connect(running) as connection:
-        head = b"POST /dweet/for/%b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n"
+        head = b"POST /dweet/for/%b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n"
         connection.sendall(head % (b"patient", 7))
         assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(b'{"a":1}')
@@ -368,7 +368,7 @@ def test_expect_100_continue(running: Gateway) -> None:
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
 def test_the_connection_is_kept_or_closed_as_asked(running: Gateway, version: bytes) -> None:
     with connect(running) as connection:
-        connection.sendall(b"GET /get/stats HTTP/%b\r\nHost: x\r\n\r\n" % version)
+        connection.sendall(b"GET /get/stats HTTP/%b\r\nHost: localhost\r\n\r\n" % version)
         head, _ = read_reply(connection)
         assert (b"connection: close" in head) == (version == b"1.0")
         if version == b"1.0":

@@ -42,7 +42,8 @@ class Proxied(NamedTuple):
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     nginx, store = required_program("nginx"), fresh_url()
     folder, port = tmp_path_factory.mktemp("nginx"), free_port()
-    with Gateway(store=store) as one, Gateway(store=store) as other:
+    names = ["dweet.invalid"]
+    with Gateway(store=store, allow_hosts=names) as one, Gateway(store=store, allow_hosts=names) as other:
         site = SITE
         for written, real in (
             ("127.0.0.1:8787", one.base_url.removeprefix("http://")),
@@ -112,6 +113,13 @@ def test_an_absolute_target_is_served(proxied: Proxied) -> None:
     body = raw_exchange(proxied.url, request).partition(b"\r\n\r\n")[2]
     assert b'"thing":"x/y?z"' in body
     assert b'"content":{"n":1}' in body
+
+
+def test_a_name_that_is_not_allowed_is_refused(proxied: Proxied) -> None:
+    for host, succeeds in (("dweet.invalid", True), ("127.0.0.1", True), ("evil.example", False), ("a.b", False)):
+        request = f"GET /get/stats HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        answer = raw_exchange(proxied.url, request.encode())
+        assert (b'"this":"succeeded"' in answer, b" 421 " in answer.splitlines()[0]) == (succeeds, not succeeds)
 
 
 def test_a_large_body_is_refused_in_the_words_of_the_service(proxied: Proxied) -> None:

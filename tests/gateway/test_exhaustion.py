@@ -43,7 +43,7 @@ def fill(gateway: Gateway, thing: str, megabytes: int) -> None:
 
 
 def history(thing: str) -> bytes:
-    return b"GET /get/dweets/for/%b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % thing.encode()
+    return b"GET /get/dweets/for/%b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % thing.encode()
 
 
 def is_open(connection: socket.socket) -> bool:
@@ -104,7 +104,7 @@ def test_slow_listeners_are_cut_off_above_the_bound(gateway: Gateway, monkeypatc
     with ExitStack() as stack:
         listeners = [stack.enter_context(connect(gateway.base_url)) for _ in range(4)]
         for number, listener in enumerate(listeners):
-            listener.sendall(b"GET /listen/for/dweets/from/%d HTTP/1.1\r\nHost: x\r\n\r\n" % number)
+            listener.sendall(b"GET /listen/for/dweets/from/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % number)
             assert listener.recv(15) == b"HTTP/1.1 200 OK"
         for number in range(4):
             for _ in range(6):  # 6 MB: the kernel's buffers hold the most of it
@@ -144,7 +144,7 @@ def test_a_gateway_without_descriptors_recovers() -> None:
 
 def _is_answered(connection: socket.socket) -> bool:
     try:
-        connection.sendall(b"GET /get/stats HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /get/stats HTTP/1.1\r\nHost: localhost\r\n\r\n")
         return bool(connection.recv(65536))
     except OSError:
         return False
@@ -152,7 +152,7 @@ def _is_answered(connection: socket.socket) -> bool:
 
 def _posted(base_url: str) -> bytes:
     try:
-        return raw_exchange(base_url, b"GET /dweet/for/a?b=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        return raw_exchange(base_url, b"GET /dweet/for/a?b=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     except OSError:
         return b""
 

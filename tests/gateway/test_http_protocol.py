@@ -22,7 +22,7 @@ from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.exchange import Header, Request, Response, Route
 from toolkit.gateway.server import ServerThread
 
-GET = b"GET /get/latest/dweet/for/nobody HTTP/1.1\r\nHost: x\r\n\r\n"
+GET = b"GET /get/latest/dweet/for/nobody HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def connect(base_url: str) -> socket.socket:
 
 
 def post(thing: str, body: bytes, headers: bytes = b"") -> bytes:
-    head = b"POST /dweet/for/%b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n%b\r\n"
+    head = b"POST /dweet/for/%b HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%b\r\n"
     return head % (thing.encode(), len(body), headers) + body
 
 
@@ -59,18 +59,18 @@ def received_until_end(connection: socket.socket) -> bytes:
     ("head", "status"),
     [
         (b"GET /get/stats HTTP/1.1\r\n\r\n", b"400"),
-        (b"GET /get/stats HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", b"400"),
-        (b"GET /get/stats HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n", b"400"),
+        (b"GET /get/stats HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", b"400"),
+        (b"GET /get/stats HTTP/1.1\r\nHost: localhost\r\nhost: b\r\n\r\n", b"400"),
         (b"GET /get/stats HTTP/1.0\r\n\r\n", b"200"),
         (b"GET /get/stats HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", b"200"),
-        (b"GET /get/stats HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", b"200"),
-        (b"GET /get/stats HTTP/2.0\r\nHost: a\r\n\r\n", b"505"),
+        (b"GET /get/stats HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", b"421"),
+        (b"GET /get/stats HTTP/2.0\r\nHost: localhost\r\n\r\n", b"505"),
         (b"GET /get/stats\r\n\r\n", b"505"),
-        (b"GET ftp://a/get/stats HTTP/1.1\r\nHost: a\r\n\r\n", b"400"),
-        (b"GET HTTP://a/get/stats HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"200"),
-        (b"GET http://a?b=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"404"),
-        (b"GET /get/stats#part HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", b"200"),
-        (b"GET /get/stats HTTP/1.1\r\nHost: a\r\nA: b\r\n c\r\n\r\n", b"400"),
+        (b"GET ftp://a/get/stats HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
+        (b"GET HTTP://a/get/stats HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET http://a?b=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"404"),
+        (b"GET /get/stats#part HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET /get/stats HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n", b"400"),
     ],
 )
 def test_heads_of_requests(running: Gateway, head: bytes, status: bytes) -> None:
@@ -79,7 +79,7 @@ def test_heads_of_requests(running: Gateway, head: bytes, status: bytes) -> None
 
 @pytest.mark.parametrize(("count", "status"), [(99, b"200"), (100, b"431"), (60_000, b"431")])
 def test_the_number_of_headers_is_bounded(running: Gateway, count: int, status: bytes) -> None:
-    head = b"GET /get/stats HTTP/1.0\r\nHost: a\r\n" + b"a:b\r\n" * count + b"\r\n"
+    head = b"GET /get/stats HTTP/1.0\r\nHost: localhost\r\n" + b"a:b\r\n" * count + b"\r\n"
     with connect(running.base_url) as connection:
         connection.sendall(head)
         assert connection.recv(12)[9:] == status
@@ -87,7 +87,7 @@ def test_the_number_of_headers_is_bounded(running: Gateway, count: int, status: 
 
 def test_a_whole_head_above_the_limit_is_refused(running: Gateway) -> None:
     with connect(running.base_url) as connection:
-        connection.sendall(b"GET /get/stats HTTP/1.1\r\nHost: a\r\nA: %b\r\n\r\n" % (b"x" * 300_000))
+        connection.sendall(b"GET /get/stats HTTP/1.1\r\nHost: localhost\r\nA: %b\r\n\r\n" % (b"x" * 300_000))
         assert connection.recv(12)[9:] == b"431"
 
 
@@ -109,7 +109,7 @@ def test_a_refusal_comes_behind_the_responses_before_it(running: Gateway) -> Non
 
 def test_what_comes_behind_a_stream_is_dropped(running: Gateway) -> None:
     with connect(running.base_url) as connection:
-        listen = b"GET /listen/for/dweets/from/behind HTTP/1.1\r\nHost: x\r\n\r\n"
+        listen = b"GET /listen/for/dweets/from/behind HTTP/1.1\r\nHost: localhost\r\n\r\n"
         connection.sendall(listen + post("never", b"1") + GET * 5_000)
         assert connection.recv(15) == b"HTTP/1.1 200 OK"
         connection.sendall(GET * 5_000)
@@ -138,7 +138,7 @@ def test_a_long_pipeline_of_posts_is_answered_in_order(running: Gateway) -> None
     with connect(running.base_url) as connection:
         pipeline = b"".join(post("long", b"%d" % number) for number in range(2_000))
         sender = threading.Thread(
-            target=connection.sendall, args=[pipeline + GET.replace(b"x\r\n", b"x\r\nConnection: close\r\n")]
+            target=connection.sendall, args=[pipeline + GET.replace(b"host\r\n", b"host\r\nConnection: close\r\n")]
         )
         sender.start()
         answered = bodies(received_until_end(connection))
@@ -154,6 +154,12 @@ def test_responses_are_sent_to_a_caller_who_has_sent_all(running: Gateway) -> No
         assert len(bodies(received_until_end(connection))) == 100
 
 
+@pytest.mark.parametrize("host", [b"", b"Host: localhost\r\nHost: localhost\r\n"])
+def test_a_refused_upgrade_gets_its_reason(running: Gateway, host: bytes) -> None:
+    upgrade = b"GET /get/stats HTTP/1.1\r\n%bConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n" % host
+    assert b"names its host once" in raw_exchange(running.base_url, upgrade)
+
+
 def test_a_body_behind_an_upgrade_is_read(running: Gateway) -> None:
     upgrade = b"Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
     received = raw_exchange(running.base_url, post("up", b'"upgraded"', upgrade))
@@ -161,14 +167,14 @@ def test_a_body_behind_an_upgrade_is_read(running: Gateway) -> None:
 
 
 def test_a_trailer_is_no_header(running: Gateway) -> None:
-    head = b"POST /dweet/for/trailer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /dweet/for/trailer HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = b"1\r\n7\r\n0\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n"
     assert b'"content":7' in raw_exchange(running.base_url, head + chunks)
 
 
 @pytest.mark.parametrize("endless", [b"0\r\n" + b"A: b\r\n" * 60_000, b"1;" + b"x" * 300_000])
 def test_trailers_and_chunk_extensions_are_bounded(running: Gateway, endless: bytes) -> None:
-    head = b"POST /dweet/for/endless HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /dweet/for/endless HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     with connect(running.base_url) as connection:
         connection.sendall(head + endless)
         assert connection.recv(12)[9:] == b"431"
@@ -176,7 +182,7 @@ def test_trailers_and_chunk_extensions_are_bounded(running: Gateway, endless: by
 
 def test_100_continue_comes_in_its_turn(running: Gateway) -> None:
     with connect(running.base_url) as connection:
-        patient = b"POST /dweet/for/turn HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
+        patient = b"POST /dweet/for/turn HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n"
         connection.sendall(post("turn", b"1") + patient)
         received = b""
         while b"100 Continue\r\n\r\n" not in received:
@@ -192,7 +198,7 @@ def test_a_caller_who_never_reads_is_cut_off(gateway: Gateway, monkeypatch: pyte
     for _ in range(500):
         raw_call(gateway.base_url, "POST", "/dweet/for/big", b'"%b"' % (b"x" * 60_000))
     with connect(gateway.base_url) as connection:
-        connection.sendall(b"GET /get/dweets/for/big HTTP/1.1\r\nHost: x\r\n\r\n")  # 30 MB
+        connection.sendall(b"GET /get/dweets/for/big HTTP/1.1\r\nHost: localhost\r\n\r\n")  # 30 MB
         ours = connection.getsockname()
         process = psutil.Process()
         eventually(lambda: not any(one.raddr == ours for one in process.net_connections("tcp")))
@@ -235,9 +241,9 @@ class Counting(Application):
 
     parsed = 0
 
-    def begin(self, request: Request) -> int:
+    def begin(self, request: Request, *, is_proxied: bool = False) -> int:
         self.parsed += 1
-        return super().begin(request)
+        return super().begin(request, is_proxied=is_proxied)
 
 
 def test_a_pipeline_is_not_parsed_while_many_wait() -> None:
@@ -257,12 +263,12 @@ def test_a_pipeline_is_not_parsed_while_many_wait() -> None:
 
     serving = ServerThread("127.0.0.1", 0, opened, closed)
     serving.start()
-    pipeline = b"".join(b"GET /slow/%d HTTP/1.1\r\nHost: x\r\n\r\n" % number for number in range(20_000))
+    pipeline = b"".join(b"GET /slow/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % number for number in range(20_000))
     with socket.create_connection(("127.0.0.1", serving.port), timeout=60) as connection:
         sender = threading.Thread(target=connection.sendall, args=[pipeline])
         sender.start()
         eventually(lambda: routes.started == 1)
-        other = b"GET /slow/0 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        other = b"GET /slow/0 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
         with socket.create_connection(("127.0.0.1", serving.port), timeout=60) as second:
             second.sendall(other)
             eventually(lambda: routes.started == 2)  # by now the first pipeline would have been parsed as well

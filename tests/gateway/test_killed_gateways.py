@@ -58,7 +58,7 @@ class Poster(threading.Thread):
         with connection:
             while number < POSTS:
                 body = b"[%d,%d]" % (self.number, number)
-                head = b"POST /dweet/for/all HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(body)
+                head = b"POST /dweet/for/all HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body)
                 try:
                     connection.sendall(head + body)
                     answer = connection.recv(65536)

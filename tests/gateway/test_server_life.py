@@ -139,7 +139,7 @@ def test_stop_ends_open_streams_properly_and_finishes_running_posts(monkeypatch:
     gateway = Gateway()
     streams = [socket.create_connection(("127.0.0.1", port_of(gateway)), timeout=60) for _ in range(20)]
     for stream in streams:
-        stream.sendall(b"GET /listen/for/dweets/from/kitchen HTTP/1.1\r\nHost: x\r\n\r\n")
+        stream.sendall(b"GET /listen/for/dweets/from/kitchen HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert stream.recv(100).startswith(b"HTTP/1.1 200 OK\r\n")
     acknowledged: list[int] = []
     broken: list[int] = []
@@ -177,7 +177,7 @@ def test_stop_ends_open_streams_properly_and_finishes_running_posts(monkeypatch:
 def test_services_that_take_long_to_open_are_waited_for() -> None:
     async def opened() -> Application:
         await asyncio.sleep(1.5)  # longer than one of the pieces that the start waits in
-        return Application([HandwritingRoutes(None)])  # type: ignore[arg-type]
+        return Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
 
     async def closed() -> None:
         pass
@@ -193,7 +193,7 @@ def test_a_stop_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     release = threading.Event()
 
     async def opened() -> Application:
-        return Application([HandwritingRoutes(None)])  # type: ignore[arg-type]
+        return Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
 
     async def closed() -> None:
         await asyncio.to_thread(release.wait)
@@ -210,7 +210,7 @@ def test_a_stop_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_close_that_fails_is_told_by_the_stop() -> None:
     async def opened() -> Application:
-        return Application([HandwritingRoutes(None)])  # type: ignore[arg-type]
+        return Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
 
     async def closed() -> None:
         raise StoreUnavailable("the disk is full")

@@ -17,12 +17,10 @@ from matplotlib.transforms import Affine2D
 from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.known_losses import Loss, UnknownLoss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import Picture
-from toolkit.handwriting.hands.quality import Form, drawn, form
 from toolkit.handwriting.hands.sources import sources
 from toolkit.handwriting.hands.strokes import glyph_strokes
-from toolkit.handwriting.hands.tracing import traced
+from toolkit.handwriting.hands.tracing import Form, drawn, form, traced
 from toolkit.handwriting.ink.hand import open_hand
-from toolkit.handwriting.ink.ribbons import Strokes
 
 MOST_LOSSES = 360  # lower it with every row that is deleted
 
@@ -135,9 +133,8 @@ def test_the_list_says_what_the_committed_packs_draw():
 
 
 def drawn_form(loss: Loss) -> Form:
-    glyph = open_hand(loss.hand).glyph(loss.number)
-    strokes = Strokes(glyph.x, glyph.y, glyph.radius, glyph.length, glyph.flags)
-    low, high = (np.array([f(glyph.x), f(glyph.y)]) for f in (np.min, np.max))
+    strokes = open_hand(loss.hand).glyph(loss.number)
+    low, high = (np.array([f(strokes.x), f(strokes.y)]) for f in (np.min, np.max))
     frame = Path(np.array([low, high]) + np.array([[-0.2], [0.2]]))
     return form(drawn(strokes, Picture(frame)))
 

@@ -102,7 +102,7 @@ def test_the_nominal_gap_of_punctuation_is_kept():
     shaper = Shaper("molly", WRITERS[0])
     word = shaper.word("flowers,")
     comma = word.letter == word.letter.max()
-    x, y = word.x + word.origin_x[word.letter], word.y
+    x, y = word.strokes.x + word.origin_x[word.letter], word.strokes.y
     apart = np.hypot(x[comma][:, None] - x[~comma], y[comma][:, None] - y[~comma])
     assert apart.min() >= PUNCTUATION_GAP + 2 * shaper.nib - 0.01
 

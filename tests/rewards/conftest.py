@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -71,8 +71,9 @@ def started(clock: SteppedClock) -> Iterator[Callable[..., Caller]]:
     """Start gateways with a configuration; all are stopped at the end."""
     running: list[Gateway] = []
 
-    def start(configuration: dict[str, Any] | None = None, **more: Any) -> Caller:
-        gateway = Gateway(rewards=settings(configuration, **more), world=OutsideWorld(clock, seed=1))
+    def start(configuration: dict[str, Any] | None = None, *, allow_hosts: Sequence[str] = (), **more: Any) -> Caller:
+        rewards, world = settings(configuration, **more), OutsideWorld(clock, seed=1)
+        gateway = Gateway(rewards=rewards, world=world, allow_hosts=allow_hosts)
         running.append(gateway)
         return Caller(gateway)
 

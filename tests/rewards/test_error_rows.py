@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.rewards.conftest import COMMON, DEVICE, JSON_HEADERS, MOMENT, SESSION, TARGET, Caller
-from toolkit.outside_world import SteppedClock
 
 PATH = "/2.0/web/moment/"
 
@@ -197,23 +196,6 @@ def test_an_idempotency_key_has_an_end(caller: Caller) -> None:
     assert reply.status == 400
     message = "Idempotency-Key must have at most 256 printable characters."
     assert reply.body == error("bad_idempotency_key", "Idempotency-Key", message)
-
-
-def test_wrong_partner_keys_are_limited_and_logged_by_address(
-    started: Callable[..., Caller], caplog: pytest.LogCaptureFixture, clock: SteppedClock
-) -> None:
-    caller = started()
-    assert caller.post(MOMENT).status == 200
-    wrong = [caller.send(body(MOMENT), f"{PATH}?gatewaykey=guess-{number}") for number in range(61)]
-    assert [reply.status for reply in wrong] == [401] * 60 + [429]
-    message = "Too many wrong partner keys from this address. Try again in 60 seconds."
-    assert (wrong[-1].body, wrong[-1].headers["retry-after"]) == (error("too_many_keys", None, message), "60")
-    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert warnings == ["127.0.0.1 sent 60 wrong partner keys within a minute; more are refused"]
-    other = body(MOMENT, app_key="other-app")
-    assert caller.send(other, f"{PATH}?gatewaykey=other-key").status == 429, "it may be a right guess"
-    clock.advance(seconds=60)
-    assert caller.send(other, f"{PATH}?gatewaykey=other-key").status == 200
 
 
 def test_a_known_partner_is_not_limited_by_wrong_keys(started: Callable[..., Caller]) -> None:

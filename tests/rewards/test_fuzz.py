@@ -64,7 +64,14 @@ def test_any_moment_and_any_query(caller: Caller, name: str, r: str) -> None:
     body = json.dumps({**MOMENT, "moment_id": name}).encode("utf-8")
     encoded = quote(r.encode("utf-8", "surrogatepass"))
     check(caller, body, f"/2.0/web/moment/?r={encoded}&gatewaykey=partner-key")
-    check(caller, body, f"/2.0/web/moment/?gatewaykey={encoded}")
+
+
+@effort(QUICK, max_examples=40)
+@given(key=st.text(max_size=20))
+def test_any_partner_key(caller: Caller, key: str) -> None:
+    """Fewer than the wrong keys that are answered at once."""
+    encoded = quote(key.encode("utf-8", "surrogatepass"))
+    check(caller, json.dumps(MOMENT).encode("utf-8"), f"/2.0/web/moment/?gatewaykey={encoded}")
 
 
 @QUICK

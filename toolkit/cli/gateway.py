@@ -62,7 +62,8 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     multiple=True,
     callback=_locks,
     envvar="TOOLKIT_LOCKS",
-    help="Issue this lock with this master key; may be repeated.  [env: TOOLKIT_LOCKS]",
+    help="Issue this lock with this master key. Better in $TOOLKIT_LOCKS (several with spaces between): every user of "
+    "the machine can read the arguments of a command.  [env: TOOLKIT_LOCKS]",
 )
 @click.option(
     "--smtp",
@@ -75,6 +76,24 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
 @click.option("--keep", type=click.IntRange(min=LEAST_KEPT), default=10_000, help="Dweets kept of each thing.")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
 @click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
+@click.option(
+    "--allow-host",
+    "allow_hosts",
+    metavar="NAME",
+    multiple=True,
+    envvar="TOOLKIT_ALLOW_HOSTS",
+    help="Answer to this host name too, as behind a reverse proxy; may be repeated.  [env: TOOLKIT_ALLOW_HOSTS]",
+)
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    metavar="ADDRESS",
+    multiple=True,
+    envvar="TOOLKIT_TRUSTED_PROXIES",
+    help="Take the address of a caller from X-Forwarded-For or Forwarded of this proxy (address or network); may be "
+    "repeated.  [env: TOOLKIT_TRUSTED_PROXIES]",
+)
+@click.option("--cors/--no-cors", default=True, help="Whether web pages of other origins may read answers.")
 @click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
@@ -94,6 +113,9 @@ def gateway(
     keep: int,
     rate: int | None,
     archive: Path | None,
+    allow_hosts: tuple[str, ...],
+    trusted_proxies: tuple[str, ...],
+    cors: bool,
     log_level: str,
 ) -> None:
     """Run the gateway alone, until Ctrl-C or SIGTERM.
@@ -121,6 +143,9 @@ def gateway(
                 settings=DweetSettings(keep=keep, rate=rate),
                 archive=archive,
                 demo=demo,
+                allow_hosts=allow_hosts,
+                trusted_proxies=trusted_proxies,
+                cors=cors,
                 exposed=True,  # an address of other machines on the command line is meant
             ) as running,
         ):

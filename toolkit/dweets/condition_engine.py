@@ -1,8 +1,8 @@
 """The child process that evaluates alert conditions in QuickJS.
 
-Each evaluation has a context to itself, with 16 MiB of memory, 50 ms of CPU time and no host object: a condition can
-neither read a file nor reach the network, nor leave anything behind for the next dweet. The engine does not look at
-its time limit inside of native loops and while an error becomes text; there the system ends the process.
+Each evaluation has its own context, with 16 MiB of memory, 50 ms of CPU time and no host object: a condition cannot
+read a file, reach the network, or leave anything behind for the next dweet. The engine does not check its time limit
+in native loops and while it converts an error to a text; there the system ends the process.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 import quickjs
 
-from toolkit.worker_process import limit_cpu, serve
+from toolkit.worker_process import limit_cpu, limit_memory, serve
 
 MEMORY_BYTES = 16 * 1024 * 1024
+#: What the whole process may allocate: one engine, a job, and Python itself.
+PROCESS_BYTES = 64 * 1024 * 1024
 SECONDS = 0.05
 #: CPU time of one evaluation or one compilation, after which the process is ended.
 CPU_SECONDS = 0.5
@@ -26,6 +28,8 @@ JOB_SECONDS = 0.25
 #: A longer message of an alert is cut off here.
 MAX_MESSAGE_CHARACTERS = 1_000
 _STACK_BYTES = 256 * 1024
+# What is looked at of a thrown text, which may have megabytes.
+_LONGEST_FAULT = 1_000
 
 #: What the engine gives back in place of a function; equal to neither true nor false.
 _A_FUNCTION = 2
@@ -59,6 +63,7 @@ _RETURNS_NOTHING = (
 _RETURNS_A_FUNCTION = "it returns a function and does not call it; write dweet.celsius > 30"
 # What the binding says of a value whose conversion to a text fails, such as a symbol.
 _NO_TEXT = "(Failed obtaining QuickJS error string. Concurrency issue?)"
+_TOO_LARGE = "what it returned or threw is too large"
 # Where no memory is left for an error, the engine throws null instead of one.
 _THREW_NULL = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
 
@@ -69,13 +74,21 @@ Outcome = tuple[str | None, str | None, bool]
 
 
 def main() -> None:
-    """Evaluate conditions until the parent is gone."""
-    serve(work)
+    limit_memory(PROCESS_BYTES)
+    serve(work, niceness=5)  # who posts goes first
 
 
-def work(job: Job) -> Iterator[Outcome | str | None]:
-    """Give one outcome for each content, for as many as there is time; or why the condition does not compile."""
-    source, contents, patience = job
+def work(job: Job) -> Iterator[Outcome | str | float | None]:
+    """Give one outcome for each content, for as many as there is time; or why the condition does not compile.
+
+    The last answer is the CPU time of the job in seconds.
+    """
+    began = time.process_time()
+    yield from _answers(*job)
+    yield time.process_time() - began
+
+
+def _answers(source: str, contents: Sequence[bytes] | None, patience: int) -> Iterator[Outcome | str | None]:
     limit_cpu(CPU_SECONDS)
     compiled = compiled_condition(source)
     limit_cpu(0)
@@ -144,6 +157,8 @@ def _outcome(compiled: CompiledCondition, content: bytes) -> Outcome:
         value = context.eval(_EVALUATE % compiled.function)(dweets)
     except (quickjs.JSException, quickjs.StackOverflow) as error:
         return None, _first_line(error), False
+    except MemoryError:
+        return None, _TOO_LARGE, False
     if isinstance(value, str):
         return value, None, True
     if value == _A_FUNCTION:
@@ -160,7 +175,7 @@ def _context() -> quickjs.Context:
 
 
 def _first_line(error: Exception) -> str:
-    text = str(error).strip()
+    text = str(error)[:_LONGEST_FAULT].strip()
     if text == "null":
         return _THREW_NULL
     if text == _NO_TEXT:

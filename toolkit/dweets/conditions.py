@@ -5,19 +5,15 @@ A condition is an expression or the body of a function. `toolkit.dweets.conditio
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import time
 from collections.abc import Sequence
-from functools import partial
-from itertools import chain, repeat
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cachetools import LRUCache
 
-from toolkit.dweets.fair_thread import FairThread
 from toolkit.dweets.wire import MAX_CONDITION_CHARACTERS
 from toolkit.errors import MalformedRequest, ServiceFailure
 from toolkit.worker_process import Death, WorkerDied, WorkerProcess
@@ -27,11 +23,14 @@ log = logging.getLogger("toolkit.gateway.alerts")
 _ENGINE = "toolkit.dweets.condition_engine"
 #: The child's CPU limit is far below, so that only a starved or halted child takes so long.
 WALL_SECONDS = 30.0
-_CONTENTS_A_JOB = 200
+#: As many contents are evaluated in one job at most.
+CONTENTS_A_JOB = 200
 _CRASHES_TO_STOP = 2
+# What a condition has used that killed the child: its CPU limit, and about the start of another child.
+_SECONDS_OF_A_DEATH = 0.6
 _SOURCES_REMEMBERED = 1_000
-# Waits after a child that was ended from outside before it had evaluated anything; the last one is repeated.
-_PAUSES = (0.1, 0.5, 1.0, 5.0)
+#: Waits after a child that was ended from outside before it had evaluated anything; the last one is repeated.
+PAUSES = (0.1, 0.5, 1.0, 5.0)
 _ATTEMPTS_TO_COMPILE = 3
 #: A condition that cannot be evaluated this often in a row is stopped until the alert is set again.
 FAULTS_TO_STOP = 20
@@ -55,7 +54,6 @@ class Verdict(NamedTuple):
 
     @property
     def met(self) -> bool:
-        """Whether the condition is met."""
         return self.message is not None
 
 
@@ -65,34 +63,30 @@ class ConditionWorker:
     A condition that runs past its CPU limit is stopped at once, one on which the child crashes at the second crash.
     Any other death of the child blames no condition. The calls block: they belong to one thread at a time.
 
-    A child that has not answered after `wall_seconds` is killed; that counts like a crash.
+    A child that has not answered after `wall_seconds` is killed; that counts as a crash. ``seconds`` is the CPU time
+    that all conditions together have used.
     """
 
     def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
         self._wall_seconds = wall_seconds
         self._process = WorkerProcess(_ENGINE)
         self._crashes: LRUCache[str, int] = LRUCache(_SOURCES_REMEMBERED)
+        self.seconds = 0.0
 
     @property
     def pid(self) -> int | None:
-        """The child's process id, None where there is no child."""
         return self._process.pid
 
     def compile(self, source: str) -> None:
         """Check that a condition compiles, and forget its earlier crashes.
 
-        Raises
-        ------
-        MalformedRequest
-            It is empty, too long, does not compile, or kills the child.
-        ServiceFailure
-            The child died of something else, again and again.
+        MalformedRequest: it does not compile or kills the child. ServiceFailure: the child died of something else.
         """
         _check_text(source)
         self._crashes.pop(source, None)
         for _ in range(_ATTEMPTS_TO_COMPILE):
             try:
-                (fault,) = self._process.do((source, None, 0), self._wall_seconds)
+                (fault,) = self._do(source, None, 0)
             except WorkerDied as died:
                 fault = self._blame(source, died)
                 if fault is None:
@@ -109,7 +103,7 @@ class ConditionWorker:
         died. The last verdict says whether the condition must not be evaluated again.
         """
         try:
-            outcomes = self._process.do((source, contents[:_CONTENTS_A_JOB], patience), self._wall_seconds)
+            outcomes = self._do(source, contents[:CONTENTS_A_JOB], patience)
         except WorkerDied as died:
             fault = self._blame(source, died)
             verdicts = [Verdict(*outcome) for outcome in died.answers]
@@ -117,11 +111,10 @@ class ConditionWorker:
         return [Verdict(*outcome) for outcome in outcomes]
 
     def close(self) -> None:
-        """End the child at once, from any thread, and start no other."""
+        """End the child at once, from any thread, and start no other. Call `join` after the last call."""
         self._process.close()
 
     def join(self) -> None:
-        """Wait until the child is gone, after the last call."""
         self._process.join()
 
     def __enter__(self) -> ConditionWorker:
@@ -131,6 +124,15 @@ class ConditionWorker:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.join()
+
+    def _do(self, source: str, contents: Sequence[bytes] | None, patience: int) -> list[Any]:
+        try:
+            *answers, seconds = self._process.do((source, contents, patience), self._wall_seconds)
+        except WorkerDied as died:
+            self.seconds += 0.0 if died.death is Death.OTHER else _SECONDS_OF_A_DEATH
+            raise
+        self.seconds += seconds
+        return answers
 
     def _blame(self, source: str, died: WorkerDied) -> str | None:
         """Return why this condition is stopped, None where it may be tried again."""
@@ -146,33 +148,6 @@ class ConditionWorker:
         return _CRASHED if crashes >= _CRASHES_TO_STOP else None
 
 
-class Conditions:
-    """All conditions of a gateway, evaluated beside its event loop, each for a short turn; the cheapest go first."""
-
-    def __init__(self) -> None:
-        self._thread = FairThread("gateway-alerts")
-        self._worker = ConditionWorker()
-
-    async def compile(self, source: str) -> None:
-        """Raise MalformedRequest where the condition does not compile."""
-        await self._thread.run(source, partial(self._worker.compile, source))
-
-    async def evaluate(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate a condition on the first contents, at least one; see `ConditionWorker.evaluate`."""
-        evaluate = partial(self._worker.evaluate, source, contents, patience)
-        for pause in chain(_PAUSES, repeat(_PAUSES[-1])):
-            if verdicts := await self._thread.run(source, evaluate):
-                return verdicts
-            await asyncio.sleep(pause)
-        raise AssertionError("the pauses have no end")
-
-    def close(self) -> None:
-        """End the child, whatever it is doing, and the thread that waits for it."""
-        self._worker.close()
-        self._thread.close()
-        self._worker.join()
-
-
 def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
     """Evaluate a condition on all contents, in order.
 
@@ -185,7 +160,7 @@ def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes]
         The child cannot be started, or is ended from outside again and again.
     """
     verdicts: list[Verdict] = []
-    faults, pauses = 0, iter(_PAUSES)
+    faults, pauses = 0, iter(PAUSES)
     while len(verdicts) < len(contents):
         turn = worker.evaluate(source, contents[len(verdicts) :], patience - faults)
         for verdict in turn:
@@ -194,7 +169,7 @@ def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes]
         if turn and (turn[-1].stops or faults >= patience):
             return verdicts + [turn[-1]] * (len(contents) - len(verdicts))
         if turn:
-            pauses = iter(_PAUSES)
+            pauses = iter(PAUSES)
         elif (pause := next(pauses, None)) is not None:
             time.sleep(pause)
         else:

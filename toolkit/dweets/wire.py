@@ -68,6 +68,7 @@ MAX_THING_BYTES = 256
 MAX_CONDITION_CHARACTERS = 2_000
 MAX_RECIPIENTS = 20
 ALERTS_A_DAY = 100
+MAX_CSV_COLUMNS = 200
 
 # -- fields ------------------------------------------------------------------------------------------------
 
@@ -210,6 +211,16 @@ def checked_lock(lock: str) -> str:
 def is_callback(text: str) -> bool:
     """Tell whether the text may be called in a JSONP answer."""
     return re.fullmatch(CALLBACK.pattern or "", text) is not None
+
+
+def script_around(callback: str) -> tuple[bytes, bytes]:
+    """Return what stands before and behind JSON in a JSONP answer; the comment keeps it from being anything else."""
+    return b"/**/%b(" % callback.encode("ascii"), b");"
+
+
+def safe_in_script(json_text: bytes) -> bytes:
+    """Escape the two separators that end a line in a script."""
+    return json_text.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
 
 
 def is_address(text: str) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from time import perf_counter
 
 from toolkit.endpoint import decode_once
-from toolkit.errors import MalformedRequest, NotFound, ServiceError, ServiceFailure
+from toolkit.errors import KeyRejected, MalformedRequest, NotFound, ServiceError, ServiceFailure
+from toolkit.gateway.access import Hosts, Proxies, wrong_host
 from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
+from toolkit.gateway.wrong_keys import DELAY_SECONDS, WrongKeys
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
@@ -20,9 +23,15 @@ UNCERTAIN = "the gateway lost its store while it was asked: look whether this wa
 
 
 class Application:
-    """The services behind one HTTP server; the first one also answers for unknown paths."""
+    """The services behind one HTTP server; the first one also answers for unknown paths.
 
-    def __init__(self, services: Sequence[Routes]) -> None:
+    `hosts` are the host names that are answered, None for any; `proxies` those whose word about a caller counts.
+    """
+
+    def __init__(self, services: Sequence[Routes], hosts: Hosts | None = None, proxies: Proxies | None = None) -> None:
+        self._hosts = hosts
+        self._proxies = proxies or None
+        self._wrong_keys = WrongKeys()
         self._fallback = services[0]
         self._owners = {segment: routes for routes in services for segment in routes.segments}
         self._all = [(routes, route) for routes in services for route in routes.table]
@@ -41,21 +50,31 @@ class Application:
         for routes in services:
             headers = ((b"x-content-type-options", b"nosniff"), *routes.headers)
             self.common_headers[routes] = b"".join([b"%b: %b\r\n" % header for header in headers])
-        #: Whether each request is logged; read from the logger by the clock of the server.
-        self.logs_requests = False
 
-    def begin(self, request: Request) -> int:
-        """Find the handler of a request whose head is complete, and return how large its body may be."""
-        if self.logs_requests:
+    def begin(self, request: Request, *, is_proxied: bool = False) -> int:
+        """Find the handler of a request whose head is complete, and return how large its body may be.
+
+        A request `is_proxied` where its target names the server, as a client does that uses the gateway as its proxy.
+        """
+        if log.isEnabledFor(logging.INFO):
             request.started = perf_counter()
         prefix, _, value = request.raw_path.rpartition(b"/")
         found = self._by_prefix[request.method].get(prefix)
         if found is None or not value:
-            return self._begin_other(request)
-        request.routes, route, name = found
-        request.route, request.handler = route, route.handler
-        request.values = {name: decode_once(value)}
-        return route.max_body
+            max_body = self._begin_other(request)
+        else:
+            request.routes, route, name = found
+            request.route, request.handler, max_body = route, route.handler, route.max_body
+            request.values = {name: decode_once(value)}
+        hosts, host = self._hosts, request.fields.get(b"host")
+        # A browser sends a Host, and names the server in the target only if its user set the gateway as its proxy.
+        if hosts is not None and host not in hosts.known and not (host is None or is_proxied or hosts.is_served(host)):
+            refusal = self.refuse(request, wrong_host())
+            request.handler = lambda _: refusal
+            return 0
+        if self._proxies is not None:
+            self._proxies.resolve(request)
+        return max_body
 
     def _begin_other(self, request: Request) -> int:
         for routes, route in self._others:
@@ -68,6 +87,15 @@ class Application:
         request.routes = self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback)
         request.handler, request.values = self._no_route, {}
         return 0
+
+    def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
+        """Return the response to an error of a handler; after too many wrong keys the next one's comes late."""
+        if isinstance(error, KeyRejected):
+            assert request.routes is not None, "it has a handler"
+            wrong = request.routes.wrong_key(error, request)
+            if wrong is not None and self._wrong_keys.is_too_many(request.client, wrong.target):
+                return asyncio.sleep(DELAY_SECONDS, self.refuse(request, wrong.too_many))
+        return self.refuse(request, error)
 
     def refuse(self, request: Request, error: BaseException) -> Response:
         """Return the response to an error, in the dialect of the service."""

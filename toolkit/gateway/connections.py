@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
@@ -13,8 +12,6 @@ from toolkit.gateway.exchange import Routes
 
 if TYPE_CHECKING:
     from toolkit.gateway.http_protocol import HttpProtocol
-
-log = logging.getLogger("toolkit.gateway")
 
 NEVER = float("inf")
 _TICK_SECONDS = 0.25
@@ -81,7 +78,6 @@ class Connections:
     def _tick(self) -> None:
         self.now = now = asyncio.get_running_loop().time()
         self.idle_deadline = now + self.limits.idle_seconds
-        self.application.logs_requests = log.isEnabledFor(logging.INFO)
         date = _date_line()
         self.common_headers = {routes: date + lines for routes, lines in self.application.common_headers.items()}
         for connection in tuple(self.open):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import parse_qsl
 
 from toolkit.endpoint import Endpoint, first_values
-from toolkit.errors import ServiceError
+from toolkit.errors import KeyRejected, ServiceError
 
 if TYPE_CHECKING:
     from toolkit.gateway.http_stream import StreamWriter
@@ -50,6 +50,11 @@ class Request:
     values: dict[str, str] = field(init=False)
 
     @property
+    def is_cancellable(self) -> bool:
+        """Whether it is not worth finishing for a caller who is gone."""
+        return self.route is not None and self.route.cancellable
+
+    @property
     def pairs(self) -> list[tuple[str, str]]:
         """The query's names and values in order, empty values kept."""
         return parse_qsl(self.query_string.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
@@ -88,16 +93,20 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A response without an end.
+    """A response that is written after its head, in pieces; the last one of its connection.
 
     ``start`` is called with the writer once the head has been sent and returns the call that ends the stream; what it
     raises must have been checked before. ``heartbeat`` is sent when nothing else was for a while.
+
+    One that ``is_finite`` ends itself and waits for its reader with `StreamWriter.drain`. It is cut off when that reads
+    nothing for too long; a server that stops never ends it early as if it were whole.
     """
 
     start: Callable[[StreamWriter], Awaitable[Callable[[], None]]]
     content_type: bytes
     heartbeat: bytes = b""
     status: int = 200
+    is_finite: bool = False
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
         """Return the status line and all headers, as `Response.head` does."""
@@ -121,7 +130,8 @@ class Route(NamedTuple):
     """An endpoint, its handler, and how large a body may be.
 
     A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too. A handler may return an
-    awaitable; ``respond`` makes the response of its result, where that is not one yet.
+    awaitable; ``respond`` makes the response of its result, where that is not one yet. A handler that is
+    ``cancellable`` is cancelled when the caller closes the connection, also where that can still read the response.
     """
 
     endpoint: Endpoint
@@ -129,12 +139,20 @@ class Route(NamedTuple):
     max_body: int = 0
     safe: bool = True
     respond: Callable[[Any], Response] = lambda response: response
+    cancellable: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:
         """What the route answers to: HEAD like GET, unless that acts."""
         method = self.endpoint.method
         return (method, "HEAD") if method == "GET" and self.safe else (method,)
+
+
+class WrongKey(NamedTuple):
+    """What a wrong key was tried at, as a log may show it, and the error after too many of them."""
+
+    target: str
+    too_many: ServiceError
 
 
 class Routes(Protocol):
@@ -150,4 +168,8 @@ class Routes(Protocol):
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
         """Write an error in the service's dialect."""
+        ...
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        """Return what a key was tried at; None where none was given, or the service counts wrong ones itself."""
         ...

@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 from weakref import WeakSet
+
+from msgspec.structs import asdict
 
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.locks import IssuedLock
 from toolkit.errors import InvalidArgument
+from toolkit.gateway.access import Hosts, Proxies, is_loopback
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
-from toolkit.gateway.routes.identity import SIMULATION_WARNING, is_loopback
+from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
 from toolkit.handwriting.service.handwriting import HandwritingSettings
@@ -62,28 +66,31 @@ class Gateway(PublicNames):
     smtp
         ``smtp://host:port`` of the server that alert mails go to. None keeps them in `outbox`, and as ``.eml`` files
         in ``folder/outbox``.
-    settings
-        Limits and retention of thing messaging.
-    handwriting
-        Keys (`apikeys`) and limits of handwriting. Without keys, any that is not empty is taken.
-    rewards
-        Partners and rules of mobile rewards; without any, every partner key is refused.
+    settings, handwriting, rewards, identity
+        Keys, limits and rules of each service. Without keys, handwriting takes any that is not empty; without
+        partners, rewards refuses every key; without callers, nobody may call identity.
     world
         Clock and identifiers; the real ones if None.
-    identity
-        Callers, carriers and settings of mobile identity; nobody may call it if None.
     exposed
         Say True to listen beyond this machine.
     archive
         A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; made if missing.
     demo
         Load the demo world; a service that is given its own setup keeps that.
+    allow_hosts
+        Host names that the gateway answers to besides ``localhost`` and the loopback addresses, each with any port:
+        the name under which a reverse proxy passes it on, or an old name that was pointed at it. A gateway that
+        listens beyond this machine answers to any name unless some are given.
+    trusted_proxies
+        Addresses or networks of proxies whose ``X-Forwarded-For`` or ``Forwarded`` tells the address of a caller.
+    cors
+        False to let no web page of another origin read what the gateway answers.
 
     Raises
     ------
     InvalidArgument
         The host is not of this machine alone, and `exposed` does not say that this is meant; the URL of the store
-        cannot be read, or is given together with a folder.
+        cannot be read, or is given together with a folder; a host name or the address of a proxy cannot be one.
     CannotServe
         The address cannot be listened on.
     StoreUnavailable
@@ -115,6 +122,9 @@ class Gateway(PublicNames):
         exposed: bool = False,
         archive: str | os.PathLike[str] | None = None,
         demo: bool = False,
+        allow_hosts: Iterable[str] = (),
+        trusted_proxies: Iterable[str] = (),
+        cors: bool = True,
     ) -> None:
         kept_in = Path(folder) if folder is not None else None
         if not exposed and not is_loopback(host):
@@ -124,16 +134,21 @@ class Gateway(PublicNames):
         self._demo = DemoWorld() if demo else None
         own = self._demo
         settings = settings or DweetSettings()
+        identity = identity or (own.identity_setup() if own else IdentitySetup())
+        rewards = rewards or (own.reward_settings() if own else RewardSettings())
         self._services = Services(
             store_of(kept_in, store, self._world.clock.now),
             self._world,
             replace(settings, archive=Path(archive).expanduser()) if archive is not None else settings,
             _delivery_of(smtp, kept_in),
             handwriting or (own.handwriting_settings() if own else HandwritingSettings()),
-            rewards or (own.reward_settings() if own else RewardSettings()),
-            identity or (own.identity_setup() if own else IdentitySetup()),
+            rewards,
+            identity,
             {lock: Secret(key) for lock, key in (locks or {}).items()},
-            on_loopback=is_loopback(host),
+            is_loopback(host),
+            _hosts(host, allow_hosts, identity.settings.public_url, rewards.public_url),
+            Proxies(_several(trusted_proxies)),
+            cors,
         )
         # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
         self._server = ServerThread(host, port, self._services.open, self._services.close)
@@ -244,7 +259,11 @@ class Gateway(PublicNames):
         await self._services.dweets.alerts.settle()
         mails = await self._services.dweets.email_queue.mails()
         return [
-            {**asdict(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
+            {
+                **asdict(mail),
+                "at": datetime.fromtimestamp(mail.at / 1000, UTC),
+                "to": ", ".join(mail.to),
+            }
             for mail in mails
         ]
 
@@ -259,6 +278,19 @@ def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
         other.stop()
         _started.discard(other)
     return now
+
+
+def _hosts(listens_on: str, allowed: Iterable[str], *public_urls: str | None) -> Hosts | None:
+    names = _several(allowed)
+    if not is_loopback(listens_on) and not names:
+        return None  # who listens beyond this machine may be called by names that only its callers know
+    return Hosts([*names, *(name for url in public_urls if (name := urlsplit(url or "").hostname))])
+
+
+def _several(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):
+        raise InvalidArgument(f"give a list of texts, not {texts!r} alone")
+    return list(texts)
 
 
 def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:

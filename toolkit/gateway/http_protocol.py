@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from itertools import takewhile
 from typing import Any
 
 from toolkit.errors import ServiceError
@@ -38,6 +39,7 @@ class HttpProtocol(asyncio.Protocol):
         self._waiting: deque[Request] = deque()
         self._raw = b""
         self._current: Request | None = None
+        self._task: asyncio.Future[Any] | None = None
         self._is_over = False  # nothing that still comes counts
         self._drop_bytes = 0  # how much of that is read all the same
         self._stream: StreamWriter | None = None
@@ -62,6 +64,7 @@ class HttpProtocol(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._connections.open.discard(self)
         self._connections.slow.pop(self, None)
+        self._cancel()
         self._is_over = True
         self._waiting.clear()
         self._raw = b""
@@ -74,7 +77,15 @@ class HttpProtocol(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Keep the connection of a caller who has sent all and still reads its responses."""
         self._is_over = True
+        self._cancel()
         return self._stream is None and (self._current is not None or bool(self._waiting))
+
+    def _cancel(self) -> None:
+        """Cancel the request that is not worth finishing for a caller who is gone, and drop what waits behind it."""
+        if self._current is not None and self._current.is_cancellable and self._task is not None:
+            self._waiting.clear()
+            self._task.cancel()
+        self._waiting = deque(takewhile(lambda request: not request.is_cancellable, self._waiting))
 
     def pause_writing(self) -> None:
         """Answer no more while the caller does not read, and do not wait for ever."""
@@ -155,13 +166,16 @@ class HttpProtocol(asyncio.Protocol):
         try:
             answer = request.handler(request)
         except Exception as error:  # a mistake of ours gets a response too
-            answer = self._application.refuse(request, error)
+            answer = self._application.fail(request, error)
+        self._deliver(request, answer)
+
+    def _deliver(self, request: Request, answer: Answer | Awaitable[Any]) -> None:
         if isinstance(answer, (Response, Stream)):
             self._send(request, answer)
         else:
             self._current = request
             if not isinstance(answer, asyncio.Future):
-                answer = asyncio.ensure_future(answer)
+                answer = self._task = asyncio.ensure_future(answer)
                 self._connections.hold(answer)
             answer.add_done_callback(self._answered)
 
@@ -177,8 +191,8 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.abort()
             return
         except Exception as error:  # as above
-            answer = self._application.refuse(request, error)
-        self._send(request, answer)
+            answer = self._application.fail(request, error)
+        self._deliver(request, answer)
         if self._waiting or self._raw:
             self._go_on()
 
@@ -227,8 +241,8 @@ class HttpProtocol(asyncio.Protocol):
         if request.method == "HEAD":
             self._shut()
             return
-        self._stream = StreamWriter(self._transport, self._connections, stream.heartbeat, request.is_http_1_1)
-        if self._connections.is_stopping:
+        self._stream = StreamWriter(self._transport, self._connections, stream, request.is_http_1_1)
+        if self._connections.is_stopping and not stream.is_finite:
             self._stream.end()
         else:
             self._starting = asyncio.ensure_future(self._start_stream(stream, self._stream))
@@ -266,7 +280,7 @@ class HttpProtocol(asyncio.Protocol):
         """Accept no more requests, and close once those that came are answered."""
         self._is_over = True
         if self._stream is not None:
-            self._stream.end()
+            self._stream.finish()
         elif self._current is None and not self._waiting:
             self._shut()
 

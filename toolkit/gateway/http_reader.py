@@ -12,6 +12,7 @@ from toolkit.gateway.exchange import Header, Request, Response
 
 _ONE_HOST = "a request of HTTP/1.1 names its host once"
 _SLASH, _HASH = b"/#"
+_FORWARDING = (b"x-forwarded-for", b"forwarded")
 _AUTHORITY = re.compile(rb"https?://[^/?#]+", re.IGNORECASE)
 # Refused by the service in its own dialect, where the head is complete.
 _IN_DIALECT = (408, 413)
@@ -51,16 +52,18 @@ class RequestReader:
 
         The handler of one that is refused says why. It is the last one, as is one that does not keep the connection.
         """
-        before = self._body_bytes
+        before, rest = self._body_bytes, None
         try:
             self._parser.feed_data(data)
             if self._target or self._request is not None:
                 self._check_unfinished(0 if self._body_bytes > before else len(data))
         except httptools.HttpParserUpgrade as upgrade:
-            return self._read_without_upgrade(data[upgrade.args[0] :])
+            rest = data[upgrade.args[0] :]
         except (httptools.HttpParserError, _Refused) as error:
             if not self._is_over:  # else it came behind the last request
                 self._refuse(_reason(error))
+        if rest is not None:  # not while its exception is handled, which would hide why the request is refused
+            return self._read_without_upgrade(rest)
         complete, self._complete = self._complete, []
         return complete
 
@@ -141,6 +144,7 @@ class RequestReader:
             is_kept = is_kept and is_http_1_1
         if self._repeated or len(fields) > self._limits.headers:
             self._check_headers()
+            self._join_forwarding()
         if is_http_1_1 and b"host" not in fields:
             raise _Refused(400, _ONE_HOST)
         target = self._target
@@ -152,9 +156,15 @@ class RequestReader:
         request = self._request = Request(method, path, query, fields, self._client)
         if not is_kept:
             request.keep_alive, request.is_http_1_1 = False, is_http_1_1
-        self._max_body = self._begin(request)
+        self._max_body = self._begin(request, is_proxied=target[0] != _SLASH)
         if b"content-length" in fields or b"transfer-encoding" in fields:
             self._expect_body(request)
+
+    def _join_forwarding(self) -> None:
+        """Make one list of repeated headers of proxies (RFC 9110, 5.3): what the nearest proxy says comes last."""
+        for name, value in self._repeated:
+            if name in _FORWARDING:
+                self._fields[name] += b"," + value
 
     def _expect_body(self, request: Request) -> None:
         fields = request.fields

@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 from functools import lru_cache
 
-from toolkit.gateway.connections import Connections
+from toolkit.gateway.connections import NEVER, Connections
+from toolkit.gateway.exchange import Stream
 
 
 class StreamWriter:
     """Chunks go straight to the transport, whose buffer is the queue.
 
-    So a thousand listeners cost a thousand writes of the same bytes and nothing else. `heartbeat` is sent after a
-    while of silence. HTTP/1.0 does not know chunked encoding.
+    So a thousand listeners cost a thousand writes of the same bytes and nothing else. The heartbeat of a
+    stream is sent after a while of silence. HTTP/1.0 does not know chunked encoding.
     """
 
-    def __init__(self, transport: asyncio.Transport, connections: Connections, heartbeat: bytes, chunked: bool) -> None:
+    def __init__(self, transport: asyncio.Transport, connections: Connections, stream: Stream, chunked: bool) -> None:
         self._transport = transport
         self._connections = connections
         self._chunked = chunked
-        self._heartbeat = heartbeat
+        self._heartbeat = stream.heartbeat
+        self._is_finite = stream.is_finite
         self._silent_since = connections.now
-        self._deadline = 0.0
+        self._deadline = NEVER  # when a reader is cut off who does not take the end, or the next piece
         self._is_over = False
         self._writable: asyncio.Future[None] | None = None
 
@@ -47,8 +49,14 @@ class StreamWriter:
         self._is_over = True
         if self._chunked:
             self._transport.write(b"0\r\n\r\n")
-        self._deadline = self._connections.now + self._connections.limits.end_seconds
+        limits = self._connections.limits
+        self._deadline = self._connections.now + (limits.write_seconds if self._is_finite else limits.end_seconds)
         self._transport.close()
+
+    def finish(self) -> None:
+        """End it because the server stops; a finite one goes on, since its end would make it look whole."""
+        if not self._is_finite:
+            self.end()
 
     def abort(self) -> None:
         """Drop the connection: closed properly, it would stay until its reader takes what is queued."""
@@ -58,18 +66,25 @@ class StreamWriter:
     def pause(self) -> None:
         if self._writable is None:
             self._writable = asyncio.get_running_loop().create_future()
+            if self._is_finite and not self._is_over:
+                self._deadline = self._connections.now + self._connections.limits.write_seconds
 
     def resume(self) -> None:
         if self._writable is not None:
             self._writable.set_result(None)
             self._writable = None
+            if not self._is_over:
+                self._deadline = NEVER
 
     def tick(self, now: float) -> None:
-        """Send a heartbeat, or cut off a reader who does not take the end."""
-        if self._is_over:
-            if self._deadline <= now:
-                self._transport.abort()
-        elif self._heartbeat and now - self._silent_since >= self._connections.limits.heartbeat_seconds:
+        """Send a heartbeat, or cut off a reader who does not take what was written."""
+        if self._deadline <= now:
+            self._transport.abort()
+        elif (
+            self._heartbeat
+            and not self._is_over
+            and now - self._silent_since >= self._connections.limits.heartbeat_seconds
+        ):
             self.write(self._heartbeat)
 
 

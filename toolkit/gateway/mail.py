@@ -8,6 +8,7 @@ import os
 import smtplib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
@@ -16,9 +17,12 @@ from toolkit.secret import Secret
 
 
 class SmtpDelivery:
-    """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS where it is offered) or ``smtps://...``."""
+    """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS if it is offered) or ``smtps://...``.
 
-    delivered = "sent"
+    `timeout` is in seconds, for each step of the conversation.
+    """
+
+    delivered: Literal["sent"] = "sent"
 
     def __init__(self, url: str, timeout: float = 20.0) -> None:
         parts = urlsplit(url)
@@ -76,9 +80,9 @@ class SmtpDelivery:
 
 
 class FolderDelivery:
-    """Keep mails as ``.eml`` files, which every mail program opens; the folder is made with the first one."""
+    """Keep mails as ``.eml`` files, which every mail program opens, in a folder that the first one creates."""
 
-    delivered = "kept"
+    delivered: Literal["kept"] = "kept"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
+from toolkit.gateway.access import Hosts, Proxies
 from toolkit.gateway.app import Application
+from toolkit.gateway.exchange import Routes
 from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
@@ -36,6 +38,9 @@ class Services:
     #: Master keys by lock, issued when the services are opened.
     locks: Mapping[str, Secret]
     on_loopback: bool
+    hosts: Hosts | None
+    proxies: Proxies
+    cors: bool
     dweets: DweetService = field(init=False)
     handwriting: HandwritingService = field(init=False)
     identity: IdentityService = field(init=False)
@@ -57,10 +62,15 @@ class Services:
             await self.close()
             raise
         identity = IdentityRoutes(self.identity, on_loopback=self.on_loopback)
+        handwriting = HandwritingRoutes(self.handwriting, cors=self.cors)
         # The first also answers for paths that belong to no service.
-        return Application(
-            [DweetRoutes(self.dweets), HandwritingRoutes(self.handwriting), identity, RewardRoutes(self.rewards)]
-        )
+        routes: list[Routes] = [
+            DweetRoutes(self.dweets, cors=self.cors),
+            handwriting,
+            identity,
+            RewardRoutes(self.rewards),
+        ]
+        return Application(routes, self.hosts, self.proxies)
 
     @property
     def simulates_phones(self) -> bool:

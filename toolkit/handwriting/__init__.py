@@ -19,9 +19,10 @@ toolkit.handwriting.hands.compile``; ``hands/contact_sheet.png`` shows all handw
 
 To add a handwriting: add its font to ``hands/sources.toml`` with four titles, and compile.
 
-Above them: ``wire`` (what travels), ``service`` (what the gateway does), ``client`` (what one types), ``widget``
-(what one clicks). The gateway reads ``parameters`` from a request with ``query`` and ``values``, knows callers by
-``authentication``, and has texts rendered by the processes of ``render_pool``, each running ``render_worker``. The
-``handwritten`` result travels as the file and its headers. A person gives a ``style`` and gets a ``handwritten`` text
-back, a table of them from ``sweeping``, a ``picture_sheet`` of many.
+Above them: ``wire`` (what travels), ``service`` (what the gateway does), ``client`` (what one types), ``widgets``
+(what one clicks). The gateway reads ``parameters`` from a request in ``service/query`` and knows callers by
+``service/authentication``. ``service/render_pool`` has the texts rendered by processes that run
+``service/render_worker``; ``service/fair_turns`` decides whose text is next. The ``handwritten`` result travels as the
+file and its headers. A person gives a ``style`` and gets a ``handwritten`` text back, a table of them from
+``sweeping``, a ``picture_sheet`` of many.
 """

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import os
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -16,7 +17,7 @@ from PIL import Image
 
 from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
-from toolkit.handwriting.parameters import Format
+from toolkit.handwriting.wire import Format
 
 SUFFIXES: dict[Format, str] = {"png": ".png", "pdf": ".pdf", "svg": ".svg", "replay": ".svg"}
 _LIGHT_INK = 170  # of 255; lighter ink is shown on dark paper
@@ -62,7 +63,7 @@ class Handwritten:
 
     @property
     def milliseconds(self) -> float:
-        """The time that rendering took."""
+        """The time that the rendering took."""
         return sum(self.timings.values())
 
     def headers(self) -> dict[str, str]:
@@ -81,12 +82,12 @@ class Handwritten:
         cls, data: bytes, headers: Mapping[str, str], kind: Format, handwriting: str, milliseconds: float
     ) -> Handwritten:
         """Read the response of a server, which may send none of our headers (names in lower case)."""
-        seed, lines, share, size, timing = (
-            headers.get(name.lower(), "")
-            for name in (wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_HEADER, wire.SIZE_HEADER, wire.TIMING_HEADER)
-        )
+        names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_HEADER, wire.SIZE_HEADER, wire.TIMING_HEADER
+        seed, lines, share, size, timing = (headers.get(name.lower(), "") for name in names)
         stages = [part.partition(";dur=") for part in timing.split(", ") if ";dur=" in part]
-        width, height = _png_size(data) if kind == "png" and len(data) >= 24 else _numbers(size or "nanxnan")
+        width, height = (float(side) for side in (size or "nanxnan").split("x"))
+        if kind == "png" and len(data) >= 24:  # the file knows it better than the header
+            width, height = (float(side) for side in struct.unpack(">II", data[16:24]))
         return cls(
             data,
             kind,
@@ -123,12 +124,7 @@ class Handwritten:
         ...     tk.handwriting.png("Hello", "Molly").save(f"{folder}/hello.png").name
         'hello.png'
         """
-        target = Path(path)
-        suffix = SUFFIXES[self.kind]
-        if target.suffix.lower() != suffix:
-            raise InvalidArgument(f"a {self.kind} is saved as *{suffix}, not {target.name}")
-        target.write_bytes(self.data)
-        return target
+        return saved(self.data, path, SUFFIXES[self.kind], f"a {self.kind}")
 
     def image(self) -> Image.Image:
         """Return the writing as a Pillow image with transparency; a PDF or an SVG is rendered as PNG for it."""
@@ -137,7 +133,12 @@ class Handwritten:
 
     def on_paper(self) -> Image.Image:
         """Return the writing on white, or on dark paper where the ink is light."""
-        return _on_paper(self.image())
+        inked = self.image().convert("RGBA")
+        # The ink's colour is everywhere, also where nothing is written.
+        red, green, blue, _ = inked.getpixel((0, 0))  # type: ignore[misc]
+        light = 0.3 * red + 0.6 * green + 0.1 * blue > _LIGHT_INK
+        paper = Image.new("RGBA", inked.size, "#2b2b2b" if light else "white")
+        return Image.alpha_composite(paper, inked).convert("RGB")
 
     def __repr__(self) -> str:
         kind = "PDF" if self.kind == "pdf" else "PNG" if self.kind == "png" else self.kind
@@ -164,13 +165,13 @@ def _seed(text: str) -> int | Decimal | None:
     return int(seed) if seed == seed.to_integral_value() else seed
 
 
-def _png_size(data: bytes) -> tuple[float, float]:
-    return float(int.from_bytes(data[16:20], "big")), float(int.from_bytes(data[20:24], "big"))
-
-
-def _numbers(size: str) -> tuple[float, float]:
-    width, _, height = size.partition("x")
-    return float(width), float(height)
+def saved(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
+    """Write a file whose name must have this suffix."""
+    target = Path(path)
+    if target.suffix.lower() != suffix:
+        raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
+    target.write_bytes(data)
+    return target
 
 
 def png_bytes(image: Image.Image) -> bytes:
@@ -186,12 +187,3 @@ def ink_share_of(png: bytes) -> float:
         histogram = image.convert("RGBA").getchannel("A").histogram()
     covered = sum(level * count for level, count in enumerate(histogram))
     return covered / 255 / sum(histogram)
-
-
-def _on_paper(image: Image.Image) -> Image.Image:
-    inked = image.convert("RGBA")
-    # The ink's colour is everywhere, also where nothing is written.
-    red, green, blue, _ = inked.getpixel((0, 0))  # type: ignore[misc]
-    light = 0.3 * red + 0.6 * green + 0.1 * blue > _LIGHT_INK
-    paper = Image.new("RGBA", inked.size, "#2b2b2b" if light else "white")
-    return Image.alpha_composite(paper, inked).convert("RGB")

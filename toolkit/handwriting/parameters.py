@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal, TypeAlias
 
 from toolkit.handwriting.catalogue import Handwriting
-
-Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
+from toolkit.handwriting.wire import Format
 
 POINTS_IN_AN_INCH = 72.0
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
-LONGEST: dict[str, tuple[float, str]] = {
+LONGEST: dict[Format, tuple[float, str]] = {
     "png": (9000.0, "9000px"),
     "pdf": (100 * POINTS_IN_AN_INCH, "100in"),
     "svg": (9000.0, "9000px"),
@@ -29,7 +27,6 @@ class RGB:
     blue: int
 
     def rgb(self) -> tuple[int, int, int]:
-        """Return the three channels, 0..255."""
         return self.red, self.green, self.blue
 
 
@@ -60,29 +57,6 @@ class Parameters:
 
     Lengths are in points, 72 to the inch; a pixel is a point.
 
-    Attributes
-    ----------
-    handwriting : Handwriting
-        From the catalogue.
-    kind : {"png", "pdf", "svg", "replay"}
-        The format; a replay is an SVG that writes itself.
-    text : str
-        What to write; tab, LF, CR and CRLF are the only control characters.
-    handwriting_size : float
-        Baseline to cap height.
-    handwriting_color : RGB or CMYK
-        The ink.
-    width, height : float or None
-        Size of the page; None is ``auto``.
-    line_spacing : float
-        Pitch of the lines in handwriting sizes, 0..5.
-    line_spacing_variance, word_spacing_variance : float
-        Largest relative change of a pitch or a word gap, 0..1.
-    min_padding : float or None
-        Centre the text with at least this margin; None leaves it at the top left.
-    random_seed : int, Decimal or None
-        The same positive seed gives the same writing in every format. The service replaces None with a fresh seed.
-
     Examples
     --------
     >>> from toolkit.handwriting.catalogue import catalogue
@@ -93,13 +67,14 @@ class Parameters:
     # Left out of repr(), from which the ETag is made: it names them itself.
     handwriting: Handwriting = field(repr=False)
     kind: Format = field(repr=False)
-    text: str
-    handwriting_size: float = 20.0
+    text: str  # tab, LF, CR and CRLF are the only control characters
+    handwriting_size: float = 20.0  # baseline to cap height
     handwriting_color: RGB | CMYK = field(default=RGB(0, 0, 0))
-    width: float | None = DEFAULT_WIDTH
+    width: float | None = DEFAULT_WIDTH  # None is ``auto``
     height: float | None = DEFAULT_HEIGHT
-    line_spacing: float = 1.5
-    line_spacing_variance: float = 0.0
-    word_spacing_variance: float = 0.0
-    min_padding: float | None = None
+    line_spacing: float = 1.5  # pitch of the lines in handwriting sizes, 0..5
+    line_spacing_variance: float = 0.0  # largest relative change of a pitch, 0..1
+    word_spacing_variance: float = 0.0  # and of a word gap
+    min_padding: float | None = None  # centre the text with at least this margin; None leaves it at the top left
+    # The same positive seed gives the same writing in every format; the service replaces None with a fresh seed.
     random_seed: int | Decimal | None = None

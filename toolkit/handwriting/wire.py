@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
+
+Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
 
 APIKEY = Parameter("apikey", secret=True)
 
@@ -34,26 +36,19 @@ _RENDER_QUERY = (APIKEY, *(Parameter(name) for name in RENDER_PARAMETERS))
 
 LISTING = Endpoint("GET", "/handwritings", (APIKEY, *(Parameter(name) for name in LISTING_PARAMETERS)))
 RECORD = Endpoint("GET", "/handwritings/{id}", (APIKEY,))
-RENDER_PNG = Endpoint("GET", "/render/png", _RENDER_QUERY)
-RENDER_PDF = Endpoint("GET", "/render/pdf", _RENDER_QUERY)
-# Ours: the specification has no such formats.
-RENDER_SVG = Endpoint("GET", "/render/svg", _RENDER_QUERY)
-RENDER_REPLAY = Endpoint("GET", "/render/replay", _RENDER_QUERY)
-
-ENDPOINTS: tuple[Endpoint, ...] = tuple(value for value in globals().values() if isinstance(value, Endpoint))
-
-CONTENT_TYPES = {
+# SVG and replay are ours: the specification has no such formats.
+CONTENT_TYPES: dict[Format, str] = {
     "png": "image/png",
     "pdf": "application/pdf",
     "svg": "image/svg+xml",
     "replay": "image/svg+xml",
 }
+RENDER = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
 
 # -- fields ------------------------------------------------------------------------------------------------
 
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
 RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
-ORDERS = RECORD_FIELDS
 DIRECTIONS = ("asc", "desc")
 
 #: Figures of a rendering, in the headers of its answer; seed and overflow, then ours.
@@ -88,11 +83,9 @@ TEXT_HAS_CONTROLS = "text contains control characters"
 NO_ROOM = "min_padding leaves no room for text"
 SEED_OUT_OF_RANGE = "random_seed is out of range"
 MISSING_CHARACTERS = "text has characters this handwriting cannot write"
-
-
-def required(field: str) -> str:
-    """Return the text for a parameter that is missing."""
-    return f"{field} is required"
+QUEUE_FULL = "too many texts wait to be rendered, try again later"
+TOO_BUSY = "the gateway is too busy to render this text now, try again later"
+TOO_MUCH_WORK = "rendering this takes too much work: use a smaller page, smaller letters or less text"
 
 
 def unreadable(field: str, value: str) -> str:
@@ -106,16 +99,6 @@ def unreadable(field: str, value: str) -> str:
     shown = value.encode("utf-8", "replace").decode("utf-8")
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
     return f"{field} unable to parse: {json.dumps(shown, ensure_ascii=False)}"
-
-
-def outside(field: str, least: float, most: float) -> str:
-    """Return the text for a number out of its range."""
-    return f"{field} must be between {least} and {most}"
-
-
-def none_of(field: str, words: Sequence[str]) -> str:
-    """Return the text for a word that is none of the known ones."""
-    return f"{field} must be one of: {', '.join(words)}"
 
 
 # -- failures ----------------------------------------------------------------------------------------------
@@ -143,9 +126,14 @@ class InvalidParameters(MalformedRequest):
         self.problems = tuple(problems)
 
 
-def unauthorized() -> KeyRejected:
-    """Return the refusal of a caller without a valid key."""
-    return KeyRejected(UNAUTHORIZED, status=401)
+class Overloaded(ServiceFailure):
+    """The service has too many texts to render; try again after ``retry_after`` seconds."""
+
+    default_status = 503
+
+    def __init__(self, message: str, *, retry_after: float, **details: Any) -> None:  # noqa: ANN401
+        super().__init__(message, **details)
+        self.retry_after = retry_after
 
 
 def failed(error: ServiceError) -> bytes:
@@ -155,20 +143,16 @@ def failed(error: ServiceError) -> bytes:
 
 
 def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: str) -> ServiceError:
-    """Return the error that a failure stands for: the class that the service raised.
-
-    Parameters
-    ----------
-    headers
-        With lower-case names.
-    """
+    """Return the error of the class that the service raised; `headers` have lower-case names."""
     problems = _read(body) or [Problem(None, f"the service answered with status {status}")]
     details: dict[str, Any] = {"status": status, "service": "handwriting", "request": request}
     if status == 400:
         return InvalidParameters(problems, **details)
+    wait = headers.get("retry-after", "")
     if status == 429:
-        wait = headers.get("retry-after", "")
         return RateLimited(problems[0].error, retry_after=float(wait) if wait.isdigit() else 1.0, **details)
+    if status == 503 and wait.isdigit():
+        return Overloaded(problems[0].error, retry_after=float(wait), **details)
     kinds: dict[int, type[ServiceError]] = {401: KeyRejected, 403: KeyRejected, 404: NotFound}
     fallback = ServiceFailure if status >= 500 else MalformedRequest
     return kinds.get(status, fallback)(problems[0].error, **details)

@@ -9,36 +9,16 @@ from toolkit.keyed_noise import KeyedNoise
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Habits of one writer. Lengths in cap heights, angles as slopes (rise over run).
+    """Habits of one writer. Lengths in cap heights, angles as slopes (rise over run)."""
 
-    Attributes
-    ----------
-    name : str
-        Names the writer in keys of random numbers.
-    slant : float
-        Added to the script's own slant: x moves by this share of y.
-    width : float
-        Letters and spaces are stretched by this.
-    nib : float
-        Pen width, as a multiple of the script's.
-    haste : int
-        Rounds of smoothing: a hurried writer rounds the corners off.
-    shake : float
-        Multiplies every irregularity; below 1 is neat.
-    wander : float
-        Multiplies the drift of the baseline and the slope of lines.
-    contrast : float
-        How much of the script's own thick and thin remains.
-    """
-
-    name: str
-    slant: float
-    width: float
-    nib: float
-    haste: int
-    shake: float
-    wander: float
-    contrast: float
+    name: str  # in the keys of random numbers
+    slant: float  # added to the script's own: x moves by this share of y
+    width: float  # letters and spaces are stretched by this
+    nib: float  # pen width, as a multiple of the script's
+    haste: int  # rounds of smoothing: a hurried writer rounds the corners off
+    shake: float  # multiplies every irregularity; below 1 is neat
+    wander: float  # multiplies the drift of the baseline and the slope of lines
+    contrast: float  # how much of the script's own thick and thin remains
 
 
 WRITERS: tuple[Writer, ...] = (

@@ -113,13 +113,12 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "reward_expired": Refusal(410, NotFound, None, "This reward has expired."),
     "too_large": Refusal(413, MalformedRequest, None, f"The body is larger than {MAX_BODY_BYTES} bytes."),
+    "wrong_host": Refusal(421, MalformedRequest, "Host", "This gateway does not answer to that host name."),
     "unsupported_media_type": Refusal(415, MalformedRequest, "Content-Type", "Send application/json."),
     "too_many_requests": Refusal(
         429, RateLimited, None, "Too many calls for this device. Try again in {seconds} seconds."
     ),
-    "too_many_keys": Refusal(
-        429, RateLimited, None, "Too many wrong partner keys from this address. Try again in {seconds} seconds."
-    ),
+    "too_many_wrong_keys": Refusal(429, RateLimited, None, "Too many wrong keys. Try again in {seconds} seconds."),
     "failed": Refusal(500, ServiceFailure, None, "The gateway failed at this request."),
     "unavailable": Refusal(503, ServiceFailure, None, "The gateway cannot keep anything right now. Try again."),
 }
@@ -129,6 +128,7 @@ _CODE_OF_STATUS = {
     405: "method_not_allowed",
     408: "too_slow",
     413: "too_large",
+    421: "wrong_host",
     500: "failed",
     503: "unavailable",
 }

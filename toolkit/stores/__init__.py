@@ -61,6 +61,9 @@ class OutcomeUnknown(StoreUnavailable):
 class Journals(Protocol):
     """Named append-only sequences. What is read comes oldest first."""
 
+    #: Whether other processes write to them too.
+    is_shared: bool
+
     def append(
         self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:

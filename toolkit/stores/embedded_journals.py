@@ -84,6 +84,8 @@ class EmbeddedJournals:
     False, when its own batch begins.
     """
 
+    is_shared = False
+
     def __init__(self, database: Database, commits: GroupCommit[Any]) -> None:
         self.encodes_early = True
         self.writes = WriteBatch(raw_mode=True)

@@ -1,9 +1,11 @@
-"""Which public things were active last: read at most once a second, however often it is asked for."""
+"""Which public things were active last: a list that each post keeps up to date."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from itertools import islice
 
 import orjson
 
@@ -13,64 +15,70 @@ from toolkit.dweets.service.things import journal_of
 from toolkit.stores import Journals
 
 MOST_THINGS = 100
+MOST_REMEMBERED = 1_000
 _MILLISECONDS_KEPT = 1_000
 
 
 class ActiveThings:
-    """The public things that were active last, each with the keywords of its newest content.
-
-    Parameters
-    ----------
-    journals, locks
-        Where dweets are kept, and which things are nobody's business.
-    now
-        The gateway's clock in milliseconds since the epoch.
-    """
+    """The public things that were active last, each with the keywords of its newest content."""
 
     def __init__(self, journals: Journals, locks: Locks, now: Callable[[], int]) -> None:
         self._journals = journals
         self._locks = locks
         self._now = now
-        self._found: dict[str, list[str]] = {}
-        self._read_at = 0
-        self._is_stale = True
-        self._all: set[str] | None = None  # None: there are more than were read
+        self._recent: OrderedDict[str, None] = OrderedDict()  # the last one at the end
+        self._has_all = False
+        self._keywords: dict[str, list[str]] = {}
+        self._read_at: int | None = None
         self._reading = asyncio.Lock()
 
     def posted(self, thing: str) -> None:
-        """Tell a thing that was not there before at once, as long as all there are were read."""
-        if self._all is not None and thing not in self._all:
-            self._is_stale = True
+        self._recent[thing] = None
+        self._recent.move_to_end(thing)
+        if len(self._recent) > MOST_REMEMBERED:
+            self._recent.popitem(last=False)
+            self._has_all = False
 
     async def find(self) -> list[dict[str, object]]:
-        """Return them, the last one first. What is locked meanwhile is not told from what was read before."""
+        """Return them, the last one first.
+
+        What a thing has posted since may be missing for a second; a new thing and a new lock are known at once.
+        """
         async with self._reading:
             now = self._now()
-            if self._is_stale or not 0 <= now - self._read_at < _MILLISECONDS_KEPT:
-                self._is_stale = False  # before reading: what is posted meanwhile may be missed
-                try:
-                    self._found = await self._read()
-                except BaseException:
-                    self._is_stale = True
-                    raise
+            if self._read_at is None or not 0 <= now - self._read_at < _MILLISECONDS_KEPT:
+                await self._read_names()
+                self._keywords.clear()
                 self._read_at = now
-        return [
-            {"thing": thing, "keywords": keywords}
-            for thing, keywords in self._found.items()
-            if not self._locks.is_locked(thing)
-        ]
+            things = self._public(reversed(self._recent))
+            await asyncio.gather(*(self._read_keywords(thing) for thing in things if thing not in self._keywords))
+            # Without those that were locked in between, and those whose first dweet is being written.
+            known = [thing for thing in self._public(things) if thing in self._keywords]
+            self._keywords = {thing: self._keywords[thing] for thing in known}
+            return [{"thing": thing, "keywords": self._keywords[thing]} for thing in known]
 
-    async def _read(self) -> dict[str, list[str]]:
-        prefix = journal_of("")
-        # Enough that so many remain even where every locked thing is among them.
-        count = MOST_THINGS + self._locks.locked_things
-        things = [name.removeprefix(prefix) for name in await self._journals.names(prefix, count)]
-        self._all = set(things) if len(things) < count else None
-        public = [thing for thing in things if not self._locks.is_locked(thing)][:MOST_THINGS]
-        keywords = await asyncio.gather(*(self._keywords(thing) for thing in public))
-        return dict(zip(public, keywords, strict=True))
+    def _public(self, things: Iterable[str]) -> list[str]:
+        return list(islice((thing for thing in things if not self._locks.is_locked(thing)), MOST_THINGS))
 
-    async def _keywords(self, thing: str) -> list[str]:
-        newest = await self._journals.last(journal_of(thing), 1)
-        content = orjson.loads(content_of(newest[0].data)) if newest else None
-        return list(content) if isinstance(content, dict) else []
+    async def _read_names(self) -> None:
+        """Read the names from the store, where others write to it too, or too few public ones are remembered."""
+        if self._journals.is_shared:
+            self._recent = OrderedDict()
+        elif self._has_all or len(self._public(self._recent)) == MOST_THINGS:
+            return
+        prefix, count = journal_of(""), 2 * MOST_THINGS
+        while True:
+            things = [name.removeprefix(prefix) for name in await self._journals.names(prefix, count)]
+            self._has_all = len(things) < count
+            if self._has_all or len(self._public(things)) == MOST_THINGS:
+                break
+            count *= 4  # most of them are locked
+        posted_here, self._recent = self._recent, OrderedDict.fromkeys(reversed(things))
+        for thing in posted_here:
+            self._recent[thing] = None
+            self._recent.move_to_end(thing)
+
+    async def _read_keywords(self, thing: str) -> None:
+        for newest in await self._journals.last(journal_of(thing), 1):
+            content = orjson.loads(content_of(newest.data))
+            self._keywords[thing] = list(content) if isinstance(content, dict) else []

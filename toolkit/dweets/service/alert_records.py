@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import Verdict
 from toolkit.dweets.content import content_of
+from toolkit.dweets.service.condition_turns import Owner
 from toolkit.dweets.service.mail import Mail
 from toolkit.dweets.service.stored_records import (
     SPACE,
     Changes,
     DamagedRecord,
+    Record,
     Stored,
     alert_key,
     compare_and_set,
@@ -28,8 +31,7 @@ from toolkit.stores import Entry, Records
 log = logging.getLogger("toolkit.gateway")
 
 
-@dataclass(frozen=True, slots=True)
-class Alert:
+class Alert(Record, frozen=True):
     """What the store keeps of an alert; ``position`` is the number of the last dweet that was evaluated for certain."""
 
     thing: str
@@ -43,24 +45,24 @@ class Alert:
 
     @classmethod
     def parse(cls, thing: str, data: bytes) -> Alert:
-        """Read the record of this thing's alert, or raise DamagedRecord."""
         alert = read_record(cls, data)
         if alert.thing != thing:
             raise DamagedRecord("it is the alert of another thing")
         return alert
 
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.lock, tuple(sorted(set(self.who))))
+
     def response(self) -> dict[str, Any]:
-        """Return what setting the alert answers."""
         recipients = [{"type": "email", "address": address} for address in self.who]
         return {"thing": self.thing, "condition": self.condition, "is_demo": False, "recipients": recipients}
 
     def status(self, mails_today: int, fault: str | None) -> dict[str, Any]:
-        """Return the alert's status; a fault of its condition takes the place of the message."""
         values = (fault or self.message, self.since, self.is_open, mails_today, wire.ALERTS_A_DAY)
         return dict(zip(wire.ALERT_STATUS_FIELDS, values, strict=True))
 
     def after(self, entry: Entry, verdict: Verdict) -> Alert:
-        """Return the alert after this dweet."""
         here = replace(self, position=entry.sequence)
         if verdict.fault is not None or (not verdict.met and not self.is_open):
             return here
@@ -85,18 +87,13 @@ class Alert:
         return Mail.about(self.thing, entry.sequence, entry.at, self.who, self.message, text)
 
 
-@dataclass(frozen=True, slots=True)
-class MailCount:
-    """How many mails a thing caused on a day, while it had a certain lock.
-
-    It outlives the alert: an alert that is removed and set again does not start at 0.
-    """
+class MailCount(Record, frozen=True):
+    """How many mails a thing with this lock caused on a day, also before its alert was set again."""
 
     day: str = ""
     mails: int = 0
 
     def on(self, day: str) -> int:
-        """Return the mails of this day."""
         return self.mails if self.day == day else 0
 
 
@@ -109,16 +106,11 @@ class CountedMail(NamedTuple):
 
 
 class AlertRepository:
-    """The alerts of a store."""
-
     def __init__(self, records: Records) -> None:
         self._records = records
 
     async def watch(self, on_change: Callable[[str, Stored[Alert] | None], None]) -> Callable[[], None]:
-        """Call `on_change` with each alert that is there or changes, until this is ended.
-
-        It gets None in place of an alert that was removed, or is damaged; damage is logged.
-        """
+        """Call `on_change` with each alert, now and when it changes: None where it was removed or is damaged."""
 
         def mirror(key: str, value: bytes | None) -> None:
             kind, _, thing = key.partition(":")
@@ -133,7 +125,6 @@ class AlertRepository:
         return None if data is None else Stored(Alert.parse(thing, data), data)
 
     async def read_count(self, alert: Alert) -> tuple[MailCount, bytes | None]:
-        """Read how many mails were sent today, and the version of that record."""
         data = await self._records.get(SPACE, _count_key(alert))
         if data is None:
             return MailCount(), None
@@ -149,7 +140,6 @@ class AlertRepository:
         await compare_and_set(self._records, expected, {alert_key(alert.thing): write_record(alert)})
 
     async def remove(self, thing: str) -> bool:
-        """Remove an alert; False where there is none."""
         return await self._records.take(SPACE, alert_key(thing)) is not None
 
     async def replace(self, before: Stored[Alert], after: Stored[Alert], counted: CountedMail | None) -> None:

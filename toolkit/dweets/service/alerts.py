@@ -10,21 +10,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
+from itertools import accumulate
 from typing import Any
 
+from msgspec.structs import replace
+
 from toolkit.dweets import wire
-from toolkit.dweets.conditions import FAULTS_TO_STOP, Conditions, Verdict
+from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, PAUSES, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.alert_records import Alert, AlertRepository, CountedMail, MailCount
+from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, new_version, retry_while_changed
 from toolkit.dweets.service.things import journal_of
 from toolkit.stores import Entry, Store, StoreUnavailable
 
-# How many dweets are evaluated in one go, and after how many without a change the number is written down.
-_DWEETS_A_TURN = 200
+# After so many dweets without a change the alert's position is written down.
 _DWEETS_A_CHECKPOINT = 1_000
+# New dweets of a thing that wait in memory for the turn of its alert; more are read from the journal then.
+_BYTES_AT_HAND = 16 * 1024
+_BYTES_A_JOB = 1024 * 1024
 _SECONDS_TO_RETRY = 1.0
 
 
@@ -32,22 +38,39 @@ class _Watch:
     """One alert at work: which dweets wait for it, and why its condition failed."""
 
     def __init__(self, stored: Stored[Alert]) -> None:
-        self.waiting: list[Entry] = []
         self.fault: str | None = None
         self.unfollow: Callable[[], None] = lambda: None
         self.task: asyncio.Task[None] | None = None
         self.start_at(stored)
 
     def start_at(self, stored: Stored[Alert]) -> None:
-        """Start from what the store has."""
         self.stored = stored
         self.alert = stored.record
         self.count: MailCount = MailCount()
         self.count_version: bytes | None = None
         self.faults_in_a_row = 0
+        self.pauses = 0
         self.is_stopped = False
         self.is_outdated = True  # the alert and its count are to be read again
-        self.has_missed = True  # what came after the alert's position is to be read from the journal
+        self.skip_waiting()
+
+    @property
+    def has_work(self) -> bool:
+        return not self.is_stopped and (self.is_outdated or self.has_missed or bool(self.waiting))
+
+    def wait(self, entries: Sequence[Entry]) -> None:
+        """Keep new entries at hand, unless they are too many."""
+        self.waiting_bytes += sum(len(entry.data) for entry in entries)
+        if self.waiting_bytes > _BYTES_AT_HAND:
+            self.skip_waiting()
+        elif not self.has_missed:
+            self.waiting += entries
+
+    def skip_waiting(self) -> None:
+        """Have what came after the alert's position read from the journal."""
+        self.waiting: list[Entry] = []
+        self.waiting_bytes = 0
+        self.has_missed = True
 
     def note(self, verdict: Verdict) -> None:
         """Remember why the condition could not be evaluated, and how often in a row."""
@@ -62,8 +85,6 @@ class _Watch:
 
 
 class Alerts:
-    """All alerts of one gateway."""
-
     def __init__(self, store: Store, now: Callable[[], int], settle_seconds: float = 5.0) -> None:
         self._journals = store.journals
         self._now = now
@@ -86,9 +107,8 @@ class Alerts:
         await asyncio.gather(*tasks, return_exceptions=True)
         self._conditions.close()
 
-    async def compile(self, condition: str) -> None:
-        """Raise MalformedRequest where the condition does not compile."""
-        await self._conditions.compile(condition)
+    async def compile(self, lock: str, condition: str) -> None:
+        await self._conditions.compile(Owner(lock), condition)
 
     async def settle(self, thing: str | None = None) -> None:
         """Wait until every dweet committed so far (of one thing, or of all) is evaluated; not for ever on a busy one.
@@ -110,13 +130,12 @@ class Alerts:
             if watch.task is None:
                 if watch.is_stopped or watch.alert.position >= newest[-1].sequence:
                     return
-                watch.has_missed = True
+                watch.skip_waiting()
                 self._wake(watch)
             assert watch.task is not None
             await asyncio.wait([watch.task])
 
     async def status_of(self, alert: Alert) -> dict[str, Any]:
-        """Return the status of an alert, with the fault of its condition if there is one."""
         watch = self._watches.get(alert.thing)
         today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
         count, _ = await self.repository.read_count(alert)
@@ -137,8 +156,9 @@ class Alerts:
         watch = self._watches[thing] = _Watch(stored)
 
         def take(entries: Sequence[Entry]) -> None:
-            watch.waiting.extend(entries)
-            self._wake(watch)
+            if not watch.is_stopped:
+                watch.wait(entries)
+                self._wake(watch)
 
         watch.unfollow = self._journals.follow(journal_of(thing), take)
         self._wake(watch)
@@ -151,39 +171,38 @@ class Alerts:
 
     def _wake(self, watch: _Watch) -> None:
         if watch.task is None:
-            watch.task = asyncio.ensure_future(self._evaluate_waiting(watch))
+            watch.task = asyncio.ensure_future(self._work(watch))
 
     # -- evaluating ---------------------------------------------------------------------------------------
 
-    async def _evaluate_waiting(self, watch: _Watch) -> None:
+    async def _work(self, watch: _Watch) -> None:
         try:
-            while (watch.is_outdated or watch.has_missed or watch.waiting) and not watch.is_stopped:
+            while watch.has_work:
                 try:
-                    if not await retry_while_changed("this alert", lambda: self._evaluate_turn(watch)):
+                    if not await retry_while_changed("this alert", lambda: self._evaluate_some(watch)):
                         return
                 except StoreUnavailable:
                     watch.is_outdated = True
                     await asyncio.sleep(_SECONDS_TO_RETRY)
-            watch.waiting.clear()
         finally:
             watch.task = None
 
-    async def _evaluate_turn(self, watch: _Watch) -> bool:
+    async def _evaluate_some(self, watch: _Watch) -> bool:
         """Evaluate some of the dweets that wait; False where there is no alert any more."""
         if watch.is_outdated and not await self._read(watch):
             return False
-        if watch.has_missed:
-            missed = await self._journals.after(journal_of(watch.alert.thing), watch.alert.position)
-            watch.waiting[:0] = missed
-            watch.has_missed = False
-        turn, watch.waiting = watch.waiting[:_DWEETS_A_TURN], watch.waiting[_DWEETS_A_TURN:]
-        entries = [entry for entry in turn if entry.sequence > watch.alert.position]
+        entries, verdicts = await self._conditions.take_turn(watch.alert.owner, partial(self._evaluate, watch))
         try:
-            if entries:
-                watch.waiting[:0] = await self._evaluate(watch, entries)
+            for entry, verdict in zip(entries, verdicts, strict=False):
+                await self._take(watch, entry, verdict)
         except RecordChanged:
             watch.is_outdated = True
             raise
+        if len(verdicts) < len(entries):
+            watch.skip_waiting()
+        watch.pauses = watch.pauses + 1 if entries and not verdicts else 0
+        if watch.pauses:  # the child was ended from outside
+            await asyncio.sleep(PAUSES[min(watch.pauses, len(PAUSES)) - 1])
         return True
 
     async def _read(self, watch: _Watch) -> bool:
@@ -199,20 +218,29 @@ class Alerts:
         watch.count, watch.count_version, watch.is_outdated = count, version, False
         return True
 
-    async def _evaluate(self, watch: _Watch, entries: list[Entry]) -> list[Entry]:
-        """Evaluate the condition on some entries, and return the rest."""
-        contents = [content_of(entry.data) for entry in entries]
+    async def _evaluate(self, watch: _Watch) -> tuple[list[Entry], list[Verdict]]:
+        """Evaluate the next entries: in a turn, so that only one alert has many of them in memory."""
+        entries, has_missed = watch.waiting, watch.has_missed
+        watch.skip_waiting()
+        watch.has_missed = False
+        if has_missed:
+            entries = await self._journals.after(journal_of(watch.alert.thing), watch.alert.position, CONTENTS_A_JOB)
+            watch.has_missed |= len(entries) == CONTENTS_A_JOB
+        entries = [entry for entry in entries if entry.sequence > watch.alert.position]  # read and heard
+        contents = _first_bytes([content_of(entry.data) for entry in entries])
+        if not contents:
+            return [], []
         patience = FAULTS_TO_STOP - watch.faults_in_a_row
-        verdicts = await self._conditions.evaluate(watch.alert.condition, contents, patience)
-        for entry, verdict in zip(entries, verdicts, strict=False):
-            if entry.sequence <= watch.alert.position:
-                continue  # come twice: read and heard
-            watch.note(verdict)
-            before, watch.alert = watch.alert, watch.alert.after(entry, verdict)
-            is_changed = replace(watch.alert, position=before.position) != before
-            if is_changed or entry.sequence - watch.stored.record.position >= _DWEETS_A_CHECKPOINT:
-                await self._write(watch, entry if watch.alert.is_triggered_after(before) else None)
-        return entries[len(verdicts) :]
+        return entries, await self._conditions.evaluate(watch.alert.owner, watch.alert.condition, contents, patience)
+
+    async def _take(self, watch: _Watch, entry: Entry, verdict: Verdict) -> None:
+        if entry.sequence <= watch.alert.position:
+            return  # heard twice
+        watch.note(verdict)
+        before, watch.alert = watch.alert, watch.alert.after(entry, verdict)
+        is_changed = replace(watch.alert, position=before.position) != before
+        if is_changed or entry.sequence - watch.stored.record.position >= _DWEETS_A_CHECKPOINT:
+            await self._write(watch, entry if watch.alert.is_triggered_after(before) else None)
 
     async def _write(self, watch: _Watch, trigger: Entry | None) -> None:
         counted = self._counted_mail(watch, trigger) if trigger is not None else None
@@ -234,3 +262,9 @@ class Alerts:
             return None
         after = new_version(MailCount(day, mails + 1))
         return CountedMail(watch.alert.mail_about(trigger), watch.count_version, after)
+
+
+def _first_bytes(contents: list[bytes]) -> list[bytes]:
+    """Return the first contents: at least one, and no more than a job may hold."""
+    ends = accumulate(map(len, contents))
+    return contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]

@@ -21,7 +21,7 @@ from toolkit.dweets.archive.follower import Batch, Follower, SourceUnavailable
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
-from toolkit.dweets.service import lease
+from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable
 from toolkit.stores import Store, StoreUnavailable
@@ -93,7 +93,7 @@ class Archiving:
 
     async def _follow_lease(self) -> None:
         # Take or renew the lease. It is ephemeral, so after a restart of all gateways it is free at once.
-        swap, until = self._store.fleeting.swap, self._now() + round(lease.LEASE_SECONDS * 1000)
+        swap, until = self._store.fleeting.swap, self._now() + round(stored_records.LEASE_SECONDS * 1000)
         mine = {_LEASE: self._token}
         if not (await swap(_SPACE, mine, mine, until) or await swap(_SPACE, {_LEASE: None}, mine, until)):
             await self._stop(flush=False)
@@ -111,7 +111,7 @@ class Archiving:
     async def _keep_lease(self) -> None:
         while not self._is_closing.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_closing.wait(), lease.LEASE_SECONDS / 3)
+                await asyncio.wait_for(self._is_closing.wait(), stored_records.LEASE_SECONDS / 3)
                 return
             try:
                 await self._follow_lease()

@@ -17,6 +17,7 @@ from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.mail import Delivery
 from toolkit.dweets.service.names import readable_name
+from toolkit.dweets.service.stored_range import StoredRange
 from toolkit.dweets.service.stored_records import DamagedRecord, retry_while_changed
 from toolkit.dweets.service.things import HotThing, Things, journal_of
 from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
@@ -26,6 +27,9 @@ from toolkit.stores import Draft, Entry, Store
 
 if TYPE_CHECKING:
     from toolkit.dweets.service.archiving import Archiving
+
+# Stored days that are read at the same time; each holds up to 128 dweets.
+_RANGES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +74,7 @@ class DweetSettings:
 
 
 class DweetService:
-    """Section A over a store.
-
-    Parameters
-    ----------
-    store, world, settings
-        Where all is kept; clock and identifiers; what the runner of the gateway set.
-    delivery
-        Sends alert mails; None keeps them in the outbox.
-    """
+    """Section A over a store. Without a `delivery` alert mails are kept in the outbox."""
 
     def __init__(
         self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: Delivery | None = None
@@ -95,6 +91,7 @@ class DweetService:
         self.alerts = Alerts(store, world.clock.now, settings.settle_seconds)
         self.email_queue = EmailQueue(store.records, delivery, settings.sender, world.clock.now, settings.queue)
         self._archiving = _archiving(store, world, settings)
+        self._range_turns = asyncio.Semaphore(_RANGES_AT_ONCE)
 
     async def open(self) -> None:
         """Take up what the store holds: locks, alerts, mails that wait."""
@@ -115,13 +112,7 @@ class DweetService:
     # -- posting ------------------------------------------------------------------------------------------
 
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
-        """Add dweets in order, all or none; done when they are on disk.
-
-        Raises
-        ------
-        MalformedRequest, KeyRejected, RateLimited
-            Bad name, locked thing, too many posts.
-        """
+        """Add dweets in order, all or none; done when they are on disk."""
         wire.checked_thing(thing)
         self.locks.check_master(thing, key)
         if self._limit:
@@ -135,7 +126,6 @@ class DweetService:
         return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
 
     def fresh_name(self) -> str:
-        """Return a readable name for a thing that has none yet."""
         return readable_name(self._world.random)
 
     @staticmethod
@@ -157,40 +147,25 @@ class DweetService:
         """Return the thing once its last `length` dweets are read. Check the key with `readable` first."""
         return self._things.load(thing, length)
 
-    async def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> list[bytes]:
-        """Return the kept records of one day or hour (UTC), oldest first.
-
-        Raises
-        ------
-        MalformedRequest
-            The date or hour cannot be read.
-        """
+    def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
+        """Return the kept records of one day or hour (UTC)."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         start, end = _day_or_hour(date, hour)
-        return [entry.data for entry in await self._store.journals.between(journal_of(thing), start, end)]
+        return StoredRange(self._store.journals, journal_of(thing), start, end, self._range_turns)
 
     async def stats(self) -> list[dict[str, object]]:
-        """Return at most 100 public things that were active last, each with the keywords of its newest content.
-
-        It may be a second old, but a thing that is new is told at once.
-        """
+        """Return at most 100 public things that were active last; see `ActiveThings.find`."""
         return await self._active.find()
 
     # -- alerts -------------------------------------------------------------------------------------------
 
     async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
-        """Set the alert of a locked thing; it replaces an earlier one, whose mails of today still count.
-
-        Raises
-        ------
-        ThingNotLocked, KeyRejected, MalformedRequest
-            Not locked, wrong key, unreadable addresses, or a condition that does not compile.
-        """
+        """Set the alert of a locked thing; it replaces an earlier one, whose mails of today still count."""
         wire.checked_thing(thing)
-        await self.locks.lock_of(thing, key)
+        lock = await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
-        await self.alerts.compile(condition)
+        await self.alerts.compile(lock.record.lock, condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         position = newest[-1].sequence if newest else 0
 
@@ -203,13 +178,7 @@ class DweetService:
         return await retry_while_changed("this alert", attempt)
 
     async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
-        """Return the alert of the thing with its status, once every dweet acknowledged before is evaluated.
-
-        Raises
-        ------
-        NotFound, Conflict
-            The thing has no alert, or its record is damaged.
-        """
+        """Return the alert of the thing with its status, once every dweet acknowledged before is evaluated."""
         wire.checked_thing(thing)
         await self.locks.lock_of(thing, key)
         await self.alerts.settle(thing)
@@ -222,13 +191,7 @@ class DweetService:
         return stored.record, await self.alerts.status_of(stored.record)
 
     async def remove_alert(self, thing: str, key: str | None) -> None:
-        """Remove the alert of the thing.
-
-        Raises
-        ------
-        NotFound
-            The thing has no alert.
-        """
+        """Remove the alert of the thing, or raise NotFound."""
         wire.checked_thing(thing)
         await self.locks.lock_of(thing, key)
         if not await self.alerts.repository.remove(thing):

@@ -1,7 +1,7 @@
 """The queue of alert mails, which all gateways on one store share.
 
-A worker claims a mail that is due by changing its record: its lease. The lease ends unless the worker renews it while
-it delivers the mail; then another worker claims the mail. A gateway that dies after the mail server has accepted a
+A gateway claims a mail that is due by changing its record: its lease. The lease ends unless the gateway renews it
+while it delivers the mail; then another one claims the mail. A gateway that dies after the mail server has accepted a
 mail, and before its record says so, leaves a mail that is sent once more, with the same Message-ID. A connection that
 breaks while the server takes the text leaves the mail ``uncertain``: it is not tried again.
 """
@@ -12,16 +12,17 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from toolkit.dweets.service import lease
+from msgspec.structs import replace
+
+from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, retry_while_changed
 from toolkit.stores import Records, StoreUnavailable
 
-# Mails that one gateway sends at once.
-_WORKERS = 4
+_MAILS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,13 @@ class QueueSettings:
     """
 
     waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
-    lease: float = field(default_factory=lambda: lease.LEASE_SECONDS)
+    lease: float = field(default_factory=lambda: stored_records.LEASE_SECONDS)
     stop: float = 5.0
     finished_kept: int = 1_000
 
 
 class EmailQueue:
-    """The workers of one gateway on the queue; without a `delivery` mails are kept to be read."""
+    """The mails of the store, as one gateway sends them; without a `delivery` they are kept to be read."""
 
     def __init__(
         self,
@@ -62,42 +63,37 @@ class EmailQueue:
         self._delivery = delivery
         self._sender = sender
         self._now = now
-        self._due: asyncio.Queue[Stored[Mail] | None] = asyncio.Queue()
-        self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._claimed: set[str] = set()  # keys of the mails that a worker of this gateway has
-        self._workers: list[asyncio.Task[None]] = []
+        self._slots = asyncio.Semaphore(_MAILS_AT_ONCE)
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # one for each mail that waits
+        self._claimed: set[str] = set()  # keys of the mails that this gateway is sending
         self._is_closing = False
         self._unwatch: Callable[[], None] = lambda: None
+        self.mails = self._mails.all
 
     async def open(self) -> None:
-        """Begin to send what waits."""
         self._unwatch = await self._mails.watch(self._schedule)
-        self._workers = [asyncio.ensure_future(self._work()) for _ in range(_WORKERS)]
 
     async def close(self) -> None:
         """Wait for the deliveries that have begun, but not for ever, and stop."""
         self._unwatch()
         self._is_closing = True
-        for timer in self._timers.values():
-            timer.cancel()
-        for _ in self._workers:
-            self._due.put_nowait(None)  # wakes a worker that has nothing to do
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._settings.stop):
-                await asyncio.gather(*self._workers, return_exceptions=True)
-
-    async def mails(self) -> list[Mail]:
-        """Return all mails that are kept, oldest first."""
-        return await self._mails.all()
+        tasks = dict(self._tasks)
+        for key, task in tasks.items():
+            if key not in self._claimed:
+                task.cancel()
+        if tasks:
+            _, unfinished = await asyncio.wait(tasks.values(), timeout=self._settings.stop)
+            for task in unfinished:
+                task.cancel()
 
     def _schedule(self, key: str, at_least: float = 0.0) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer.cancel()
-        stored = self._mails.waiting.get(key)
-        if stored is not None and key not in self._claimed and not self._is_closing:
+        if key in self._claimed or self._is_closing:
+            return
+        if key in self._tasks:
+            self._tasks.pop(key).cancel()
+        if (stored := self._mails.waiting.get(key)) is not None:
             seconds = max(at_least, self._seconds_until_due(stored.record))
-            self._timers[key] = asyncio.get_running_loop().call_later(seconds, self._put_due, stored)
+            self._tasks[key] = asyncio.ensure_future(self._send(stored, seconds))
 
     def _seconds_until_due(self, mail: Mail) -> float:
         if mail.lease:  # counted from its last renewal that was heard here: clocks of two machines may differ
@@ -107,24 +103,19 @@ class EmailQueue:
     def _wait_after(self, attempts: int) -> float:
         return self._settings.waits[min(attempts, len(self._settings.waits)) - 1]
 
-    def _put_due(self, stored: Stored[Mail]) -> None:
-        del self._timers[stored.record.key]
-        self._due.put_nowait(stored)
-
-    async def _work(self) -> None:
-        while not self._is_closing:
-            stored = await self._due.get()
-            if stored is None or self._mails.waiting.get(key := stored.record.key) is not stored:
-                continue  # changed since: the change has scheduled it
+    async def _send(self, stored: Stored[Mail], seconds: float) -> None:
+        key, pause = stored.record.key, 0.0
+        await asyncio.sleep(seconds)
+        async with self._slots:
             self._claimed.add(key)
-            pause = 0.0
             try:
                 await self._process(stored)
             except (RecordChanged, StoreUnavailable):  # another gateway has it, or nobody can claim it now
                 pause = self._settings.waits[0]
             finally:
                 self._claimed.discard(key)
-            self._schedule(key, pause)
+        del self._tasks[key]
+        self._schedule(key, pause)
 
     async def _process(self, stored: Stored[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)

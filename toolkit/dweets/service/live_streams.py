@@ -24,27 +24,15 @@ _TRANSACTION = re.compile(r"[0-9a-f-]{36}")
 class Reader(Protocol):
     """The reader of a live stream; see `toolkit.gateway.http_stream.StreamWriter`."""
 
-    def write(self, *pieces: bytes) -> None:
-        """Take one piece for each dweet; never blocks."""
-        ...
+    def write(self, *pieces: bytes) -> None: ...
 
-    async def drain(self) -> None:
-        """Wait until what was written has left."""
-        ...
+    async def drain(self) -> None: ...
 
-    def end(self) -> None:
-        """End the stream."""
-        ...
+    def end(self) -> None: ...
 
 
 class LiveStreams:
-    """All live streams of one gateway.
-
-    Parameters
-    ----------
-    journals, things, locks
-        What is kept, what is at hand, and who may read it.
-    """
+    """All live streams of one gateway."""
 
     def __init__(self, journals: Journals, things: Things, locks: Locks) -> None:
         self._journals = journals
@@ -53,22 +41,13 @@ class LiveStreams:
         self._readers: dict[str, set[Reader]] = {}
 
     def end(self, thing: str) -> None:
-        """End all streams of a thing: it was locked, and who has a key opens them again."""
         for reader in self._readers.pop(thing, ()):
             reader.end()
 
     async def position(self, thing: str, key: str | None, since: str | None) -> int:
-        """Return the number of the dweet that a stream begins after.
+        """Return the number of the dweet that a stream begins after; NotFound where `since` names no dweet.
 
-        Parameters
-        ----------
-        since
-            A sequence number, a transaction or a ``created`` time; None for only what is new.
-
-        Raises
-        ------
-        KeyRejected, NotFound
-            The thing is locked, or has no dweet with this transaction.
+        `since` is a sequence number, a transaction or a ``created`` time; None for only what is new.
         """
         wire.checked_thing(thing)
         self._locks.check_reader(thing, key)
@@ -85,24 +64,7 @@ class LiveStreams:
     ) -> Callable[[], None]:
         """Write what came after dweet `number`, then every new dweet: none missed, none twice, in order.
 
-        The stream ends when the thing is locked; who has a key opens it again.
-
-        Parameters
-        ----------
-        number
-            From `position`.
-        encode, reader
-            The form of the stream, and who reads it.
-
-        Returns
-        -------
-        callable
-            Ends it.
-
-        Raises
-        ------
-        KeyRejected
-            The thing was locked since `position` was asked for.
+        Returns the call that ends it. It also ends when the thing is locked; who has a key opens it again.
         """
         self._locks.check_reader(thing, key)
         readers = self._readers.setdefault(thing, set())

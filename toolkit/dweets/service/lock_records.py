@@ -12,11 +12,14 @@ import hmac
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from toolkit.dweets.service.stored_records import (
     SPACE,
     DamagedRecord,
+    Record,
     Stored,
     alert_key,
     compare_and_set,
@@ -34,8 +37,7 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 _REPAIR = "`toolkit lock repair` frees it"
 
 
-@dataclass(frozen=True, slots=True)
-class LockRecord:
+class LockRecord(Record, frozen=True):
     """What the store keeps of a lock: salted hashes of its keys, and the thing that uses it."""
 
     lock: str
@@ -46,7 +48,6 @@ class LockRecord:
 
     @classmethod
     def parse(cls, key: str, data: bytes) -> LockRecord:
-        """Read the record at this key of the store, or raise DamagedRecord."""
         record = read_record(cls, data)
         if not (_SALT.fullmatch(record.salt) and _HASH.fullmatch(record.master) and _HASH.fullmatch(record.read)):
             raise DamagedRecord("its hashes cannot be")
@@ -59,12 +60,10 @@ class LockRecord:
         return hmac.compare_digest(self.master, hash_of_key(self.salt, key))
 
     def is_reader(self, key: str) -> bool:
-        """Whether this is the read key."""
         return hmac.compare_digest(self.read, hash_of_key(self.salt, key))
 
 
 def hash_of_key(salt: str, key: str) -> str:
-    """Return what is kept of a key."""
     return hashlib.blake2b(key.encode("utf-8", "surrogatepass"), key=salt.encode("ascii"), digest_size=32).hexdigest()
 
 
@@ -106,7 +105,6 @@ class LockTable:
         return {key, *locks, *map(thing_key, things)}
 
     def version(self, key: str) -> bytes | None:
-        """Return the bytes of a record."""
         stored = self._stored.get(key)
         return stored and stored.version
 
@@ -143,7 +141,6 @@ class LockTable:
         return state if isinstance(state, Damage) else None
 
     def pairs(self) -> set[tuple[str, str]]:
-        """Return each lock and thing that a record names together."""
         records = [stored.record for stored in self._stored.values() if isinstance(stored.record, LockRecord)]
         return {(record.lock, record.thing) for record in records if record.thing is not None}
 
@@ -172,7 +169,6 @@ class LockRepository:
         self._report()
 
     def close(self) -> None:
-        """Mirror nothing any more."""
         self._unwatch()
 
     async def read(self, key: str) -> Stored[LockRecord] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from toolkit.dweets.service.lock_records import Damage, LockRecord, LockTable
 from toolkit.dweets.service.stored_records import (

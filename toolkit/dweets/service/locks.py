@@ -91,20 +91,12 @@ class Locks:
         self._table = self._repository.table
 
     async def open(self) -> None:
-        """Follow what is locked, or raise StoreUnavailable."""
         await self._repository.open()
 
     def close(self) -> None:
-        """Follow it no longer."""
         self._repository.close()
 
-    @property
-    def locked_things(self) -> int:
-        """How many things are locked."""
-        return len(self._table.locked)
-
     def is_locked(self, thing: str) -> bool:
-        """Whether the thing is locked."""
         return thing in self._table.locked
 
     def check_master(self, thing: str, key: str | None) -> None:
@@ -120,7 +112,6 @@ class Locks:
                 raise KeyRejected(wire.KEY_WRONG)
 
     async def issue(self) -> IssuedLock:
-        """Make a new lock with fresh keys."""
         lock, master, read = f"lock-{secrets.token_hex(6)}", secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         await self._repository.add(_new_record(lock, master, read))
         return IssuedLock(lock, Secret(master), Secret(read))
@@ -182,13 +173,7 @@ class Locks:
         await _undamaged(retry_while_changed("this lock", attempt))
 
     async def lock_of(self, thing: str, key: str | None) -> Stored[LockRecord]:
-        """Read the lock of a thing from the store, where another gateway may have changed it just now.
-
-        Raises
-        ------
-        ThingNotLocked, KeyRejected
-            It is not locked, or this is not its master key.
-        """
+        """Read the lock of a thing from the store, where another gateway may have changed it just now."""
         self._refuse_damaged(thing)
         used = await _undamaged(self._repository.read(thing_key(thing)))
         if used is None:

@@ -12,20 +12,20 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.charset import QP, Charset
 from email.header import Header
 from email.message import Message
 from email.policy import compat32
 from email.utils import format_datetime
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.stored_records import (
     SPACE,
     Changes,
     DamagedRecord,
+    Record,
     Stored,
     compare_and_set,
     read_record,
@@ -57,7 +57,7 @@ class NotDelivered(Exception):
 
 
 class OutgoingMail(NamedTuple):
-    """A mail as it goes to a server: its envelope, and its bytes."""
+    """The envelope and the bytes of a mail."""
 
     name: str
     sender: str
@@ -68,8 +68,8 @@ class OutgoingMail(NamedTuple):
 class Delivery(Protocol):
     """Brings a mail to a mail server, or keeps it where people look."""
 
-    #: The state of a mail that was delivered: ``sent`` or ``kept``.
-    delivered: str
+    @property
+    def delivered(self) -> Literal["sent", "kept"]: ...
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
         """Deliver one mail, and return the recipients that the server refused.
@@ -77,11 +77,9 @@ class Delivery(Protocol):
         It raises NotDelivered where the server has not accepted the mail, and OSError where the connection broke while
         the server took the text.
         """
-        ...
 
 
-@dataclass(frozen=True, slots=True)
-class Mail:
+class Mail(Record, frozen=True):
     """One alert mail.
 
     Parameters
@@ -103,7 +101,7 @@ class Mail:
     to: list[str]
     subject: str
     text: str
-    state: str = "waiting"
+    state: Literal["waiting", "sent", "kept", "uncertain", "unsendable"] = "waiting"
     attempts: int = 0
     error: str = ""
     lease: str = ""
@@ -111,30 +109,24 @@ class Mail:
 
     @classmethod
     def about(cls, thing: str, sequence: int, at: int, to: list[str], message: str, text: str) -> Mail:
-        """Return the mail about one dweet of a thing, whose alert says `message`."""
         subject = _one_line(f"Alert of {thing}: {message}")[:_SUBJECT_CHARACTERS].rstrip()
         return cls(f"{thing}:{sequence}", at, thing, to, subject, _well_formed(text))
 
     @classmethod
     def parse(cls, key: str, data: bytes) -> Mail:
-        """Read a record of the store, or raise DamagedRecord."""
         mail = read_record(cls, data)
         if mail.key != key:
             raise DamagedRecord("it is the record of another mail")
-        if mail.state not in _STATES or not 0 <= mail.at < _YEAR_10000:
-            raise DamagedRecord("its state or time cannot be")
-        to = [_well_formed(address) for address in mail.to]
-        thing, subject, text = map(_well_formed, (mail.thing, mail.subject, mail.text))
-        return replace(mail, thing=thing, to=to, subject=subject, text=text)
+        if not 0 <= mail.at < _YEAR_10000:
+            raise DamagedRecord("its time cannot be")
+        return mail
 
     @property
     def key(self) -> str:
-        """Where the store keeps it."""
         return f"mail:{self.id}"
 
     @property
     def is_finished(self) -> bool:
-        """Whether it is not tried again."""
         return self.state != "waiting"
 
     def outgoing(self, sender: str) -> OutgoingMail:
@@ -150,7 +142,7 @@ class Mail:
 
 
 class MailRepository:
-    """The alert mails of a store, of the finished ones the newest; those that wait are mirrored in memory."""
+    """The alert mails of a store, of the finished ones the newest. Those that wait are mirrored in memory."""
 
     def __init__(self, records: Records, finished_kept: int) -> None:
         self._records = records
@@ -169,7 +161,6 @@ class MailRepository:
         return await self._records.watch(SPACE, mirror)
 
     async def all(self) -> list[Mail]:
-        """Return all mails, oldest first."""
         mails = []
         for key, value in (await self._records.scan(SPACE)).items():
             if key.startswith("mail:"):
@@ -178,7 +169,6 @@ class MailRepository:
         return sorted(mails, key=_age)
 
     async def read(self, key: str) -> Stored[Mail] | None:
-        """Read a mail from the store, or raise DamagedRecord; None where there is none."""
         data = await self._records.get(SPACE, key)
         return None if data is None else Stored(Mail.parse(key, data), data)
 
@@ -206,9 +196,6 @@ class MailRepository:
             self.waiting[key] = Stored(mail, value)
 
 
-_STATES = ("waiting", "sent", "kept", "uncertain", "unsendable")
-
-
 def _age(mail: Mail) -> tuple[int, str]:
     return mail.at, mail.id
 
@@ -226,12 +213,12 @@ def _content_of(mail: Mail, sender: str, message_id: str) -> bytes:
     headers = {
         "From": sender,
         "To": ", ".join(mail.to),
-        "Subject": _one_line(mail.subject),
+        "Subject": mail.subject,
         "Date": format_datetime(datetime.fromtimestamp(mail.at / 1000, UTC)),
         "Message-ID": message_id,
         "Auto-Submitted": "auto-generated",
     }
     for name, text in headers.items():
         message[name] = Header(text, "us-ascii" if _PLAIN.fullmatch(text) else "utf-8", header_name=name)
-    message.set_payload(_well_formed(mail.text), _TEXT)
+    message.set_payload(mail.text, _TEXT)
     return message.as_bytes()

@@ -8,21 +8,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-import orjson
-
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.things import HotThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
-from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, ServiceError
-from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream
+from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
+from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream, WrongKey
 from toolkit.gateway.http_stream import StreamWriter
+from toolkit.gateway.routes.stored_dweets import CSV, JAVASCRIPT, as_csv, as_json
 from toolkit.stores import Entry
 
-_JAVASCRIPT = b"application/javascript; charset=utf-8"
 _EVENTS = b"text/event-stream"
-_CSV = b"text/csv; charset=utf-8"
+_ANY_ORIGIN: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),)
 
 # The body may be longer than the content: white space around it, percent-encoding of a form.
 _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
@@ -32,11 +30,11 @@ class DweetRoutes:
     """See `toolkit.gateway.exchange.Routes`."""
 
     segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
-    headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"), (b"cache-control", b"no-store"))
-    cross_origin = True
 
-    def __init__(self, service: DweetService) -> None:
+    def __init__(self, service: DweetService, *, cors: bool) -> None:
         self._service = service
+        self.cross_origin = cors
+        self.headers: tuple[Header, ...] = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"))
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES, respond=_posted),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
@@ -62,11 +60,18 @@ class DweetRoutes:
         """Write a failure: HTTP 200, but for what is no operation of this service at all."""
         if error.status == 413 and not request.raw_path.startswith(b"/dweets/"):
             error = wire.too_large(wire.MAX_DWEET_BYTES)  # told by the server, which knows only of bodies
-        status = error.status if error.status in (404, 405) and not request.values else 200
+        is_no_operation = error.status == 421 or (error.status in (404, 405) and not request.values)
+        status = error.status if is_no_operation else 200
         response = Response(status, wire.failed(error))
         callback = request.query.get("callback", "")
         # A script element shows its page no failure but one that is a script too.
         return _called(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
+            return None
+        kind, name = next(iter(request.values.items()), ("thing", ""))
+        return WrongKey(f"the {kind} {name!a}", RateLimited(wire.RATE_EXCEEDED))
 
     # -- posting ------------------------------------------------------------------------------------------
 
@@ -96,21 +101,16 @@ class DweetRoutes:
         hot = self._service.readable(thing, key, wire.HISTORY_LENGTH)
         return _history_of(hot) if hot is not None else self._service.load(thing, wire.HISTORY_LENGTH)
 
-    async def _stored(self, request: Request) -> Response:
+    async def _stored(self, request: Request) -> Response | Stream:
         try:
             query = wire.STORED.checked_query(request.query)
         except InvalidArgument as error:
             raise MalformedRequest(str(error)) from None
-        thing, kind = request.values["thing"], query.get("responseType", "json")
-        records = await self._service.stored(thing, query.get("key"), query["date"], query.get("hour"))
-        if kind == "csv":
-            try:
-                return Response(200, _as_csv(records), _CSV)
-            except RecursionError:
-                raise MalformedRequest("a dweet is nested too deeply for CSV: ask for json") from None
-        if kind != "json":
+        kind = query.get("responseType", "json")
+        stored = self._service.stored(request.values["thing"], query.get("key"), query["date"], query.get("hour"))
+        if kind not in ("csv", "json"):
             raise MalformedRequest("responseType must be csv or json")
-        return Response(200, wire.succeeded("getting", "dweets", b"[%b]" % b",".join(reversed(records))))
+        return await (as_csv(stored) if kind == "csv" else as_json(stored, query.get("callback")))
 
     async def _stats(self, request: Request) -> Response:
         return _succeeded("getting", "stats", {"active_things": await self._service.stats()})
@@ -209,38 +209,18 @@ def _jsonp(route: Route) -> Route:
         assert not isinstance(answer, Stream), "a stream has no end to put a bracket at"
         return _called(callback, answer) if isinstance(answer, Response) else called_later(callback, answer)
 
-    async def called_later(callback: str, answer: Awaitable[Any]) -> Response:
+    async def called_later(callback: str, answer: Awaitable[Any]) -> Answer:
         result = await answer
+        if isinstance(result, Stream):  # it was told its callback
+            return result
         return _called(callback, result if isinstance(result, Response) else route.respond(result))
 
     return route._replace(handler=handle)
 
 
 def _called(callback: str, response: Response) -> Response:
-    if response.content_type == _CSV:
+    if response.content_type == CSV:
         return response
-    # The comment keeps the file from being read as anything but a script; the two separators end a line there.
-    safe = response.body.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
-    return replace(response, body=b"/**/%b(%b);" % (callback.encode("ascii"), safe), content_type=_JAVASCRIPT)
-
-
-def _as_csv(records: list[bytes]) -> bytes:
-    """Write records as CSV: created, then a column for each name of their contents, in order of appearance."""
-    import csv
-    import io
-
-    rows = [orjson.loads(record) for record in records]
-    contents = [row["content"] if isinstance(row["content"], dict) else {"content": row["content"]} for row in rows]
-    names = list(dict.fromkeys(name for content in contents for name in content))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\r\n")
-    writer.writerow(["created", *names])
-    for row, content in zip(rows, contents, strict=True):
-        writer.writerow([row["created"], *(_cell(content.get(name)) for name in names)])
-    return out.getvalue().encode("utf-8")
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    before, behind = wire.script_around(callback)
+    body = before + wire.safe_in_script(response.body) + behind
+    return replace(response, body=body, content_type=JAVASCRIPT)

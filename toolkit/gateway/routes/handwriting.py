@@ -6,13 +6,13 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 
-from toolkit.errors import RateLimited, ServiceError
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
+from toolkit.errors import KeyRejected, RateLimited, ServiceError
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
 from toolkit.handwriting import wire
-from toolkit.handwriting.parameters import Format
 from toolkit.handwriting.service.authentication import Caller
 from toolkit.handwriting.service.handwriting import HandwritingService, fingerprint
-from toolkit.handwriting.service.query import decoded, listing_of
+from toolkit.handwriting.service.query import check_query, listing_of
+from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance
 
 _JSON = b"application/json; charset=utf-8"
@@ -27,18 +27,18 @@ class HandwritingRoutes:
     """See `toolkit.gateway.exchange.Routes`."""
 
     segments = frozenset({b"handwritings", b"render"})
-    headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),)
     cross_origin = False
 
-    def __init__(self, service: HandwritingService) -> None:
+    def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service
+        self.headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),) if cors else ()
         self.table = [
             Route(wire.LISTING, self._admitted(self._listing)),
             Route(wire.RECORD, self._admitted(self._record)),
-            Route(wire.RENDER_PNG, self._admitted(self._render("png"))),
-            Route(wire.RENDER_PDF, self._admitted(self._render("pdf"))),
-            Route(wire.RENDER_SVG, self._admitted(self._render("svg"))),
-            Route(wire.RENDER_REPLAY, self._admitted(self._render("replay"))),
+            *(
+                Route(endpoint, self._admitted(self._render(kind)), cancellable=True)
+                for kind, endpoint in wire.RENDER.items()
+            ),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
@@ -48,15 +48,20 @@ class HandwritingRoutes:
         headers: list[Header] = [_NO_STORE]
         if error.status == 401:
             headers.append((b"www-authenticate", b'Basic realm="handwriting"'))
-        if isinstance(error, RateLimited):
+        if isinstance(error, RateLimited | wire.Overloaded):
             headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
         return Response(error.status, wire.failed(error), _JSON, tuple(headers))
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))
+        return WrongKey("handwriting", RateLimited(wire.RATE_EXCEEDED)) if is_given else None
 
     def _admitted(self, call: _Call) -> Handler:
         """Let a call through once its caller is known and not too fast; every answer tells what is left."""
 
         async def handle(request: Request) -> Response:
-            query = decoded(request.query_string)
+            check_query(request.query_string)
+            query = request.query
             caller = self._service.caller(query, request.header(b"authorization"))
             try:
                 left = self._service.admit(caller)
@@ -80,12 +85,12 @@ class HandwritingRoutes:
         content_type = wire.CONTENT_TYPES[kind].encode("ascii")
 
         async def call(request: Request, query: Mapping[str, str], caller: Caller) -> Response:
-            parameters = await self._service.checked(query, kind, caller.dialect)
+            parameters = await self._service.checked(query, kind, caller)
             name = fingerprint(parameters)
             caching = _caching(name)
             if name is not None and f'"{name}"' in request.header(b"if-none-match"):
                 return Response(304, b"", content_type, caching)
-            done = await self._service.render(parameters)
+            done = await self._service.render(parameters, caller)
             figures = ((key.lower().encode("ascii"), text.encode("ascii")) for key, text in done.headers().items())
             return Response(200, done.data, content_type, (*caching, *figures))
 

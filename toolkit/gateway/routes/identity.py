@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from toolkit.errors import ServiceError
+from toolkit.errors import KeyRejected, ServiceError
+from toolkit.gateway.access import is_loopback
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
@@ -30,6 +30,7 @@ _OWN_WORDS = {
     405: envelope.USE_POST,
     408: envelope.BODY_BROKEN,
     413: envelope.BODY_TOO_LARGE,
+    421: envelope.WRONG_HOST,
     503: envelope.NOT_AVAILABLE,
 }
 
@@ -68,6 +69,9 @@ class IdentityRoutes:
             return Response(status, body, headers=(*retry, _NO_REFERRER))
         status = 200 if self._service.settings.legacy_http_200 else error.status
         return Response(status, envelope.failed(echoable_request_id(request.body), error), headers=retry)
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> None:
+        """Return None: the service counts wrong keys, for all gateways on its store."""
 
     def _post(self, operation: wire.Operation) -> Handler:
         async def handle(request: Request) -> Response:
@@ -122,14 +126,6 @@ class IdentityRoutes:
 def simulates_phones(settings: IdentitySettings, *, on_loopback: bool) -> bool:
     """Whether a call to a loopback name may say which phone it is; with a public URL, others can reach those names."""
     return on_loopback and settings.public_url is None
-
-
-def is_loopback(host: str) -> bool:
-    """Whether this is an address of this machine that no other machine can reach."""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _in_own_words(error: ServiceError, request: Request) -> ServiceError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from toolkit.errors import RateLimited, ServiceError
-from toolkit.gateway.exchange import JSON, Header, Request, Response, Route
+from toolkit.errors import KeyRejected, RateLimited, ServiceError
+from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, WrongKey
 from toolkit.rewards import wire
 from toolkit.rewards.service import reward_page
 from toolkit.rewards.service.rewards import Call, RewardService
@@ -45,6 +45,10 @@ class RewardRoutes:
         if isinstance(error, RateLimited):
             headers = ((b"retry-after", b"%d" % error.retry_after),)
         return Response(error.status, wire.written(error), JSON, headers)
+
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        is_wrong = error.code in ("bad_gatewaykey", "unknown_app")
+        return WrongKey("mobile rewards", wire.refusal("too_many_wrong_keys", seconds=1)) if is_wrong else None
 
     async def _moment(self, request: Request) -> Response:
         _check_media_types(request)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Literal, NotRequired, TypeAlias, TypedDict, TypeVar
 
+import msgspec
 import pandas as pd
 
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, UnexpectedReply
 from toolkit.frames import declared_frame, utc_from_iso
 from toolkit.handwriting import wire
 
 #: Smallest and largest rating, either of them None for no bound.
 Bounds: TypeAlias = tuple[float | None, float | None]
 
+_DATES: tuple[Literal["date_created", "date_modified"], ...] = ("date_created", "date_modified")
 COLUMNS = {
     "id": "str",
     "title": "str",
@@ -24,14 +26,36 @@ COLUMNS = {
 }
 
 
-def listing_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
+class Record(TypedDict):
+    """One handwriting as a server lists it; the specification has no ratings."""
+
+    id: str
+    title: str
+    date_created: str
+    date_modified: str
+    rating_neatness: NotRequired[int | None]
+    rating_cursivity: NotRequired[int | None]
+    rating_embellishment: NotRequired[int | None]
+    rating_character_width: NotRequired[int | None]
+
+
+Shape = TypeVar("Shape")
+
+
+def records_of(body: bytes, shape: type[Shape]) -> Shape:
+    """Return what a body says, such as ``list[Record]``, or raise UnexpectedReply."""
+    try:
+        return msgspec.json.decode(body, type=shape)
+    except msgspec.ValidationError as error:
+        raise UnexpectedReply(f"this is no listing of handwritings: {error}") from None
+    except (ValueError, RecursionError):
+        raise UnexpectedReply("the answer is not JSON") from None
+
+
+def listing_frame(records: Sequence[Record]) -> pd.DataFrame:
     """Return records as a frame with the index ``id``; times in UTC, ratings may be missing."""
-    dates = {
-        name: utc_from_iso([str(record[name]) for record in records]) for name in ("date_created", "date_modified")
-    }
-    rows = [
-        {**record, **{name: times[row] for name, times in dates.items()}} for row, record in enumerate(records)
-    ]  # fmt: skip
+    dates = {name: utc_from_iso([record[name] for record in records]) for name in _DATES}
+    rows = [{**record, **{name: times[row] for name, times in dates.items()}} for row, record in enumerate(records)]
     return declared_frame(rows, COLUMNS, index="id")
 
 
@@ -51,43 +75,27 @@ def rated_within(frame: pd.DataFrame, bounds: dict[str, Bounds | None]) -> pd.Da
     return frame
 
 
-class NameBook:
-    """Ids and titles of all handwritings.
+def id_of(name: str, titles: dict[str, str]) -> str:
+    """Return the id of the handwriting with this id or title (any case); `titles` has all titles by id.
 
-    Parameters
-    ----------
-    titles
-        Title by id.
+    Raises
+    ------
+    InvalidArgument
+        There is none; the message names the nearest titles.
 
     Examples
     --------
-    >>> NameBook({"2D5QW0F80001": "Molly"}).id_of("molly")
+    >>> id_of("molly", {"2D5QW0F80001": "Molly"})
     '2D5QW0F80001'
     """
-
-    def __init__(self, titles: dict[str, str]) -> None:
-        self._titles = titles
-        self._ids = {title.casefold(): handwriting_id for handwriting_id, title in titles.items()}
-
-    def id_of(self, name: str) -> str:
-        """Return the id of the handwriting with this id or title (any case).
-
-        Raises
-        ------
-        InvalidArgument
-            There is none; the message names the nearest titles.
-        """
-        if name in self._titles:
-            return name
-        if not isinstance(name, str):
-            raise InvalidArgument(f"a handwriting is named by its id or title, not by a {type(name).__name__}")
-        if name.casefold() in self._ids:
-            return self._ids[name.casefold()]
-        near = difflib.get_close_matches(name.casefold(), self._ids, n=3, cutoff=0.5)
-        hint = ", ".join(self._titles[self._ids[title]] for title in near)
-        advice = f"the nearest titles are {hint}" if hint else "see available()"
-        raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")
-
-    def title_of(self, handwriting_id: str) -> str:
-        """Return the title."""
-        return self._titles[handwriting_id]
+    if name in titles:
+        return name
+    if not isinstance(name, str):
+        raise InvalidArgument(f"a handwriting is named by its id or title, not by a {type(name).__name__}")
+    ids = {title.casefold(): handwriting_id for handwriting_id, title in titles.items()}
+    if name.casefold() in ids:
+        return ids[name.casefold()]
+    near = difflib.get_close_matches(name.casefold(), ids, n=3, cutoff=0.5)
+    hint = ", ".join(titles[ids[title]] for title in near)
+    advice = f"the nearest titles are {hint}" if hint else "see available()"
+    raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")

@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
+from functools import cached_property
 
 import pandas as pd
 
+from toolkit.endpoint import Endpoint
+from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.calls import HandwritingCalls, record_of
-from toolkit.handwriting.client.hands_on_offer import Bounds, listing_frame, rated_within
+from toolkit.handwriting.client.hands_on_offer import (
+    Bounds,
+    Record,
+    id_of,
+    listing_frame,
+    rated_within,
+    records_of,
+)
 from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
 from toolkit.handwriting.client.style import Distance, Ink, Style
 from toolkit.handwriting.client.sweeping import Few, swept
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.parameters import Format
+from toolkit.handwriting.wire import Format
+from toolkit.http_client import HttpReply, HttpSession, Value
+from toolkit.public_names import PublicNames
+from toolkit.secret import Secret
 
 
-class HandwritingClient(HandwritingCalls):
-    """Handwriting: the hands on offer, and texts written by them. Use it as ``tk.handwriting``.
+class HandwritingClient(PublicNames):
+    """Handwriting: the available hands, and texts written by them. Use it as ``tk.handwriting``.
 
     A handwriting is named by its id or its title. Parameters have the names of the specification; None leaves one to
     the service.
+
+    Parameters
+    ----------
+    session
+        Calls to a server that speaks section B of the specification.
+    apikey
+        The consumer key.
     """
+
+    def __init__(self, session: HttpSession, apikey: Secret) -> None:
+        self._session = session
+        self._apikey = apikey
+
+    def __repr__(self) -> str:
+        return f"<Handwriting at {self._session.base_url}>"
 
     def available(
         self,
@@ -34,13 +62,12 @@ class HandwritingClient(HandwritingCalls):
         order_by: str = "id",
         order_dir: str = "asc",
     ) -> pd.DataFrame:
-        """Return the handwritings on offer: ``GET /handwritings``, all pages.
+        """Return the available handwritings: ``GET /handwritings``, all pages.
 
         Parameters
         ----------
         rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
-            Keep what lies between two ratings, both included; None for no bound. The average is 1400, one standard
-            deviation 100.
+            Keep what lies between two ratings, both included; None for no bound. 1400 is the average.
         order_by
             ``id``, ``title``, ``date_created``, ``date_modified`` or one of the ratings.
         order_dir
@@ -87,7 +114,8 @@ class HandwritingClient(HandwritingCalls):
         ...     tk.handwriting.record("Molly").index.tolist()
         ['2D5QW0F80001']
         """
-        return listing_frame([record_of(self._call(wire.RECORD, {"id": self._names.id_of(handwriting)}))])
+        values = {"id": id_of(handwriting, self._titles)}
+        return listing_frame([records_of(self._call(wire.RECORD, values).body, Record)])
 
     def png(
         self,
@@ -138,6 +166,8 @@ class HandwritingClient(HandwritingCalls):
             There is no such handwriting, or a value cannot be; nothing was rendered.
         InvalidParameters
             The service refused; the message names every problem.
+        Overloaded
+            Too many texts wait to be rendered; try again after ``retry_after`` seconds.
 
         Examples
         --------
@@ -169,13 +199,8 @@ class HandwritingClient(HandwritingCalls):
     ) -> Handwritten:
         """Write a text as a PDF whose words can be searched: ``GET /render/pdf``.
 
-        Parameters and errors as in `png`; sizes may be up to 100 inches, four inks stay CMYK in the file, and the
-        default is 7 x 5 inches.
-
-        Returns
-        -------
-        Handwritten
-            Shows the same writing as a picture.
+        Parameters, result and errors as in `png`; sizes may be up to 100 inches, four inks stay CMYK in the file, and
+        the default is 7 x 5 inches.
 
         Examples
         --------
@@ -322,3 +347,51 @@ class HandwritingClient(HandwritingCalls):
         448
         """
         return picture_sheet(pictures, columns, labels)
+
+    def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
+        """Write a text in the format `kind`; see `png` for the result and the errors."""
+        if not isinstance(text, str):
+            raise InvalidArgument(f"text is a str, not {type(text).__name__}")
+        if len(text) > wire.MAX_TEXT:
+            raise InvalidArgument(wire.TEXT_TOO_LONG)
+        handwriting_id = id_of(handwriting, self._titles)
+        if text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") != text:
+            raise InvalidArgument(wire.TEXT_NOT_UTF8)
+        query = {"handwriting_id": handwriting_id, "text": text, **style.query(kind)}
+        began = time.perf_counter()
+        reply = self._call(wire.RENDER[kind], query=query)
+        milliseconds = (time.perf_counter() - began) * 1000
+        done = Handwritten.received(reply.body, reply.headers, kind, self._titles[handwriting_id], milliseconds)
+        if kind == "png":
+            return done
+        again = replace(style, random_seed=done.seed)
+        return replace(done, preview=lambda: self.rendered(text, handwriting_id, "png", again).data)
+
+    def _listing(self, query: Mapping[str, Value | None]) -> list[Record]:
+        """Return the records of all pages; the last one is empty, or has nothing new."""
+        records: dict[str, Record] = {}
+        while True:
+            page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
+            listed = records_of(self._call(wire.LISTING, query=page).body, list[Record])
+            new = {record["id"]: record for record in listed}
+            if new.keys() <= records.keys():
+                return list(records.values())
+            records |= new
+
+    @cached_property
+    def _titles(self) -> dict[str, str]:
+        return {record["id"]: record["title"] for record in self._listing({})}
+
+    def _call(
+        self,
+        endpoint: Endpoint,
+        values: Mapping[str, str] | None = None,
+        *,
+        query: Mapping[str, Value | None] | None = None,
+    ) -> HttpReply:
+        full: dict[str, Value | None] = {"apikey": self._apikey, **(query or {})}
+        reply = self._session.call(endpoint, values or {}, query=full)
+        if reply.status != 200:
+            request = f"{endpoint.method} {endpoint.path_for(**(values or {}))}"
+            raise wire.error_of(reply.status, reply.headers, reply.body, request=request)
+        return reply

@@ -14,7 +14,7 @@ import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.handwritten import Handwritten, png_bytes
+from toolkit.handwriting.handwritten import Handwritten, png_bytes, saved
 
 _GAP = 24
 _LABEL = 18
@@ -47,11 +47,7 @@ class ContactSheet:
         InvalidArgument
             The name does not end in ``.png``.
         """
-        target = Path(path)
-        if target.suffix.lower() != ".png":
-            raise InvalidArgument(f"a contact sheet is saved as *.png, not {target.name}")
-        target.write_bytes(png_bytes(self.image))
-        return target
+        return saved(png_bytes(self.image), path, ".png", "a contact sheet")
 
     def __repr__(self) -> str:
         return f"<Contact sheet of {self.count}, {self.image.width} x {self.image.height}, {self.digest}>"

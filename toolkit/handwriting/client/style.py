@@ -9,7 +9,7 @@ from numbers import Real
 from typing import TypeAlias
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.parameters import Format
+from toolkit.handwriting.wire import Format
 
 #: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels, which are points (72 an inch).
 Distance: TypeAlias = float | str
@@ -54,7 +54,6 @@ class Style:
         return {name: value for name, value in values.items() if value is not None}
 
 
-STYLE_FIELDS = tuple(field.name for field in fields(Style))
 _DISTANCES = frozenset({"handwriting_size", "width", "height", "min_padding"})
 
 

@@ -20,8 +20,6 @@ Few: TypeAlias = Value | Sequence[Value]
 
 _MANY = 20
 _FIGURES = {
-    "thumbnail": "object",
-    "ms": "float64",
     "width": "float64",
     "height": "float64",
     "lines": "Int64",
@@ -48,22 +46,12 @@ def swept(
     for hand, *values in tqdm(combinations, unit="text", disable=not progress or len(combinations) <= _MANY):
         style = dict(zip(given, values, strict=True))
         done = render(hand, Style(**style))
-        rows.append({"handwriting": done.handwriting, **{name: style[name] for name in varied}, **_figures(done)})
-    dtypes = {name: _dtype(given[name]) for name in varied}
+        row = {"handwriting": done.handwriting, **{name: style[name] for name in varied}}
+        figures = {name: getattr(done, name) for name in _FIGURES}
+        rows.append({**row, "thumbnail": done, "ms": done.milliseconds, **figures})
+    dtypes = {name: pd.Series(given[name]).dtype.name for name in varied}
     # A width or height that was asked for gives way to the one that came out.
-    return declared_frame(rows, {"handwriting": "str", **dtypes, **_FIGURES})
-
-
-def _figures(done: Handwritten) -> dict[str, Any]:
-    return {
-        "thumbnail": done,
-        "ms": done.milliseconds,
-        "width": done.width,
-        "height": done.height,
-        "lines": done.lines,
-        "ink_share": done.ink_share,
-        "seed": done.seed,
-    }
+    return declared_frame(rows, {"handwriting": "str", **dtypes, "thumbnail": "object", "ms": "float64", **_FIGURES})
 
 
 def _is_single(value: object) -> bool:
@@ -75,12 +63,3 @@ def _several(name: str, value: Any) -> list[Any]:  # noqa: ANN401
     if not several:
         raise InvalidArgument(f"{name} is an empty list: there is nothing to render")
     return several
-
-
-def _dtype(values: list[Any]) -> str:
-    if all(isinstance(value, str) for value in values):
-        return "str"
-    numbers = all(isinstance(value, int | float) for value in values)
-    if not numbers:
-        return "object"
-    return "int64" if all(isinstance(value, int) for value in values) else "float64"

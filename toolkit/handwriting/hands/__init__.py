@@ -6,7 +6,6 @@ Only `pack` is needed to read them; everything else here runs at build time only
 
 ``npm`` fetches the archives and checks them · ``shaping_font`` keeps the font's knowledge of words and drops its
 outlines · ``outline`` draws a glyph · ``skeleton`` finds its centre lines · ``strokes`` makes pen strokes of them ·
-``quality`` compares them with the outline · ``tracing`` chooses between strokes and outline · ``known_losses`` stops
-the compilation when a glyph lost a counter or a part and ``known_losses.json`` does not list it · ``ratings`` measures
-the handwritings · ``contact_sheet`` shows them.
+``tracing`` compares them with the outline and chooses between the two · ``known_losses`` stops the compilation when a
+glyph lost a counter or a part and ``known_losses.json`` does not list it · ``ratings`` measures the handwritings.
 """

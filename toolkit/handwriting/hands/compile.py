@@ -16,26 +16,29 @@ from pathlib import Path
 import numpy as np
 from fontTools.ttLib import TTFont
 from matplotlib.transforms import Affine2D
+from PIL import Image, ImageDraw
 from tqdm.auto import tqdm
 
-from toolkit.handwriting.catalogue import TABLE
+from toolkit.handwriting.catalogue import TABLE, Handwriting
 from toolkit.handwriting.hands import npm, shaping_font
-from toolkit.handwriting.hands.contact_sheet import contact_sheet
 from toolkit.handwriting.hands.known_losses import Loss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import glyph_path
 from toolkit.handwriting.hands.pack import PACKS, Measures, Pack, write_pack
 from toolkit.handwriting.hands.ratings import handwritings
 from toolkit.handwriting.hands.sources import Source, sources
 from toolkit.handwriting.hands.tracing import NOTHING, Tracing, traced
+from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.ink.ribbons import DOT, Strokes
+from toolkit.handwriting.parameters import Parameters
 
 LICENCES = PACKS.parent / "licences"
 _FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
+LINE = "Thanks for the quick jam, Zoë!"
+_COLUMNS, _WIDTH, _HEIGHT = 4, 560, 66  # of the contact sheet
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def main() -> None:
-    """Compile every hand, or those named after ``--only``."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", default=[source.name for source in sources()])
     parser.add_argument("--archives", type=Path, help="folder that keeps the fetched archives")
@@ -53,7 +56,7 @@ def main() -> None:
             tqdm.write(f"{source.name}: {len(pack.glyph_strokes)} glyphs, {redrawn} kept as outlines")
     catalogue = handwritings()
     TABLE.write_text("[\n" + ",\n".join(json.dumps(asdict(row)) for row in catalogue) + "\n]\n")
-    contact_sheet(catalogue, TABLE.with_name("contact_sheet.png"))
+    _contact_sheet(catalogue, TABLE.with_name("contact_sheet.png"))
 
 
 def compiled(source: Source, font: bytes) -> tuple[Pack, int]:
@@ -74,7 +77,7 @@ def compiled(source: Source, font: bytes) -> tuple[Pack, int]:
     pack = Pack(
         _measures(source, cut, units, strokes),
         shaping_font.without_outlines(cut),
-        Strokes(*(np.concatenate([getattr(s, part) for s in strokes]) for part in Strokes.__slots__)),
+        Strokes.joined(strokes),
         np.array([len(s.length) for s in strokes], np.int64),
     )
     return pack, sum(glyph.is_outline for glyph in made)
@@ -119,14 +122,10 @@ def _scale(font: TTFont, name: str) -> tuple[float, float]:
         low, high = _extent(font, "\N{GRINNING FACE}")
         units = (high - low) / 1.25
         return units, -low / units - 0.12
-    tall = _extent(font, "H")[1] if ord("H") in font.getBestCmap() else _hangul_cap(font)
-    return tall, 0.0
-
-
-def _hangul_cap(font: TTFont) -> float:
-    """Return a cap height for a font without capitals: a syllable is written a little taller."""
+    if ord("H") in font.getBestCmap():
+        return _extent(font, "H")[1], 0.0
     low, high = _extent(font, "\N{HANGUL SYLLABLE HAN}")
-    return (high - low) / 1.15
+    return (high - low) / 1.15, 0.0  # without capitals: a syllable is written a little taller
 
 
 def _extent(font: TTFont, character: str) -> tuple[float, float]:
@@ -163,6 +162,23 @@ def _licence(source: Source, archive: Path) -> str:
         f'The hand "{source.name}" is a modified version, as pen strokes, of the font in the npm package\n{origin}.\n'
         f"Licence: {source.licence}. Copyright notice of the font:\n\n{copyright_line}\n\n{licence.strip()}\n"
     )
+
+
+def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
+    """Write a PNG with a row for every script and a column for every writer."""
+    rows = -(-len(handwritings) // _COLUMNS)
+    sheet = Image.new("L", (_COLUMNS * _WIDTH, rows * _HEIGHT), 255)
+    draw = ImageDraw.Draw(sheet)
+    for n, handwriting in enumerate(handwritings):
+        corner = (n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT)
+        draw.text(corner, f"{handwriting.title}  {handwriting.id}", fill=120)
+        width, height = _WIDTH - 16, _HEIGHT - 6
+        page = Parameters(
+            handwriting, "png", LINE, handwriting_size=22, width=width, height=height, random_seed=1
+        )  # fmt: skip
+        line = render(page)
+        sheet.paste(0, (corner[0], corner[1] + 6), line.image().getchannel("A"))
+    sheet.quantize(16).save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from toolkit.handwriting.hands.quality import Form
+import msgspec
+
+from toolkit.handwriting.hands.tracing import Form
 
 TABLE = Path(__file__).with_name("known_losses.json")
 
@@ -18,34 +20,19 @@ class UnknownLoss(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A glyph whose strokes have another number of counters or parts than its outline.
-
-    Attributes
-    ----------
-    hand : str
-        Name of the pack.
-    number : int
-        Number of the glyph in the pack.
-    glyph : str
-        Its name in the font.
-    text : str
-        Characters it is drawn for; empty for an alternate form.
-    outline, strokes : Form
-        Counters and parts of each.
-    """
+    """A glyph whose strokes have another number of counters or parts than its outline."""
 
     hand: str
-    number: int
-    glyph: str
-    text: str
+    number: int  # of the glyph in the pack
+    glyph: str  # its name in the font
+    text: str  # the characters it is drawn for; empty for an alternate form
     outline: Form
     strokes: Form
 
 
 def known_losses() -> tuple[Loss, ...]:
     """Return the list as committed. Rows are only ever deleted: the next compilation then repairs their glyphs."""
-    rows = json.loads(TABLE.read_text("utf-8"))
-    return tuple(Loss(**row | {side: Form(*row[side]) for side in ("outline", "strokes")}) for row in rows)
+    return msgspec.json.decode(TABLE.read_bytes(), type=tuple[Loss, ...])
 
 
 def check_losses(hand: str, found: Iterable[Loss]) -> None:
@@ -60,14 +47,7 @@ def check_losses(hand: str, found: Iterable[Loss]) -> None:
     if now == listed:
         return
     lines = [f"{hand}: the compiled glyphs do not agree with {TABLE.name}."]
-    lines += [f"  not listed, repair it:        {_row(loss)}" for loss in sorted(now - listed, key=_place)]
-    lines += [f"  no longer so, delete the row: {_row(loss)}" for loss in sorted(listed - now, key=_place)]
+    for advice, losses in (("not listed, repair it", now - listed), ("no longer so, delete the row", listed - now)):
+        rows = sorted(losses, key=lambda loss: loss.number)
+        lines += [f"  {advice}: {json.dumps(asdict(loss), ensure_ascii=False)}" for loss in rows]
     raise UnknownLoss("\n".join(lines))
-
-
-def _place(loss: Loss) -> int:
-    return loss.number
-
-
-def _row(loss: Loss) -> str:
-    return json.dumps(asdict(loss), ensure_ascii=False)

@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from fontTools.pens.basePen import BasePen
-from matplotlib.backends.backend_agg import RendererAgg
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
+from toolkit.handwriting.ink.canvases.raster import filled
+
 RESOLUTION = 200  # pixels in one cap height
 MARGIN = 8  # empty pixels round the picture
+LEAST_PIXELS = 0.001 * RESOLUTION**2  # a smaller counter or part does not show at the size of a letter
 
 
 class _PathPen(BasePen):
@@ -51,28 +53,14 @@ def glyph_path(glyphs: Any, name: str) -> Path | None:  # noqa: ANN401
 
 
 class Picture:
-    """One glyph drawn at `RESOLUTION`, and the way back from its pixels to cap heights.
-
-    Parameters
-    ----------
-    path : matplotlib.path.Path
-        Outline in cap heights, y upwards.
-    """
+    """One glyph, whose outline is in cap heights, drawn at `RESOLUTION`, and the way back from its pixels."""
 
     def __init__(self, path: Path) -> None:
         (self._left, self._bottom), (right, top) = path.get_extents().get_points()
         self.width = int((right - self._left) * RESOLUTION) + 2 * MARGIN + 1
         self.height = int((top - self._bottom) * RESOLUTION) + 2 * MARGIN + 1
-        self.ink = self._draw(path) > 127
-
-    def _draw(self, path: Path) -> npt.NDArray[np.uint8]:
-        agg = RendererAgg(self.width, self.height, 72)
-        gc = agg.new_gc()
-        gc.set_linewidth(0)
-        gc.set_snap(False)
         shift = Affine2D().translate(-self._left, -self._bottom).scale(RESOLUTION).translate(MARGIN, MARGIN)
-        agg.draw_path(gc, path, shift, (0, 0, 0, 1))
-        return np.asarray(agg.buffer_rgba())[:, :, 3]
+        self.ink = filled(path, shift, self.width, self.height) > 127
 
     def to_caps(self, rows_columns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Pixels (row, column) as (x, y) in cap heights, shape (n, 2); a pixel stands for its centre."""

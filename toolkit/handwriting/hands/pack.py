@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from toolkit.handwriting.ink.ribbons import Flags, Strokes
+from toolkit.handwriting.ink.ribbons import Strokes
 
 PACKS = Path(__file__).parent / "packs"
 UNITS = 1024  # stored numbers are whole 1/1024 of the cap height
@@ -17,50 +17,24 @@ UNITS = 1024  # stored numbers are whole 1/1024 of the cap height
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Figures of one hand; lengths in cap heights.
-
-    Attributes
-    ----------
-    name : str
-        Our name of the hand.
-    units_per_cap : float
-        Font units in one cap height (top of the drawn H).
-    space : float
-        Advance of the space.
-    descender : float
-        How far the deepest of ``gjpqy`` goes below the baseline.
-    nib : float
-        Mean half width of the strokes of the letters.
-    joined : bool
-        Whether letters are joined: then only whole words may move.
-    """
+    """Figures of one hand; lengths in cap heights."""
 
     name: str
-    units_per_cap: float
-    space: float
-    descender: float
-    nib: float
-    joined: bool
+    units_per_cap: float  # font units in one cap height (top of the drawn H)
+    space: float  # advance of the space
+    descender: float  # how far the deepest of ``gjpqy`` goes below the baseline
+    nib: float  # mean half width of the strokes of the letters
+    joined: bool  # letters are joined: only whole words may move
 
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """One hand as stored: its figures, its shaping font and the strokes of every glyph.
-
-    Attributes
-    ----------
-    font : bytes
-        OpenType font without outlines.
-    strokes : Strokes
-        Strokes of all glyphs, one after another, in cap heights, y upwards.
-    glyph_strokes : integers of shape (glyphs,)
-        How many strokes each glyph has.
-    """
+    """One hand as stored: its figures, its shaping font and the strokes of every glyph."""
 
     measures: Measures
-    font: bytes
-    strokes: Strokes
-    glyph_strokes: npt.NDArray[np.int64]
+    font: bytes  # OpenType font without outlines
+    strokes: Strokes  # of all glyphs, one after another, in cap heights, y upwards
+    glyph_strokes: npt.NDArray[np.int64]  # (glyphs,) how many strokes each has
 
 
 def write_pack(pack: Pack, path: Path) -> None:
@@ -79,16 +53,10 @@ def write_pack(pack: Pack, path: Path) -> None:
 
 
 def read_pack(path: Path) -> Pack:
-    """Read what `write_pack` wrote."""
     with np.load(path) as stored:
         # 16-bit sums wrap round, exactly as the differences did
         whole = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
         x, y, radius = whole / UNITS
-        flags: Flags = stored["flags"]
-        strokes = Strokes(x, y, radius, stored["length"].astype(np.int64), flags)
-        return Pack(
-            Measures(**json.loads(stored["measures"].tobytes())),
-            stored["font"].tobytes(),
-            strokes,
-            stored["glyph_strokes"].astype(np.int64),
-        )
+        strokes = Strokes(x, y, radius, stored["length"].astype(np.int64), stored["flags"])
+        measures = Measures(**json.loads(stored["measures"].tobytes()))
+        return Pack(measures, stored["font"].tobytes(), strokes, stored["glyph_strokes"].astype(np.int64))

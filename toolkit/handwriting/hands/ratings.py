@@ -6,7 +6,6 @@ import hashlib
 from datetime import datetime, timedelta
 
 import numpy as np
-import numpy.typing as npt
 
 from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.hands.sources import Source, sources
@@ -33,26 +32,23 @@ def handwritings() -> list[Handwriting]:
     """Return the whole catalogue, measured on the packs as they are."""
     rows = [(s, n, writer_of(s.name, n)) for s in sources() for n in range(len(s.titles))]
     shapers = [Shaper(source.name, writer) for source, _, writer in rows]
-    ratings = np.stack(
-        [
-            _rated([-_restlessness(source, writer) for source, _, writer in rows]),
-            _rated([_cursivity(shaper) for shaper in shapers]),
-            _rated([_embellishment(source) for source, _, _ in rows]),
-            _rated([_character_width(shaper) for shaper in shapers]),
-        ],
-        axis=1,
+    ratings = zip(
+        _rated([-_restlessness(source, writer) for source, _, writer in rows]),
+        _rated([_cursivity(shaper) for shaper in shapers]),
+        _rated([_embellishment(source) for source, _, _ in rows]),
+        _rated([_character_width(shaper) for shaper in shapers]),
+        strict=True,
     )
     return [
-        Handwriting(*_identity(source.titles[n]), neat, cursive, ornate, wide, source.name, n)
-        for (source, n, _), (neat, cursive, ornate, wide) in zip(rows, ratings.tolist(), strict=True)
+        Handwriting(*_identity(source.titles[n]), *rated, source.name, n)
+        for (source, n, _), rated in zip(rows, ratings, strict=True)
     ]
 
 
-def _rated(values: list[float]) -> npt.NDArray[np.int64]:
+def _rated(values: list[float]) -> list[int]:
     """Return values as ratings: 1400 on average, 100 a standard deviation, 1000..1800."""
-    all_values = np.array(values)
-    z = (all_values - all_values.mean()) / all_values.std()
-    return np.asarray(np.clip(np.rint(1400 + 100 * z), 1000, 1800), np.int64)
+    z = (np.array(values) - np.mean(values)) / np.std(values)
+    return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]
 
 
 def _identity(title: str) -> tuple[str, str, str, str]:
@@ -79,9 +75,9 @@ def _cursivity(shaper: Shaper) -> float:
 def _touch(shaper: Shaper, pair: str) -> bool:
     word = shaper.word(pair)
     second = word.letter == word.letter.max()
-    x = word.x + word.origin_x[word.letter]
-    a = np.stack([x[~second], word.y[~second]], axis=1)
-    b = np.stack([x[second], word.y[second]], axis=1)
+    x, y = word.strokes.x + word.origin_x[word.letter], word.strokes.y
+    a = np.stack([x[~second], y[~second]], axis=1)
+    b = np.stack([x[second], y[second]], axis=1)
     gap = np.hypot(*(a[:, None] - b[None]).transpose(2, 0, 1)).min(initial=np.inf)
     return bool(gap < 2 * shaper.nib)
 
@@ -92,9 +88,7 @@ def _embellishment(source: Source) -> float:
     lengths = []
     for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
         glyph = hand.glyph(hand.shape(letter)[0].glyph)
-        step = np.hypot(np.diff(glyph.x), np.diff(glyph.y))
-        step[np.cumsum(glyph.length)[:-1] - 1] = 0.0
-        lengths.append(step.sum())
+        lengths.append(glyph.steps().sum())
     return float(np.mean(lengths))
 
 
@@ -102,4 +96,4 @@ def _character_width(shaper: Shaper) -> float:
     """Mean advance of the small letters over the height of the x."""
     letters = "abcdefghijklmnopqrstuvwxyz"
     advance = np.mean([shaper.word(letter).advance for letter in letters])
-    return float(advance / shaper.word("x").y.max())
+    return float(advance / shaper.word("x").strokes.y.max())

@@ -25,7 +25,6 @@ class Branch:
 
     @property
     def length(self) -> float:
-        """Length of the branch in pixels."""
         return float(np.hypot(*np.diff(self.points, axis=0).T).sum()) if len(self.points) > 1 else 0.0
 
     def node(self, end: int) -> int:

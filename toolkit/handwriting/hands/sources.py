@@ -6,7 +6,8 @@ import tomllib
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 TABLE = Path(__file__).with_name("sources.toml")
 
@@ -24,18 +25,14 @@ class Source:
     titles: tuple[str, ...] = ()
     joined: bool = False
     word_space: float = 1.0
-    companions: tuple[str, ...] = field(default=())
+    companions: tuple[str, ...] = ()
     dots_moved: dict[str, float] = field(default_factory=dict)
 
 
 @cache
 def sources() -> tuple[Source, ...]:
     """Return all rows, those with titles first."""
-    rows = tomllib.loads(TABLE.read_text())["hand"]
-    values: list[dict[str, Any]] = [
-        {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()} for row in rows
-    ]
-    return tuple(Source(**row) for row in values)
+    return msgspec.convert(tomllib.loads(TABLE.read_text())["hand"], tuple[Source, ...])
 
 
 @cache

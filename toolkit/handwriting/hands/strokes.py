@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import ndimage
 
-from toolkit.handwriting.hands.outline import RESOLUTION, Picture
-from toolkit.handwriting.hands.quality import LEAST_PIXELS
+from toolkit.handwriting.hands.outline import LEAST_PIXELS, RESOLUTION, Picture
 from toolkit.handwriting.hands.skeleton import FREE, Branch, Skeleton, skeleton
 from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes
 
@@ -142,6 +141,11 @@ def _trimmed(points: npt.NDArray[np.float64], found: Skeleton, head: int, tail: 
     return points[middle : middle + 1]
 
 
+def arc_length(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return how far every point is from the first along the line; columns behind the second do not count."""
+    return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))])
+
+
 def _with_dots(lines: list[Line], ink: npt.NDArray[np.bool_]) -> list[Line]:
     """Replace what is shorter than it is wide by a dot: a short dash along its longer axis."""
     piece_of, pieces = ndimage.label(ink, np.ones((3, 3), bool))
@@ -185,7 +189,7 @@ def _unhooked(points: npt.NDArray[np.float64], flags: int) -> npt.NDArray[np.flo
 
 def _hook(points: npt.NDArray[np.float64]) -> int:
     """How many points at the beginning narrow too fast for a pen."""
-    arc = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))])
+    arc = arc_length(points)
     inside = int(np.searchsorted(arc, 1.6 * np.median(points[:, 2])))
     if inside >= len(points) // 2 or points[0, 2] > 0.5 * points[inside, 2]:
         return 0
@@ -196,7 +200,7 @@ def _resampled(points: npt.NDArray[np.float64], flags: int) -> npt.NDArray[np.fl
     """Smooth the pixel noise out along the arc and space the points evenly, one thirtieth of a cap height apart."""
     if flags & DOT:
         return points
-    arc = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))])
+    arc = arc_length(points)
     moved = np.concatenate([[True], np.diff(arc) > 0])
     points, arc = points[moved], arc[moved]
     fine = np.linspace(0, arc[-1], max(8, int(arc[-1] / STEP * 4)))

@@ -9,19 +9,7 @@ import numpy as np
 import uharfbuzz as hb
 
 from toolkit.handwriting.hands.pack import PACKS, read_pack
-from toolkit.handwriting.ink.ribbons import Flags, Strokes
-from toolkit.keyed_noise import Floats, Integers
-
-
-@dataclass(frozen=True, slots=True)
-class Glyph:
-    """Strokes of one letter form, in cap heights, y upwards."""
-
-    x: Floats
-    y: Floats
-    radius: Floats
-    length: Integers
-    flags: Flags
+from toolkit.handwriting.ink.ribbons import Strokes
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +24,6 @@ class Placed:
 
 
 class Hand:
-    """A hand pack, open for writing.
-
-    Parameters
-    ----------
-    name : str
-        Name of the pack.
-    """
-
     def __init__(self, name: str) -> None:
         pack = read_pack(PACKS / f"{name}.npz")
         self.measures = pack.measures
@@ -55,7 +35,6 @@ class Hand:
         self._characters = frozenset(face.unicodes)
 
     def writes(self, character: str) -> bool:
-        """Return whether the hand has a glyph for `character`."""
         return ord(character) in self._characters
 
     def shape(self, text: str) -> list[Placed]:
@@ -70,15 +49,14 @@ class Hand:
             for info, at in zip(buffer.glyph_infos, buffer.glyph_positions, strict=True)
         ]
 
-    def glyph(self, number: int) -> Glyph:
-        """Return the strokes of glyph `number`; a space has none."""
+    def glyph(self, number: int) -> Strokes:
+        """Return the strokes of glyph `number` in cap heights, y upwards; a space has none."""
         s0, s1 = self._glyph_stroke[number : number + 2]
         p0, p1 = self._stroke_point[s0], self._stroke_point[s1]
-        s: Strokes = self._strokes
-        return Glyph(s.x[p0:p1], s.y[p0:p1], s.radius[p0:p1], s.length[s0:s1], s.flags[s0:s1])
+        s = self._strokes
+        return Strokes(s.x[p0:p1], s.y[p0:p1], s.radius[p0:p1], s.length[s0:s1], s.flags[s0:s1])
 
 
 @cache
 def open_hand(name: str) -> Hand:
-    """Return the hand `name`, read once."""
     return Hand(name)

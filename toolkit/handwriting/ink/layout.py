@@ -17,27 +17,13 @@ _TOKENS = re.compile(r"[ \t]+|[^ \t]+")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Words in reading order; lengths in cap heights.
-
-    Attributes
-    ----------
-    words : list of ShapedWord
-        The words.
-    line : integers of shape (words,)
-        Line of each word.
-    x : floats of shape (words,)
-        Where each word begins, from the left end of its line.
-    lines : int
-        Number of lines, empty ones too.
-    text : list of str
-        The lines as text.
-    """
+    """Words in reading order; lengths in cap heights."""
 
     words: list[ShapedWord]
-    line: Integers
-    x: Floats
-    lines: int
-    text: list[str]
+    line: Integers  # (words,) line of each word
+    x: Floats  # (words,) where each word begins, from the left end of its line
+    lines: int  # empty ones too
+    text: list[str]  # of every line
 
     @property
     def starts_line(self) -> Integers:
@@ -56,22 +42,11 @@ class _Word:
     shaped: ShapedWord
 
 
-def normalised(text: str) -> str:
-    """Return `text` with every kind of line end as LF."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise) -> Layout:
     """Break `text` into lines and place its words.
 
-    Parameters
-    ----------
-    width : float or None
-        Room for a line in cap heights; None breaks at line ends only.
-    variance : float
-        Largest relative change of a gap between words.
-    noise : KeyedNoise
-        Stream ``word``, by the number of the word on the page.
+    `width` is the room for a line in cap heights, None breaks at line ends only. `variance` is the largest relative
+    change of a gap between words, in stream ``word``, by the number of the word on the page.
     """
     lines = [line for paragraph in text.split("\n") for line in _broken(shaper, paragraph, width)]
     count = sum(len(line) for line in lines)

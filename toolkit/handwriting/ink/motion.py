@@ -2,12 +2,13 @@
 
 Everything that varies is correlated, because a hand drifts and does not rattle: lines slope and wander, words sit a
 little high or low and bend as one piece, letters change size and slant slowly along the line, and every letter is
-deformed by an elastic field of its own. In joined scripts only whole words move, so that the joins hold.
+deformed by its own elastic field. In joined scripts only whole words move, so that the joins hold.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,127 +29,95 @@ LETTER_FIELD, COARSE_LATTICE, FINE_LATTICE, FINE_SHARE = 0.020, 0.62, 0.27, 0.22
 JOIN = 0.28  # joined letters keep their first and last 0.28 cap heights
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Where the pen went, in cap heights from the left end of each baseline, y upwards.
+class Trace(NamedTuple):
+    """Where the pen went, in cap heights from the left end of each baseline, y upwards."""
 
-    Attributes
-    ----------
-    strokes : Strokes
-        Centre lines; the radius is the weight of the ink, 1 on average.
-    word : integers of shape (strokes,)
-        Word of each stroke.
-    letter : integers of shape (strokes,)
-        Letter of each stroke, counted through the page.
-    """
-
-    strokes: Strokes
-    word: Integers
-    letter: Integers
+    strokes: Strokes  # their radius is the weight of the ink, 1 on average
+    word: Integers  # (strokes,)
+    letter: Integers  # (strokes,) counted through the page
 
 
-@dataclass(frozen=True, slots=True)
-class _Page:
+class _Letters(NamedTuple):
     """The words of a layout as arrays over all points and letters of the page."""
 
-    x: Floats
-    y: Floats
-    point_letter: Integers
-    point_word: Integers
-    letter_word: Integers
-    origin_x: Floats
-    origin_y: Floats
-    advance: Floats
+    x: Floats  # (points,)
+    y: Floats  # (points,)
+    of_point: Integers  # (points,) letter of every point
+    origin_x: Floats  # (letters,)
+    origin_y: Floats  # (letters,)
+    advance: Floats  # (letters,)
 
 
 def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> Trace:
     """Return the strokes of all words of `layout`, moved as the writer moves."""
-    words = layout.words
-    page = _page(layout)
-    shake = shaper.writer.shake
-    move = _joined_letters if shaper.measures.joined else _single_letters
-    x, y, size = move(page, shake, noise)
-    x, y = _words_moved(page, x, y, shake, noise, layout)
-    first_letter = np.cumsum([0, *(len(word.origin_x) for word in words)])[:-1]
-    strokes_of = [len(word.length) for word in words]
-    stroke_letter = _whole([word.stroke_letter for word in words]) + np.repeat(first_letter, strokes_of)
-    weight = _real([word.weight for word in words]) * size
-    length = _whole([word.length for word in words])
-    flags = np.concatenate([np.zeros(0, np.uint8), *(word.flags for word in words)])
-    strokes = _hurried(Strokes(x, y, weight, length, flags), shaper.writer.haste)
-    return Trace(strokes, np.repeat(np.arange(len(words)), strokes_of), stroke_letter)
-
-
-def _real(parts: list[Floats]) -> Floats:
-    return np.concatenate([np.zeros(0), *parts])
-
-
-def _whole(parts: list[Integers]) -> Integers:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
-
-
-def _page(layout: Layout) -> _Page:
-    words = layout.words
-    letters = np.array([len(word.origin_x) for word in words], np.int64)
-    points = np.array([len(word.x) for word in words], np.int64)
-    first_letter = np.cumsum(letters) - letters
-    return _Page(
-        _real([word.x for word in words]),
-        _real([word.y for word in words]),
-        _whole([word.letter for word in words]) + np.repeat(first_letter, points),
-        np.repeat(np.arange(len(words)), points),
-        np.repeat(np.arange(len(words)), letters),
-        _real([word.origin_x for word in words]),
-        _real([word.origin_y for word in words]),
-        _real([word.letter_advance for word in words]),
+    words, shake = layout.words, shaper.writer.shake
+    strokes = Strokes.joined(word.strokes for word in words)
+    count = np.array([len(word.origin_x) for word in words], np.int64)
+    first_letter = np.cumsum(count) - count
+    strokes_of = [len(word.stroke_letter) for word in words]
+    stroke_word = np.repeat(np.arange(len(words)), strokes_of)
+    stroke_letter = np.concatenate([np.zeros(0, np.int64), *(word.stroke_letter for word in words)])
+    stroke_letter += first_letter[stroke_word]
+    letters = _Letters(
+        strokes.x,
+        strokes.y,
+        np.repeat(stroke_letter, strokes.length),
+        *(
+            np.concatenate([np.zeros(0), *(getattr(word, name) for word in words)])
+            for name in ("origin_x", "origin_y", "letter_advance")
+        ),
     )
+    move = _joined_letters if shaper.measures.joined else _single_letters
+    x, y, size = move(letters, shake, noise)
+    x, y = _words_moved(np.repeat(stroke_word, strokes.length), x, y, shake, noise, layout)
+    moved = replace(strokes, x=x, y=y, radius=strokes.radius * size)
+    return Trace(_hurried(moved, shaper.writer.haste), stroke_word, stroke_letter)
 
 
-def _elastic(page: _Page, noise: KeyedNoise) -> tuple[Floats, Floats]:
-    """Return a two-octave displacement of its own for every letter, variance about 1."""
-    owner = page.point_letter
-    coarse = noise.field("coarse", owner, page.x / COARSE_LATTICE, page.y / COARSE_LATTICE)
-    fine = noise.field("fine", owner, page.x / FINE_LATTICE, page.y / FINE_LATTICE)
+def _elastic(letters: _Letters, noise: KeyedNoise) -> tuple[Floats, Floats]:
+    """Return a separate two-octave displacement for every letter, variance about 1."""
+    owner = letters.of_point
+    coarse = noise.field("coarse", owner, letters.x / COARSE_LATTICE, letters.y / COARSE_LATTICE)
+    fine = noise.field("fine", owner, letters.x / FINE_LATTICE, letters.y / FINE_LATTICE)
     return coarse[0] + FINE_SHARE * fine[0], coarse[1] + FINE_SHARE * fine[1]
 
 
-def _joined_letters(page: _Page, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
+def _joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
     """Bend every letter, but not where it joins its neighbours."""
-    dx, dy = _elastic(page, noise)
-    edge = np.minimum(page.x, page.advance[page.point_letter] - page.x) / JOIN
+    dx, dy = _elastic(letters, noise)
+    edge = np.minimum(letters.x, letters.advance[letters.of_point] - letters.x) / JOIN
     edge = np.minimum(np.maximum(edge, 0.0), 1.0)
     window = 1.5 * shake * LETTER_FIELD * edge * edge * (3 - 2 * edge)
-    x = page.x + dx * window + page.origin_x[page.point_letter]
-    y = page.y + dy * window + page.origin_y[page.point_letter]
+    x = letters.x + dx * window + letters.origin_x[letters.of_point]
+    y = letters.y + dy * window + letters.origin_y[letters.of_point]
     return x, y, np.ones(len(x))
 
 
-def _single_letters(page: _Page, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
+def _single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
     """Bend, size, slant, turn and shift every letter; size, height and slant drift along the line."""
-    count = len(page.origin_x)
+    count = len(letters.origin_x)
     index = np.arange(count, dtype=np.float64)
     size = 1 + shake * LETTER_SIZE * noise.drift("letter size", index / 2.3)
     stretch = size * (1 + shake * LETTER_STRETCH * noise.gaussian("letter stretch", count))
-    rise = page.origin_y + shake * LETTER_BASELINE * noise.drift("letter baseline", index / 2.0)
+    rise = letters.origin_y + shake * LETTER_BASELINE * noise.drift("letter baseline", index / 2.0)
     slant = shake * LETTER_SLANT * noise.drift("letter slant", index / 2.6)
     turn = shake * LETTER_TURN * noise.gaussian("letter turn", count)
-    left = page.origin_x + shake * LETTER_SHIFT * noise.gaussian("letter shift", count)
-    dx, dy = _elastic(page, noise)
-    at = page.point_letter
-    y = page.y * size[at] + dy * (shake * LETTER_FIELD)
-    x = page.x * stretch[at] + dx * (shake * LETTER_FIELD) + y * slant[at]
+    left = letters.origin_x + shake * LETTER_SHIFT * noise.gaussian("letter shift", count)
+    dx, dy = _elastic(letters, noise)
+    at = letters.of_point
+    y = letters.y * size[at] + dy * (shake * LETTER_FIELD)
+    x = letters.x * stretch[at] + dx * (shake * LETTER_FIELD) + y * slant[at]
     return x - y * turn[at] + left[at], y + x * turn[at] + rise[at], size[at]
 
 
 def _words_moved(
-    page: _Page, x: Floats, y: Floats, shake: float, noise: KeyedNoise, layout: Layout
+    at: Integers, x: Floats, y: Floats, shake: float, noise: KeyedNoise, layout: Layout
 ) -> tuple[Floats, Floats]:
     """Move every word as one piece: size, height, tilt, and a field that runs on from letter to letter."""
     count = len(layout.words)
     size = 1 + shake * WORD_SIZE * noise.gaussian("word size", count)
     rise = shake * WORD_BASELINE * noise.gaussian("word baseline", count)
     tilt = shake * WORD_TILT * noise.gaussian("word tilt", count)
-    at = page.point_word
     dx, dy = noise.field("word field", at, x / WORD_LATTICE, y / WORD_LATTICE)
     moved_x = x * size[at] + dx * (shake * WORD_FIELD)
     moved_y = y * size[at] + dy * (shake * WORD_FIELD) + x * tilt[at] + rise[at]

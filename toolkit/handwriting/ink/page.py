@@ -6,7 +6,9 @@ Lengths are points from here on (a pixel is a point), y points down from the top
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,44 +17,28 @@ from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, Trace
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
-from toolkit.handwriting.parameters import LONGEST, Format, Parameters
-from toolkit.handwriting.wire import InvalidParameters, Problem
+from toolkit.handwriting.parameters import LONGEST, Parameters
+from toolkit.handwriting.wire import Format, InvalidParameters, Problem
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
+
+_TOLERANCE = 0.5  # points of ink that may leave the page
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Ink at its place.
-
-    Attributes
-    ----------
-    strokes : Strokes
-        In points, y downwards, radius in points.
-    stroke_word, stroke_letter : integers of shape (strokes,)
-        Word and letter of each stroke, counted through the page.
-    width, height : float
-        Size of the page.
-    baseline : floats of shape (lines,)
-        Baseline of each line at its left end.
-    word_x, word_end, word_y : floats of shape (words,)
-        Where each word begins and ends, and its baseline there.
-    layout : Layout
-        The words.
-    overflow : bool
-        Whether some ink lies outside the page.
-    """
+    """Ink at its place, y downwards."""
 
     strokes: Strokes
-    stroke_word: Integers
-    stroke_letter: Integers
+    stroke_word: Integers  # (strokes,) counted through the page
+    stroke_letter: Integers  # (strokes,)
     width: float
     height: float
-    baseline: Floats
-    word_x: Floats
-    word_end: Floats
-    word_y: Floats
+    baseline: Floats  # (lines,) at the left end of each line
+    word_x: Floats  # (words,) where each word begins
+    word_end: Floats  # (words,)
+    word_y: Floats  # (words,) its baseline there
     layout: Layout
-    overflow: bool
+    overflow: bool  # whether some ink lies outside the page
 
     def seen(self) -> npt.NDArray[np.bool_]:
         """Return which strokes touch the page, shape (strokes,)."""
@@ -65,18 +51,6 @@ class Page:
 
         across = touching(s.x - s.radius, s.x + s.radius, self.width)
         return across & touching(s.y - s.radius, s.y + s.radius, self.height)
-
-
-@dataclass(frozen=True, slots=True)
-class _Edges:
-    """How a line is moved to its place: page x = left + (x - ink) * squeeze."""
-
-    left: Floats
-    ink: Floats
-    squeeze: Floats
-
-    def place(self, x: Floats, line: Integers) -> Floats:
-        return self.left[line] + (x - self.ink[line]) * self.squeeze[line]
 
 
 def baselines(parameters: Parameters, lines: int, noise: KeyedNoise) -> Floats:
@@ -105,27 +79,30 @@ def compose(
     line = layout.line[trace.word]
     point_line = np.repeat(line, trace.strokes.length)
     x, radius = trace.strokes.x * size, trace.strokes.radius * size
-    edges = _edges(parameters, layout, shaper, noise, (x, radius, point_line))
+    place = _placing(parameters, layout, shaper, noise, (x, radius, point_line))
     slope = writer.wander * LINE_SLOPE * noise.gaussian("slope", layout.lines)
     drift = noise.drift("wander", trace.strokes.x / WANDER_LENGTH + point_line * 97.0)
-    placed = edges.place(x, point_line)
-    lift = writer.wander * BASELINE_WANDER * size * drift + slope[point_line] * placed
+    x = place(x, point_line)
+    lift = writer.wander * BASELINE_WANDER * size * drift + slope[point_line] * x
     y = baseline[point_line] - trace.strokes.y * size - lift
+    ink = _Box.around(x, y, radius)
+    width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
+    dx, dy = _shift(parameters, width, height, ink)
     advance = np.array([word.advance for word in layout.words])
-    word_x = edges.place(layout.x * size, layout.line)
-    word_end = edges.place((layout.x + advance) * size, layout.line)
-    page = Page(
-        Strokes(placed, y, radius, trace.strokes.length, trace.strokes.flags), trace.word, trace.letter, 0.0, 0.0,
-        baseline, word_x, word_end, baseline[layout.line] - slope[layout.line] * word_x, layout, False,
+    word_x = place(layout.x * size, layout.line)
+    word_end = place((layout.x + advance) * size, layout.line)
+    word_y = baseline[layout.line] - slope[layout.line] * word_x
+    return Page(
+        replace(trace.strokes, x=x + dx, y=y + dy, radius=radius), trace.word, trace.letter, width, height,
+        baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout, ink.leaves(width, height, dx, dy),
     )  # fmt: skip
-    return _padded(_sized(page, parameters, shaper), parameters)
 
 
-def _edges(
+def _placing(
     parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise,
     ink: tuple[Floats, Floats, Integers],
-) -> _Edges:  # fmt: skip
-    """Ink begins at the writer's left margin; a line that would run past the right edge is squeezed."""
+) -> Callable[[Floats, Integers], Floats]:  # fmt: skip
+    """Return how x is moved to the page: from the left margin on, and squeezed where a line would be too long."""
     x, radius, line = ink
     size, lines = parameters.handwriting_size, layout.lines
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
@@ -143,33 +120,42 @@ def _edges(
         room = parameters.width - 2 * (parameters.min_padding or 0.0) - left - thickest
         span = np.maximum(last - first, 1e-9)
         squeeze = np.where(room > 0, np.minimum(1.0, room / span), 1.0)
-    return _Edges(left, first, squeeze)
+    return lambda x, line: left[line] + (x - first[line]) * squeeze[line]
 
 
-def _ink(page: Page) -> tuple[float, float, float, float]:
-    """Left, top, right and bottom of the ink."""
-    s = page.strokes
-    if not len(s.x):
-        return 0.0, 0.0, 0.0, 0.0
-    return (
-        float((s.x - s.radius).min()), float((s.y - s.radius).min()),
-        float((s.x + s.radius).max()), float((s.y + s.radius).max()),
-    )  # fmt: skip
+class _Box(NamedTuple):
+    """What the ink covers."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @classmethod
+    def around(cls, x: Floats, y: Floats, radius: Floats) -> _Box:
+        if not len(x):
+            return cls(0.0, 0.0, 0.0, 0.0)
+        low_x, low_y, high_x, high_y = (x - radius).min(), (y - radius).min(), (x + radius).max(), (y + radius).max()
+        return cls(float(low_x), float(low_y), float(high_x), float(high_y))
+
+    def leaves(self, width: float, height: float, dx: float, dy: float) -> bool:
+        """Return whether it leaves a page of this size when it is moved."""
+        left, top, right, bottom = self.left + dx, self.top + dy, self.right + dx, self.bottom + dy
+        return min(left, top) < -_TOLERANCE or right > width + _TOLERANCE or bottom > height + _TOLERANCE
 
 
-def _sized(page: Page, parameters: Parameters, shaper: Shaper) -> Page:
-    """Give the page its width and height, from the text where they are automatic."""
+def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _Box) -> tuple[float, float]:
+    """Return width and height, from the text where they are automatic."""
     size, padding = parameters.handwriting_size, parameters.min_padding or 0.0
-    _, _, right, bottom = _ink(page)
     nib = shaper.nib * size
     below = size * max(parameters.line_spacing / 2, shaper.measures.descender)
-    natural = max(float(page.baseline[-1]) + below, bottom + nib)
+    natural = max(last_baseline + below, ink.bottom + nib)
     width, height = parameters.width, parameters.height
     if width is None:
-        width = _fitting("width", right + nib + 2 * padding, parameters.kind)
+        width = _fitting("width", ink.right + nib + 2 * padding, parameters.kind)
     if height is None:
         height = _fitting("height", natural + 2 * padding, parameters.kind)
-    return replace(page, width=width, height=height)
+    return width, height
 
 
 def _fitting(name: str, length: float, kind: Format) -> float:
@@ -182,27 +168,12 @@ def _fitting(name: str, length: float, kind: Format) -> float:
     return rounded
 
 
-def _padded(page: Page, parameters: Parameters) -> Page:
-    """Centre the ink when a padding is asked for; note whether it fits."""
-    left, top, right, bottom = _ink(page)
-    dx = dy = 0.0
-    if parameters.min_padding is not None:
-        padding = parameters.min_padding
-        dx = max(padding, (page.width - (right - left)) / 2) - left
-        dy = padding if parameters.height is None else max(padding, (page.height - (bottom - top)) / 2) - top
-    tolerance = 0.5
-    outside = (
-        left + dx < -tolerance or top + dy < -tolerance
-        or right + dx > page.width + tolerance or bottom + dy > page.height + tolerance
-    )  # fmt: skip
-    return _moved(replace(page, overflow=page.overflow or outside), dx, dy)
-
-
-def _moved(page: Page, dx: float, dy: float) -> Page:
-    if not dx and not dy:
-        return page
-    s = page.strokes
-    return replace(
-        page, strokes=replace(s, x=s.x + dx, y=s.y + dy), baseline=page.baseline + dy,
-        word_x=page.word_x + dx, word_end=page.word_end + dx, word_y=page.word_y + dy,
-    )  # fmt: skip
+def _shift(parameters: Parameters, width: float, height: float, ink: _Box) -> tuple[float, float]:
+    """Return how far the ink moves right and down to be in the middle, where a padding is asked for."""
+    padding = parameters.min_padding
+    if padding is None:
+        return 0.0, 0.0
+    dx = max(padding, (width - (ink.right - ink.left)) / 2) - ink.left
+    if parameters.height is None:
+        return dx, padding
+    return dx, max(padding, (height - (ink.bottom - ink.top)) / 2) - ink.top

@@ -22,18 +22,12 @@ DOT_WIDTH = 1.25
 def inked_radius(strokes: Strokes, nib: float, contrast: float, noise: KeyedNoise) -> Floats:
     """Return half the width of the ink at every point, in cap heights.
 
-    Parameters
-    ----------
-    strokes : Strokes
-        Strokes in cap heights; their radius is the weight of the ink, 1 on average.
-    nib : float
-        Half the width of the pen, in cap heights.
-    contrast : float
-        How much of the weight shows.
+    The radius of the strokes is the weight of the ink, 1 on average; `contrast` says how much of it shows. `nib` is
+    half the width of the pen in cap heights.
     """
     if not len(strokes.x):
         return np.zeros(0)
-    step = _steps(strokes)
+    step = strokes.steps()
     path = np.cumsum(step) - step
     start, stroke = strokes.start, strokes.stroke_of_point
     arc = path - path[start][stroke]
@@ -46,21 +40,10 @@ def inked_radius(strokes: Strokes, nib: float, contrast: float, noise: KeyedNois
     return nib * np.where(dot, DOT_WIDTH * (0.6 + 0.4 * weight), width)
 
 
-def _steps(strokes: Strokes) -> Floats:
-    """Distance from every point to the next of its stroke, 0 at the last."""
-    step = np.zeros(len(strokes.x))
-    dx, dy = np.diff(strokes.x), np.diff(strokes.y)
-    step[:-1] = np.sqrt(dx * dx + dy * dy)
-    step[strokes.start + strokes.length - 1] = 0.0
-    return step
-
-
 def _slowness(strokes: Strokes, arc: Floats) -> Floats:
     """0 on straights, towards 1 in tight curves: a rational stand-in for the two-thirds power law of hand movement."""
     tx, ty = tangents(strokes)
-    first, last = strokes.ends()
-    i = np.arange(len(tx))
-    after, before = np.where(last, i, i + 1), np.where(first, i, i - 1)
+    before, after, _, _ = strokes.neighbours()
     turn = np.abs(tx[after] * ty[before] - ty[after] * tx[before])
     curvature = np.minimum(turn / np.maximum(arc[after] - arc[before], 1e-6), 60.0)
     curvature = 0.25 * curvature[before] + 0.5 * curvature + 0.25 * curvature[after]

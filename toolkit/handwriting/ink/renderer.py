@@ -17,91 +17,54 @@ from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.replay import draw_replay
 from toolkit.handwriting.ink.canvases.svg import draw_svg
-from toolkit.handwriting.ink.layout import Layout, lay_out, normalised
+from toolkit.handwriting.ink.layout import Layout, lay_out
 from toolkit.handwriting.ink.motion import write
 from toolkit.handwriting.ink.page import Page, baselines, compose, wrap_width
 from toolkit.handwriting.ink.pen import inked_radius
-from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import RGB, Parameters
 from toolkit.handwriting.wire import InvalidParameters, Problem
 from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import KeyedNoise
 
-VERSION = "3"  # changes whenever the same parameters and seed give another picture
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
 MOST_POINTS = 1_250_000  # of all strokes; a text of more is written with fewer points in each letter
 _BEYOND = 3.0  # lines this many cap heights below the page cannot reach it
 
 
-class _Watch:
-    """Notes the seconds of every stage."""
-
-    def __init__(self) -> None:
-        self.seconds = dict.fromkeys(STAGES, 0.0)
-        self._since = time.perf_counter()
-
-    def lap(self, stage: str) -> None:
-        now = time.perf_counter()
-        self.seconds[stage] += now - self._since
-        self._since = now
-
-
 def render(parameters: Parameters) -> Handwritten:
-    r"""Write a text and return it as a file.
+    r"""Write a text and return it as a file with its figures; the parameters have a positive seed.
 
-    Parameters
-    ----------
-    parameters : Parameters
-        What to write, in which hand, and how; with a positive seed.
-
-    Returns
-    -------
-    Handwritten
-        The file, and figures about it.
-
-    Raises
-    ------
-    InvalidParameters
-        Neither the handwriting nor its fallbacks have some of the characters, or an automatic width or height
-        exceeds what the format allows.
+    Raises InvalidParameters where some characters are missing in the handwriting and its fallbacks, or where an
+    automatic width or height exceeds what the format allows.
 
     Examples
     --------
     >>> from toolkit.handwriting.catalogue import catalogue
-    >>> molly = catalogue().by_title("Molly")
-    >>> done = render(Parameters(molly, "png", "Hello", height=None, random_seed=7))
+    >>> done = render(Parameters(catalogue().by_title("Molly"), "png", "Hello", height=None, random_seed=7))
     >>> done.data[:4], done.lines
     (b'\x89PNG', 1)
     """
-    watch = _Watch()
-    page = write_page(parameters, watch.lap)
-    data, share = _draw(page, parameters, watch.lap)
-    watch.lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
-    milliseconds = {stage: 1000 * seconds for stage, seconds in watch.seconds.items()}
+    milliseconds, since = dict.fromkeys(STAGES, 0.0), time.perf_counter()
+
+    def lap(stage: str) -> None:
+        nonlocal since
+        now = time.perf_counter()
+        milliseconds[stage] += 1000 * (now - since)
+        since = now
+
+    page = write_page(parameters, lap)
+    data, share = _draw(page, parameters, lap)
+    lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
     return Handwritten(
-        data,
-        parameters.kind,
-        parameters.handwriting.title,
-        parameters.random_seed,
-        page.width,
-        page.height,
-        page.layout.lines,
-        share,
-        page.overflow,
-        milliseconds,
-    )
+        data, parameters.kind, parameters.handwriting.title, parameters.random_seed, page.width, page.height,
+        page.layout.lines, share, page.overflow, milliseconds,
+    )  # fmt: skip
 
 
 def writable_text(parameters: Parameters) -> str:
-    """Return the text in NFC with LF as line end.
-
-    Raises
-    ------
-    InvalidParameters
-        Neither the handwriting nor its fallbacks have some of its characters.
-    """
-    text = normalised(unicodedata.normalize("NFC", parameters.text))
+    """Return the text in NFC with LF as line end, or raise InvalidParameters with the characters that are missing."""
+    text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
     if missing := _shaper(parameters.handwriting).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
     return text
@@ -128,11 +91,11 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
 
 
 def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
-    return _cached_shaper(handwriting.script, handwriting.writer, every)
+    return _kept_shaper(handwriting.script, handwriting.writer, every)
 
 
 @cache
-def _cached_shaper(script: str, writer: int, every: int) -> Shaper:
+def _kept_shaper(script: str, writer: int, every: int) -> Shaper:
     return Shaper(script, writer_of(script, writer), every)
 
 
@@ -150,17 +113,10 @@ def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tup
     if parameters.kind == "png":
         return draw_png(page, RGB(*ink.rgb()), lap)
     if parameters.kind == "pdf":
-        return draw_pdf(page, ink, size, lap), _estimated_share(page)
-    if parameters.kind == "svg":
-        return draw_svg(page, ink), _estimated_share(page)
-    return draw_replay(page, ink, size), _estimated_share(page)
-
-
-def _estimated_share(page: Page) -> float:
-    """Length times width of all strokes: crossings count twice, which is little."""
-    s: Strokes = page.strokes
-    if not len(s.x):
-        return 0.0
-    step = np.sqrt(np.diff(s.x) ** 2 + np.diff(s.y) ** 2)
-    step[s.start[1:] - 1] = 0.0
-    return min(1.0, float((step * (s.radius[1:] + s.radius[:-1])).sum()) / (page.width * page.height))
+        data = draw_pdf(page, ink, size, lap)
+    else:
+        data = draw_svg(page, ink) if parameters.kind == "svg" else draw_replay(page, ink, size)
+    # Length times width of all strokes: crossings count twice, which is little.
+    s = page.strokes
+    area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0
+    return data, min(1.0, area / (page.width * page.height))

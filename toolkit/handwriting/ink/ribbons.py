@@ -6,6 +6,7 @@ that a non-zero fill draws their union: strokes may cross themselves and each ot
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -29,28 +30,23 @@ _DISC_COS, _DISC_SIN = np.cos(_DISC), np.sin(_DISC)
 
 @dataclass(frozen=True, slots=True)
 class Strokes:
-    """Pen strokes as arrays: n points in m strokes, in writing order.
+    """Pen strokes as arrays: n points in m strokes, in writing order."""
 
-    Attributes
-    ----------
-    x, y, radius : floats of shape (n,)
-        Centre line, y upwards or downwards as the owner says, and half the width of the ink.
-    length : integers of shape (m,)
-        Number of points of each stroke; they follow one another.
-    flags : unsigned bytes of shape (m,)
-        `STARTS_IN_INK`, `ENDS_IN_INK`, `DOT`, `OUTLINE`.
-    """
-
-    x: Floats
-    y: Floats
-    radius: Floats
-    length: Integers
-    flags: Flags
+    x: Floats  # (n,) centre line
+    y: Floats  # (n,) upwards or downwards, as the owner says
+    radius: Floats  # (n,) half the width of the ink
+    length: Integers  # (m,) points of each stroke; they follow one another
+    flags: Flags  # (m,) `STARTS_IN_INK`, `ENDS_IN_INK`, `DOT`, `OUTLINE`
 
     @classmethod
     def none(cls) -> Strokes:
-        """Return no strokes."""
         return cls(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint8))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Strokes]) -> Strokes:
+        """Return all strokes of all parts, one part after another."""
+        several = [cls.none(), *parts]
+        return cls(*(np.concatenate([getattr(part, name) for part in several]) for name in cls.__slots__))
 
     @property
     def start(self) -> Integers:
@@ -62,6 +58,14 @@ class Strokes:
         """Number of the stroke of every point."""
         return np.repeat(np.arange(len(self.length)), self.length)
 
+    def steps(self) -> Floats:
+        """Return the distance from every point to the next one of its stroke, 0 at the last."""
+        step = np.zeros(len(self.x))
+        dx, dy = np.diff(self.x), np.diff(self.y)
+        step[:-1] = np.sqrt(dx * dx + dy * dy)
+        step[self.start + self.length - 1] = 0.0
+        return step
+
     def ends(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return two masks over the points: first of its stroke, last of its stroke."""
         first, last = np.zeros(len(self.x), bool), np.zeros(len(self.x), bool)
@@ -69,6 +73,12 @@ class Strokes:
         first[start] = True
         last[start + self.length - 1] = True
         return first, last
+
+    def neighbours(self) -> tuple[Integers, Integers, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return the points before and after every point (itself at an end), and the masks of `ends`."""
+        first, last = self.ends()
+        i = np.arange(len(self.x))
+        return np.where(first, i, i - 1), np.where(last, i, i + 1), first, last
 
     def select(self, keep: npt.NDArray[np.bool_]) -> Strokes:
         """Return only the strokes marked in `keep`, shape (m,)."""
@@ -90,9 +100,8 @@ def refined(strokes: Strokes, pieces: int) -> Strokes:
     """Return the strokes with every interval cut in `pieces` along a Catmull-Rom curve."""
     if pieces <= 1 or not len(strokes.x):
         return strokes
-    first, last = strokes.ends()
+    before, after, first, last = strokes.neighbours()
     i = np.arange(len(strokes.x))
-    before, after = np.where(first, i, i - 1), np.where(last, i, i + 1)
     beyond = after[after]
     count = np.where(last, 1, pieces)
     source = np.repeat(i, count)
@@ -115,9 +124,7 @@ def refined(strokes: Strokes, pieces: int) -> Strokes:
 
 def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
     """Return the unit direction of writing at every point, as two arrays of shape (n,)."""
-    first, last = strokes.ends()
-    i = np.arange(len(strokes.x))
-    after, before = np.where(last, i, i + 1), np.where(first, i, i - 1)
+    before, after, _, _ = strokes.neighbours()
     tx, ty = strokes.x[after] - strokes.x[before], strokes.y[after] - strokes.y[before]
     norm = np.sqrt(tx * tx + ty * ty)
     still = norm == 0
@@ -128,12 +135,8 @@ def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
 def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
     """Return the outline of the ink: one ribbon a stroke, a disc wherever the pen turns sharply.
 
-    Parameters
-    ----------
-    strokes : Strokes
-        The ink; contours flagged `OUTLINE` are passed through as they are.
-    every : int
-        Use only every so many points along the ribbons, evenly, and the ends: enough where curves follow.
+    Contours flagged `OUTLINE` are passed through as they are. The ribbons have only `every` so many of the points,
+    evenly, and the ends: enough where curves follow.
     """
     drawn = (strokes.flags & OUTLINE) > 0
     written = strokes.select(~drawn) if drawn.any() else strokes
@@ -149,17 +152,7 @@ def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
 def evenly(length: Integers, every: int) -> tuple[Integers, Integers]:
     """Choose every so many points of each stroke, evenly, and its ends.
 
-    Parameters
-    ----------
-    length : integers of shape (m,)
-        Points of each stroke.
-    every : int
-        How many points become one.
-
-    Returns
-    -------
-    tuple of integers
-        Indices of the chosen points, and how many there are of each stroke.
+    Returns the indices of the chosen points, and how many there are of each stroke.
 
     Examples
     --------
@@ -186,9 +179,7 @@ def _thinned(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, F
 
 def _straightness(s: Strokes, tx: Floats, ty: Floats) -> Floats:
     """Cosine between the directions just before and just after every point; 1 at the ends."""
-    first, last = s.ends()
-    i = np.arange(len(s.x))
-    after, before = np.where(last, i, i + 1), np.where(first, i, i - 1)
+    before, after, first, last = s.neighbours()
     return np.where(first | last, 1.0, tx[after] * tx[before] + ty[after] * ty[before])
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from threading import Lock
+from typing import TypeAlias
 
 import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.hands.sources import chain
-from toolkit.handwriting.ink.hand import Glyph, Hand, Placed, open_hand
-from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Flags, evenly
+from toolkit.handwriting.ink.hand import Hand, Placed, open_hand
+from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, evenly
 from toolkit.handwriting.writers import Writer
 from toolkit.keyed_noise import Floats, Integers
 
@@ -23,10 +25,11 @@ WORD_GAP = 0.46  # and between two words
 THICKEST_NIB = 0.045  # a bold script is written with an ordinary pen
 _LARGEST_SHIFT = 0.6
 _TOUCH = 0.075  # a stroke end this near to another letter's stroke is joined to it
-_LONGEST_KEPT = 40  # characters; longer words are rare and large
 _KEPT_POINTS = 500_000  # of all hands together, about 20 MB
 _WORD_OVERHEAD = 60  # what a word takes besides its points, in points
 _COMPARED = 256  # points of a letter, where its distance to the next one is measured
+
+_XY: TypeAlias = tuple[Floats, Floats]
 
 _ALIKE = {
     "\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u2009": " ", "\u2010": "-", "\u2011": "-", "\u2012": "-",
@@ -40,56 +43,24 @@ _INVISIBLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ShapedWord:
-    """One word in letter coordinates: every letter about its own origin, in cap heights, y upwards.
-
-    Attributes
-    ----------
-    text : str
-        The characters of the word.
-    advance : float
-        Width of the word.
-    origin_x, origin_y, letter_advance : floats of shape (letters,)
-        Where each letter stands in the word, and how wide it is.
-    x, y, weight : floats of shape (points,)
-        Points of the strokes; weight is the width of the ink relative to the hand's mean.
-    letter : integers of shape (points,)
-        Letter of every point.
-    length, flags, stroke_letter : arrays of shape (strokes,)
-        Points, flags and letter of every stroke.
-    breaks : tuple of (int, float)
-        Characters after which the word may be broken when it must, and the width up to there.
-    """
+    """One word; every letter about its own origin, in cap heights, y upwards."""
 
     text: str
     advance: float
-    origin_x: Floats
-    origin_y: Floats
-    letter_advance: Floats
-    x: Floats
-    y: Floats
-    weight: Floats
-    letter: Integers
-    length: Integers
-    flags: Flags
-    stroke_letter: Integers
-    breaks: tuple[tuple[int, float], ...]
+    origin_x: Floats  # (letters,) where each letter stands in the word
+    origin_y: Floats  # (letters,)
+    letter_advance: Floats  # (letters,)
+    strokes: Strokes  # their radius is the width of the ink relative to the hand's mean
+    stroke_letter: Integers  # (strokes,)
+    letter: Integers  # (points,)
+    breaks: tuple[tuple[int, float], ...]  # characters after which it may be broken, and the width up to there
 
 
-_kept_words: LRUCache[object, ShapedWord] = LRUCache(_KEPT_POINTS, lambda word: len(word.x) + _WORD_OVERHEAD)
+_kept_words: LRUCache[object, ShapedWord] = LRUCache(_KEPT_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD)
 
 
 class Shaper:
-    """Shapes words for one script in one writer's hand.
-
-    Parameters
-    ----------
-    script : str
-        Name of the hand pack.
-    writer : Writer
-        Whose slant, width and nib to use.
-    every : int
-        Use only every so many points of the strokes; for texts that would have millions of them.
-    """
+    """Shapes words for one script in one writer's hand, with only `every` so many points where a text has millions."""
 
     def __init__(self, script: str, writer: Writer, every: int = 1) -> None:
         self.hands: list[Hand] = [open_hand(name) for name in chain(script)]
@@ -102,15 +73,28 @@ class Shaper:
         self._points_of = lru_cache(4096)(self._count_points)
         self.least_gap = lru_cache(16384)(self._least_gap)
 
-    def word(self, text: str) -> ShapedWord:
-        """Return the shaped word `text`; words of usual length are kept for the next time."""
-        if len(text) > _LONGEST_KEPT:
-            return self._word(text)
-        return self._kept_word(text)
-
     @cached(_kept_words, lock=Lock())
-    def _kept_word(self, text: str) -> ShapedWord:
-        return self._word(text)
+    def word(self, text: str) -> ShapedWord:
+        placed: list[tuple[Hand, Placed, int]] = []
+        for number, run, places in self._runs(text):
+            hand = self.hands[number]
+            placed += [(hand, at, places[at.cluster]) for at in hand.shape(run)]
+        letters = [_letter(hand, at, self.writer, self._every) for hand, at, _ in placed]
+        stretch = self.writer.width
+        advances = np.array([at.advance * stretch for _, at, _ in placed])
+        shift = np.array([(at.dx + at.dy * self.writer.slant) * stretch for _, at, _ in placed])
+        characters = [text[place] for _, _, place in placed]
+        extra = self._clearances(letters, characters, advances, shift)
+        origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
+        strokes = Strokes.joined(letters)
+        stroke_letter = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
+        word = ShapedWord(
+            text, float((advances + extra).sum()), origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
+            strokes, stroke_letter, np.repeat(stroke_letter, strokes.length),
+            _breaks(text, [p for _, _, p in placed], origin),
+        )  # fmt: skip
+        _mark_touching_ends(word)
+        return word
 
     def points(self, text: str) -> int:
         """Return about how many points the strokes of `text` have when all of them are used."""
@@ -123,8 +107,7 @@ class Shaper:
 
     def missing(self, text: str) -> tuple[str, ...]:
         """Return the characters that no hand of the chain writes, each once, in order."""
-        found = (c for c in dict.fromkeys(text) if c not in " \t\n" and self._hand_of(c) is None)
-        return tuple(found)
+        return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._hand_of(c) is None)
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
         """Hand that writes `character`, and the character it writes for it."""
@@ -152,24 +135,7 @@ class Shaper:
                 runs.append((number, written, [place]))
         return runs
 
-    def _word(self, text: str) -> ShapedWord:
-        placed: list[tuple[Hand, Placed, int]] = []
-        for number, run, places in self._runs(text):
-            hand = self.hands[number]
-            placed += [(hand, at, places[at.cluster]) for at in hand.shape(run)]
-        letters = [_letter(hand, at, self.writer, self._every) for hand, at, _ in placed]
-        stretch = self.writer.width
-        advances = np.array([at.advance * stretch for _, at, _ in placed])
-        shift = np.array([(at.dx + at.dy * self.writer.slant) * stretch for _, at, _ in placed])
-        characters = [text[place] for _, _, place in placed]
-        extra = self._clearances(letters, characters, advances, shift)
-        origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
-        return _assembled(
-            text, letters, origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
-            float((advances + extra).sum()), _breaks(text, [p for _, _, p in placed], origin, advances),
-        )  # fmt: skip
-
-    def _clearances(self, letters: list[Glyph], characters: list[str], advances: Floats, shift: Floats) -> Floats:
+    def _clearances(self, letters: list[Strokes], characters: list[str], advances: Floats, shift: Floats) -> Floats:
         """How far each letter must move right so that punctuation touches nothing."""
         extra = np.zeros(len(letters))
         origin = np.cumsum(advances) - advances + shift
@@ -177,105 +143,85 @@ class Shaper:
         for i in range(1, len(letters)):
             if not (_stands_alone(characters[i - 1]) or _stands_alone(characters[i])):
                 continue
-            # two letters back, because some scripts write the joining stroke as a letter of its own
+            # two letters back, because some scripts write the joining stroke as a separate letter
             for before in range(max(i - 2, 0), i):
                 offset = origin[i] - origin[before] + extra[before + 1 : i].sum()
-                needed = _needed_shift(letters[before], letters[i], offset, distance)
+                before_points, points = ((letters[n].x, letters[n].y) for n in (before, i))
+                needed = _needed_shift(before_points, points, offset, distance)
                 extra[i] = max(extra[i], min(needed, _LARGEST_SHIFT))
         return extra
 
     def _least_gap(self, before: str, after: str) -> float:
         """Smallest gap after word `before` that keeps the ink of word `after` clear of it."""
         left, right = self.word(before), self.word(after)
-        if not len(left.length) or not len(right.length):
+        if not len(left.stroke_letter) or not len(right.stroke_letter):
             return 0.0
         tail = left.letter >= left.letter[-1] - 1
         head = right.letter <= right.letter[0] + 1
-        a = _Points(left.x[tail] + left.origin_x[left.letter[tail]], left.y[tail])
-        b = _Points(right.x[head] + right.origin_x[right.letter[head]], right.y[head])
-        return min(_needed_shift(a, b, left.advance, WORD_GAP + 2 * self.nib), 1.2)
+        distance = WORD_GAP + 2 * self.nib
+        return min(_needed_shift(_points(left, tail), _points(right, head), left.advance, distance), 1.2)
 
 
-@dataclass(frozen=True, slots=True)
-class _Points:
-    x: Floats
-    y: Floats
+def _points(word: ShapedWord, chosen: np.ndarray) -> _XY:
+    return word.strokes.x[chosen] + word.origin_x[word.letter[chosen]], word.strokes.y[chosen]
 
 
 def _stands_alone(character: str) -> bool:
     return unicodedata.category(character)[0] not in "LMN"
 
 
-def _needed_shift(left: Glyph | _Points, right: Glyph | _Points, offset: float, distance: float) -> float:
+def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> float:
     """How far right of `offset` the right points must go to be `distance` from the left ones; may be negative."""
-    a, b = (max(2, -(-len(points.x) // _COMPARED)) for points in (left, right))
-    dy = left.y[::a, None] - right.y[None, ::b]
+    (left_x, left_y), (right_x, right_y) = _thinned(left), _thinned(right)
+    dy = left_y[:, None] - right_y
     reach = distance * distance - dy * dy
     close = reach > 0
     if not close.any():
         return -offset
-    across = left.x[::a, None] - right.x[None, ::b] - offset + np.sqrt(np.where(close, reach, 0.0))
+    across = left_x[:, None] - right_x - offset + np.sqrt(np.where(close, reach, 0.0))
     return float(across[close].max())
 
 
-def _letter(hand: Hand, at: Placed, writer: Writer, every: int) -> Glyph:
+def _thinned(points: _XY) -> _XY:
+    x, y = points
+    every = max(2, -(-len(x) // _COMPARED))
+    return x[::every], y[::every]
+
+
+def _letter(hand: Hand, at: Placed, writer: Writer, every: int) -> Strokes:
     """Strokes of a glyph with the writer's width and slant; weight instead of radius."""
     glyph = _coarser(hand.glyph(at.glyph), every)
     x = (glyph.x + glyph.y * writer.slant) * writer.width
-    return Glyph(x, glyph.y, glyph.radius / hand.measures.nib, glyph.length, glyph.flags)
+    return replace(glyph, x=x, radius=glyph.radius / hand.measures.nib)
 
 
-def _coarser(glyph: Glyph, every: int) -> Glyph:
+def _coarser(glyph: Strokes, every: int) -> Strokes:
     """Keep every so many points; a contour of hardly more is a detail that is left out."""
     if every == 1 or not len(glyph.length):
         return glyph
     shown = ((glyph.flags & OUTLINE) == 0) | (glyph.length >= min(2 * every, glyph.length.max()))
     kept, length = evenly(glyph.length, every)
-    kept = kept[np.repeat(shown, length)]
-    return Glyph(glyph.x[kept], glyph.y[kept], glyph.radius[kept], length[shown], glyph.flags[shown])
+    return Strokes(glyph.x[kept], glyph.y[kept], glyph.radius[kept], length, glyph.flags).select(shown)
 
 
-def _breaks(text: str, places: list[int], origin: Floats, advances: Floats) -> tuple[tuple[int, float], ...]:
+def _breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:
     """Places inside the word where a new cluster begins, with the width before it."""
-    found: list[tuple[int, float]] = []
-    for n in range(1, len(places)):
-        if places[n] > places[n - 1] and not unicodedata.combining(text[places[n]]):
-            found.append((places[n], float(origin[n])))
-    return tuple(found)
-
-
-def _assembled(
-    text: str, letters: list[Glyph], x: Floats, y: Floats, advances: Floats, advance: float,
-    breaks: tuple[tuple[int, float], ...],
-) -> ShapedWord:  # fmt: skip
-    numbers = np.arange(len(letters))
-    word = ShapedWord(
-        text=text,
-        advance=advance,
-        origin_x=x,
-        origin_y=y,
-        letter_advance=advances,
-        x=np.concatenate([np.zeros(0), *(glyph.x for glyph in letters)]),
-        y=np.concatenate([np.zeros(0), *(glyph.y for glyph in letters)]),
-        weight=np.concatenate([np.zeros(0), *(glyph.radius for glyph in letters)]),
-        letter=np.repeat(numbers, [len(glyph.x) for glyph in letters]),
-        length=np.concatenate([np.zeros(0, np.int64), *(glyph.length for glyph in letters)]),
-        flags=np.concatenate([np.zeros(0, np.uint8), *(glyph.flags for glyph in letters)]),
-        stroke_letter=np.repeat(numbers, [len(glyph.length) for glyph in letters]),
-        breaks=breaks,
+    return tuple(
+        (place, float(origin[n]))
+        for n, (before, place) in enumerate(pairwise(places), 1)
+        if place > before and not unicodedata.combining(text[place])
     )
-    _mark_touching_ends(word)
-    return word
 
 
 def _mark_touching_ends(word: ShapedWord) -> None:
     """Flag the stroke ends that lie in the ink of a neighbouring letter: the pen does not lift there."""
     letters = len(word.origin_x)
-    x, y = word.x + word.origin_x[word.letter], word.y + word.origin_y[word.letter]
+    strokes = word.strokes
+    x, y = strokes.x + word.origin_x[word.letter], strokes.y + word.origin_y[word.letter]
     point = np.searchsorted(word.letter, np.arange(letters + 1)).tolist()
     stroke = np.searchsorted(word.stroke_letter, np.arange(letters + 1)).tolist()
-    start = np.cumsum(word.length) - word.length
-    last = start + word.length - 1
+    start = strokes.start
+    last = start + strokes.length - 1
     for n in range(letters):
         own = slice(stroke[n], stroke[n + 1])
         around = np.r_[point[max(n - 1, 0)] : point[n], point[n + 1] : point[min(n + 2, letters)]]
@@ -283,5 +229,5 @@ def _mark_touching_ends(word: ShapedWord) -> None:
             continue
         for at, flag in ((start[own], STARTS_IN_INK), (last[own], ENDS_IN_INK)):
             distance = (x[at, None] - x[around]) ** 2 + (y[at, None] - y[around]) ** 2
-            touching = (distance.min(axis=1) < _TOUCH * _TOUCH) & ((word.flags[own] & OUTLINE) == 0)
-            word.flags[own] |= np.where(touching, np.uint8(flag), np.uint8(0))
+            touching = (distance.min(axis=1) < _TOUCH * _TOUCH) & ((strokes.flags[own] & OUTLINE) == 0)
+            strokes.flags[own] |= np.where(touching, np.uint8(flag), np.uint8(0))

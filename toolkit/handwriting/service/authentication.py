@@ -7,6 +7,7 @@ import binascii
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from toolkit.errors import KeyRejected
 from toolkit.handwriting import wire
 from toolkit.handwriting.service.query import Dialect
 from toolkit.secret import Secret
@@ -19,40 +20,33 @@ class Caller(NamedTuple):
     dialect: Dialect
 
 
-class Authentication:
-    """Knows the valid keys.
+def caller_of(secrets: Mapping[Secret, Secret] | None, query: Mapping[str, str], authorization: str) -> Caller:
+    """Return who calls; the key of the query counts before the header.
 
     Parameters
     ----------
     secrets
         Secret of HTTP Basic by apikey. None takes any key that is not empty, so that a gateway works at once.
 
+    Raises
+    ------
+    KeyRejected
+        There is no key, or it is not valid.
+
     Examples
     --------
-    >>> Authentication(None).caller({"apikey": "anything"}, "").dialect
+    >>> caller_of(None, {"apikey": "anything"}, "").dialect
     'open'
     """
-
-    def __init__(self, secrets: Mapping[Secret, Secret] | None) -> None:
-        self._secrets = secrets
-
-    def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
-        """Return who calls; the key of the query counts before the header.
-
-        Raises
-        ------
-        KeyRejected
-            There is no key, or it is not valid.
-        """
-        if query.get("apikey"):
-            key = Secret(query["apikey"])
-            if self._secrets is None or key in self._secrets:
-                return Caller(key, "open")
-        elif pair := _basic(authorization):
-            key, secret = pair
-            if self._secrets is None or self._secrets.get(key) == secret:
-                return Caller(key, "strict")
-        raise wire.unauthorized()
+    if query.get("apikey"):
+        key = Secret(query["apikey"])
+        if secrets is None or key in secrets:
+            return Caller(key, "open")
+    elif pair := _basic(authorization):
+        key, secret = pair
+        if secrets is None or secrets.get(key) == secret:
+            return Caller(key, "strict")
+    raise KeyRejected(wire.UNAUTHORIZED, status=401)
 
 
 def _basic(authorization: str) -> tuple[Secret, Secret] | None:

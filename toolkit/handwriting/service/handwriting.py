@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from toolkit.errors import NotFound, RateLimited
 from toolkit.handwriting import wire
-from toolkit.handwriting.catalogue import Catalogue, catalogue
+from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.parameters import Format, Parameters
-from toolkit.handwriting.service.authentication import Authentication, Caller
-from toolkit.handwriting.service.query import Dialect, Listing, parameters_of
+from toolkit.handwriting.parameters import Parameters
+from toolkit.handwriting.service.authentication import Caller, caller_of
+from toolkit.handwriting.service.query import Listing, parameters_of
 from toolkit.handwriting.service.render_pool import RenderPool
-from toolkit.handwriting.wire import InvalidParameters
+from toolkit.handwriting.wire import Format, InvalidParameters
 from toolkit.rate_limit import Allowance, LimitReached, RateLimit
 from toolkit.secret import Secret
 
@@ -39,7 +39,11 @@ class HandwritingSettings:
     burst, calls_a_second
         Token bucket of each key.
     renderers
-        Renders at once, each in a process of its own, started by the first text.
+        Texts rendered at once, each in its own process, started by the first text.
+    waiting
+        Texts that may wait for that, of all keys together; the keys take turns.
+    render_seconds
+        CPU time that one text may take; the largest page needs about 6 seconds.
     seconds
         The clock of the token buckets.
     """
@@ -48,34 +52,22 @@ class HandwritingSettings:
     burst: int = 3_000
     calls_a_second: float = 100.0
     renderers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    waiting: int = 100
+    render_seconds: float = 20.0
     seconds: Callable[[], float] = time.monotonic
 
 
 class HandwritingService:
-    """Section B of the specification.
-
-    Parameters
-    ----------
-    world
-        Gives fresh seeds.
-    settings
-        Keys and limits.
-    """
+    """Section B of the specification; the `world` gives fresh seeds."""
 
     def __init__(self, world: OutsideWorld, settings: HandwritingSettings) -> None:
         self._world = world
-        self._authentication = Authentication(settings.apikeys)
+        self._secrets = settings.apikeys
         self._limit = RateLimit(settings.burst, settings.calls_a_second, settings.seconds)
-        self._pool = RenderPool(settings.renderers)
-
-    @property
-    def hands(self) -> Catalogue:
-        """All handwritings."""
-        return catalogue()
+        self._pool = RenderPool(settings.renderers, settings.waiting, settings.render_seconds)
 
     def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
-        """Return who calls, or raise KeyRejected."""
-        return self._authentication.caller(query, authorization)
+        return caller_of(self._secrets, query, authorization)
 
     def admit(self, caller: Caller) -> Allowance:
         """Count a call and return what is left, or raise RateLimited."""
@@ -85,30 +77,23 @@ class HandwritingService:
             raise RateLimited(wire.RATE_EXCEEDED, retry_after=reached.retry_after) from None
 
     def allowance(self, caller: Caller) -> Allowance:
-        """Return what a caller has left."""
         return self._limit.left(caller.key)
 
     def listing(self, asked: Listing) -> list[dict[str, str | int]]:
         """Return the records of one page; ties are in the order of their ids, so that paging is stable."""
-        records = [handwriting.record() for handwriting in self.hands]
-        records.sort(key=lambda record: str(record["id"]))
+        records = [handwriting.record() for handwriting in catalogue()]
+        # The catalogue is in the order of the ids, and sorting keeps that where two values are equal.
         records.sort(key=lambda record: _sortable(record[asked.order_by]), reverse=asked.order_dir == "desc")
         return records[asked.offset : asked.offset + asked.limit]
 
     def record(self, handwriting_id: str) -> dict[str, str | int]:
-        """Return the record of one handwriting.
-
-        Raises
-        ------
-        NotFound
-            There is none with this id.
-        """
-        handwriting = self.hands.by_id(handwriting_id)
+        """Return the record of one handwriting, or raise NotFound."""
+        handwriting = catalogue().by_id(handwriting_id)
         if handwriting is None:
             raise NotFound(wire.HANDWRITING_NOT_FOUND)
         return handwriting.record()
 
-    async def checked(self, query: Mapping[str, str], kind: Format, dialect: Dialect) -> Parameters:
+    async def checked(self, query: Mapping[str, str], kind: Format, caller: Caller) -> Parameters:
         """Return the parameters of a rendering; the seed is positive or None.
 
         Raises
@@ -116,26 +101,27 @@ class HandwritingService:
         InvalidParameters
             With all problems, also the characters that cannot be written.
         """
-        parameters, problems = parameters_of(query, kind, dialect, self.hands)
+        parameters, problems = parameters_of(query, kind, caller.dialect)
         if parameters is None or problems:
             if parameters is not None and not any(problem.field == "text" for problem in problems):
-                problems += await self._pool.missing_characters(parameters)
+                problems += await self._pool.missing_characters(parameters, caller.key)
             raise InvalidParameters(problems)
         return parameters
 
-    async def render(self, parameters: Parameters) -> Handwritten:
+    async def render(self, parameters: Parameters, caller: Caller) -> Handwritten:
         """Render in another process, with a fresh seed if the parameters have none.
 
         Raises
         ------
         InvalidParameters
-            The text cannot be drawn like this.
+            The text cannot be drawn like this, or that takes too much work.
+        Overloaded
+            Too many texts wait, or the machine is too busy.
         """
         seed = parameters.random_seed or self._world.random.getrandbits(63) or 1
-        return await self._pool.render(replace(parameters, random_seed=seed))
+        return await self._pool.render(replace(parameters, random_seed=seed), caller.key)
 
     async def close(self) -> None:
-        """End the rendering processes."""
         self._pool.close()
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
-from urllib.parse import parse_qsl
 
-from toolkit.endpoint import first_values
 from toolkit.errors import MalformedRequest
-from toolkit.handwriting import values, wire
-from toolkit.handwriting.catalogue import Catalogue, Handwriting
-from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, RGB, Format, Parameters
-from toolkit.handwriting.wire import Problem
+from toolkit.handwriting import wire
+from toolkit.handwriting.catalogue import catalogue
+from toolkit.handwriting.parameters import (
+    CMYK,
+    DEFAULT_HEIGHT,
+    DEFAULT_WIDTH,
+    LONGEST,
+    POINTS_IN_AN_INCH,
+    RGB,
+    Parameters,
+)  # fmt: skip
+from toolkit.handwriting.wire import Format, Problem
 
 #: ``strict`` is the service of 2016: CMYK for a PDF and RGB for everything else.
 Dialect = Literal["open", "strict"]
@@ -33,26 +40,10 @@ class Listing(NamedTuple):
     order_dir: str = "asc"
 
 
-def decoded(query_string: bytes) -> dict[str, str]:
-    r"""Return the first value of each name; bytes that are not UTF-8 become lone surrogates.
-
-    Raises
-    ------
-    MalformedRequest
-        Percent-encoding is broken, or the query is longer than any text can make it.
-
-    Examples
-    --------
-    >>> decoded(b"text=a+b%0Ac&text=other&width=")
-    {'text': 'a b\nc', 'width': ''}
-    """
+def check_query(query_string: bytes) -> None:
+    """Raise MalformedRequest where percent-encoding is broken, or the query is longer than any text can make it."""
     if _BROKEN_PERCENT.search(query_string) or len(query_string) > wire.MAX_QUERY_BYTES:
         raise MalformedRequest(wire.QUERY_MALFORMED)
-    try:
-        pairs = parse_qsl(query_string.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
-    except ValueError:
-        raise MalformedRequest(wire.QUERY_MALFORMED) from None
-    return first_values(pairs)
 
 
 def listing_of(query: Mapping[str, str]) -> Listing:
@@ -70,10 +61,10 @@ def listing_of(query: Mapping[str, str]) -> Listing:
     """
     problems: list[Problem] = []
     parsers: _Parsers = {
-        "limit": values.limit,
-        "offset": values.offset,
-        "order_by": partial(values.one_of, words=wire.ORDERS),
-        "order_dir": partial(values.one_of, words=wire.DIRECTIONS),
+        "limit": _limit,
+        "offset": _offset,
+        "order_by": partial(_one_of, words=wire.RECORD_FIELDS),
+        "order_dir": partial(_one_of, words=wire.DIRECTIONS),
     }
     listing = Listing(**_parsed(query, parsers, problems))
     if problems:
@@ -81,9 +72,7 @@ def listing_of(query: Mapping[str, str]) -> Listing:
     return listing
 
 
-def parameters_of(
-    query: Mapping[str, str], kind: Format, dialect: Dialect, hands: Catalogue
-) -> tuple[Parameters | None, list[Problem]]:
+def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> tuple[Parameters | None, list[Problem]]:
     """Read the parameters of a rendering, and everything that is wrong with them.
 
     Returns
@@ -92,10 +81,13 @@ def parameters_of(
         Where there are problems, the parameters hold what could be read, and defaults; None without a handwriting.
     """
     problems: list[Problem] = []
-    handwriting = _handwriting(query.get("handwriting_id", ""), hands, problems)
+    handwriting = catalogue().by_id(query.get("handwriting_id", ""))
+    if handwriting is None:
+        why = wire.ID_NOT_FOUND if query.get("handwriting_id") else "handwriting_id is required"
+        problems.append(Problem("handwriting_id", why))
     text = query.get("text", "")
-    if why := _text_problem(text):
-        problems.append(Problem("text", why))
+    if text_problem := _text_problem(text):
+        problems.append(Problem("text", text_problem))
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
     given = {"handwriting_color": black, **_parsed(query, _layout_parsers(kind, dialect), problems)}
     padding, sides = given.get("min_padding"), [given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)]
@@ -107,20 +99,12 @@ def parameters_of(
 
 def _layout_parsers(kind: Format, dialect: Dialect) -> _Parsers:
     return {
-        "handwriting_size": partial(values.letter_size, kind=kind),
-        "handwriting_color": partial(values.ink, kind=kind, strict=dialect == "strict"),
-        "width": partial(values.side, kind=kind),
-        "height": partial(values.side, kind=kind),
-        "min_padding": partial(values.distance, kind=kind),
+        "handwriting_size": partial(_letter_size, kind=kind),
+        "handwriting_color": partial(_ink, kind=kind, strict=dialect == "strict"),
+        "width": partial(_side, kind=kind),
+        "height": partial(_side, kind=kind),
+        "min_padding": partial(_distance, kind=kind),
     }
-
-
-_VARIATION_PARSERS: _Parsers = {
-    "line_spacing": partial(values.number, most=wire.MAX_LINE_SPACING),
-    "line_spacing_variance": partial(values.number, most=wire.MAX_VARIANCE),
-    "word_spacing_variance": partial(values.number, most=wire.MAX_VARIANCE),
-    "random_seed": values.seed,
-}
 
 
 def _parsed(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
@@ -130,16 +114,9 @@ def _parsed(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]
         if field in query:
             try:
                 parsed[field] = parse(field, query[field])
-            except values.Wrong as wrong:
+            except Wrong as wrong:
                 problems.append(Problem(field, str(wrong)))
     return parsed
-
-
-def _handwriting(given: str, hands: Catalogue, problems: list[Problem]) -> Handwriting | None:
-    found = hands.by_id(given)
-    if found is None:
-        problems.append(Problem("handwriting_id", wire.ID_NOT_FOUND if given else wire.required("handwriting_id")))
-    return found
 
 
 def _text_problem(text: str) -> str | None:
@@ -148,5 +125,123 @@ def _text_problem(text: str) -> str | None:
     if _CONTROL.search(text):
         return wire.TEXT_HAS_CONTROLS
     if not text.strip():
-        return wire.required("text")
+        return "text is required"
     return wire.TEXT_TOO_LONG if len(text) > wire.MAX_TEXT else None
+
+
+# -- values: each parser takes the name of the field and its text, and raises `Wrong` with the message --------------
+
+_DISTANCE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(px|pt|in|cm|mm)\s*", re.IGNORECASE)
+_NUMBER = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?)\s*", re.IGNORECASE)
+_INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
+_HEXADECIMAL = re.compile(r"\s*#?([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})\s*")
+_FOUR = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
+
+_INCH = POINTS_IN_AN_INCH
+_POINTS = {"px": 1.0, "pt": 1.0, "in": _INCH, "cm": _INCH / 2.54, "mm": _INCH / 25.4}
+_FINEST = 0.01  # points: what is smaller cannot be seen, and divides by zero further on
+_LARGEST_SEED = 2**63 - 1
+_LONGEST_SEED = 100  # characters; a seed is a key, not an essay
+
+
+class Wrong(ValueError):
+    """A value is wrong; the text says why."""
+
+
+def _side(field: str, text: str, kind: Format) -> float | None:
+    """Parse a width or a height: points, or None for ``auto``."""
+    if text.strip().lower() == "auto":
+        return None
+    points = _distance(field, text, kind)
+    if kind == "png":
+        points = float(int(points + 0.5))  # whole pixels, half up
+        if points < 1:
+            raise Wrong(f"{field} must be at least 1px")
+    elif points < _FINEST:
+        raise Wrong(f"{field} must be at least {_FINEST}pt")
+    return points
+
+
+def _letter_size(field: str, text: str, kind: Format) -> float:
+    points = _distance(field, text, kind)
+    if points < _FINEST:
+        raise Wrong(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")
+    return points
+
+
+def _number(field: str, text: str, most: float) -> float:
+    parsed = _decimal(field, text)
+    if not 0 <= parsed <= most:
+        raise Wrong(f"{field} must be between 0.0 and {most}")
+    return float(parsed)
+
+
+def _ink(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
+    """Parse a colour; `strict` takes only CMYK for a PDF and only RGB for everything else."""
+    rgb, cmyk = not strict or kind != "pdf", not strict or kind == "pdf"
+    if rgb and (hit := _HEXADECIMAL.fullmatch(text)):
+        return RGB(*(int(channel, 16) for channel in hit.groups()))
+    if cmyk and (hit := _FOUR.fullmatch(text)):
+        inks = [_NUMBER.fullmatch(part) for part in hit.groups()]
+        values = [float(one[1]) for one in inks if one]
+        if len(values) == 4 and all(0 <= value <= 1 for value in values):
+            return CMYK(*values)
+    raise Wrong(f"{field} must be valid {' or '.join(name for name, taken in (('RGB', rgb), ('CMYK', cmyk)) if taken)}")
+
+
+def _seed(field: str, text: str) -> int | Decimal | None:
+    """Parse a seed: a positive integer of 64 bits or decimal number; None for zero and below."""
+    parsed = _decimal(field, text)
+    if len(text) > _LONGEST_SEED or abs(parsed) > _LARGEST_SEED:
+        raise Wrong(wire.SEED_OUT_OF_RANGE)
+    if parsed <= 0:
+        return None
+    return int(parsed) if parsed == parsed.to_integral_value() else parsed.normalize()
+
+
+def _limit(field: str, text: str) -> int:
+    count = int(_read(_INTEGER, field, text)[1])
+    if not 1 <= count <= wire.MAX_LIMIT:
+        raise Wrong(f"{field} must be between 1 and {wire.MAX_LIMIT}")
+    return count
+
+
+def _offset(field: str, text: str) -> int:
+    count = int(_read(_INTEGER, field, text)[1])
+    if count < 0:
+        raise Wrong(f"{field} must be 0 or more")
+    return count
+
+
+def _one_of(field: str, text: str, words: Sequence[str]) -> str:
+    if text not in words:
+        raise Wrong(f"{field} must be one of: {', '.join(words)}")
+    return text
+
+
+def _distance(field: str, text: str, kind: Format) -> float:
+    hit = _read(_DISTANCE, field, text)
+    points = float(hit[1]) * _POINTS[hit[2].lower()]
+    longest, name = LONGEST[kind]
+    if points > longest * (1 + 1e-9):  # 22.86cm is 9in, in spite of rounding
+        raise Wrong(f"{field} maximum is {name}")
+    return min(points, longest)
+
+
+def _decimal(field: str, text: str) -> Decimal:
+    return Decimal(_read(_NUMBER, field, text)[1])
+
+
+def _read(pattern: re.Pattern[str], field: str, text: str) -> re.Match[str]:
+    hit = pattern.fullmatch(text)
+    if hit is None:
+        raise Wrong(wire.unreadable(field, text))
+    return hit
+
+
+_VARIATION_PARSERS: _Parsers = {
+    "line_spacing": partial(_number, most=wire.MAX_LINE_SPACING),
+    "line_spacing_variance": partial(_number, most=wire.MAX_VARIANCE),
+    "word_spacing_variance": partial(_number, most=wire.MAX_VARIANCE),
+    "random_seed": _seed,
+}

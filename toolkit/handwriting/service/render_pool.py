@@ -4,61 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import queue
+from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, cast
 
 from toolkit.errors import ServiceFailure
+from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.wire import InvalidParameters, Problem
+from toolkit.handwriting.service.fair_turns import FairTurns, QueueFull
+from toolkit.handwriting.wire import InvalidParameters, Overloaded, Problem
 from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
 log = logging.getLogger("toolkit.handwriting")
 
-_WORKER = "toolkit.handwriting.service.render_worker"
-# In seconds: far above any text within the limits on a slow and busy machine; a stuck process is not for ever.
-_LONGEST_RENDER = 120.0
+WORKER = "toolkit.handwriting.service.render_worker"
+# So many times its CPU time, and it hangs or the machine is far too busy. (Windows has this limit only.)
+_WALL_TIMES = 10
+_RETRY_SECONDS = 2.0
+# Starting a process takes about as long, so a shorter rendering is not interrupted.
+_GRACE_SECONDS = 1.0
 
+#: Parameters, whether only the characters are checked, and the most seconds of CPU time.
+Job: TypeAlias = tuple[Parameters, bool, float]
 #: A rendering, what is wrong with its parameters (or nothing), or the place where the renderer failed.
 Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
 
 
 class RenderPool:
-    """At most `size` renders at once, each in a process of its own; more of them queue.
+    """Renders at most `size` texts at once, each in its own process; `most_waiting` others wait for their turn.
 
-    Parameters
-    ----------
-    size
-        Processes.
+    One text may take so many `seconds` of CPU time.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, most_waiting: int, seconds: float) -> None:
+        self._turns = FairTurns(size, most_waiting)
+        self._seconds = seconds
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="render")
-        self._workers = [WorkerProcess(_WORKER) for _ in range(size)]
-        # The most recently used process first: the others need not even exist.
-        self._idle: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()
-        for worker in self._workers:
-            self._idle.put(worker)
+        self._workers = [WorkerProcess(WORKER) for _ in range(size)]
+        # The most recently used process is at the end and comes first: the others need not even exist.
+        self._idle = list(self._workers)
+        self._abandoned: set[WorkerProcess] = set()
 
-    async def render(self, parameters: Parameters) -> Handwritten:
-        """Render a text.
+    async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
+        """Render a text for the caller with this key; a cancelled call is not rendered, or not to its end.
 
         Raises
         ------
         InvalidParameters
-            The text cannot be drawn like this.
+            The text cannot be drawn like this, or that takes too much work.
+        Overloaded
+            Too many texts wait, or the machine is too busy.
         ServiceFailure
-            The process died, hung or failed.
+            The process died or failed.
         """
-        outcome = await self._run(parameters, checks_only=False)
+        outcome = await self._run((parameters, False, self._seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
         return outcome
 
-    async def missing_characters(self, parameters: Parameters) -> tuple[Problem, ...]:
-        """Return the problem of a text with characters that cannot be written, if it has some."""
-        outcome = await self._run(parameters, checks_only=True)
+    async def missing_characters(self, parameters: Parameters, key: Hashable) -> tuple[Problem, ...]:
+        """Return the problem of a text with characters that cannot be written, if it has some; raises as `render`."""
+        outcome = await self._run((parameters, True, self._seconds), key)
         return outcome if isinstance(outcome, tuple) else ()
 
     def close(self) -> None:
@@ -69,28 +76,61 @@ class RenderPool:
         for worker in self._workers:
             worker.join()
 
-    async def _run(self, parameters: Parameters, *, checks_only: bool) -> Handwritten | tuple[Problem, ...]:
-        job = parameters, checks_only
-        outcome = await asyncio.get_running_loop().run_in_executor(self._threads, self._do, job)
+    async def _run(self, job: Job, key: Hashable) -> Handwritten | tuple[Problem, ...]:
+        try:
+            await self._turns.take(key)
+        except QueueFull:
+            raise Overloaded(wire.QUEUE_FULL, retry_after=_RETRY_SECONDS) from None
+        loop = asyncio.get_running_loop()
+        worker = self._idle.pop()
+        done = loop.run_in_executor(self._threads, self._do, worker, job)
+        done.add_done_callback(lambda _: self._free(worker))
+        try:
+            outcome = await asyncio.shield(done)
+        except asyncio.CancelledError:
+            self._abandoned.add(worker)
+            loop.call_later(_GRACE_SECONDS, self._end, worker, done)
+            raise
+        if isinstance(outcome, WorkerDied):
+            raise _error_of(outcome)
         if isinstance(outcome, str):
             log.error("rendering failed: %s", outcome)
-            raise ServiceFailure("the gateway failed at this rendering")
+            raise _failure()
         return outcome
 
-    def _do(self, job: tuple[Parameters, bool]) -> Outcome:
-        worker = self._idle.get_nowait()  # there are as many as threads
-        try:
-            outcome = _render(worker, job)
-            if isinstance(outcome, WorkerDied) and outcome.death is Death.OTHER:
-                outcome = _render(worker, job)  # ended from outside, which says nothing about the text
-        finally:
-            self._idle.put(worker)
-        return str(outcome) if isinstance(outcome, WorkerDied) else outcome
+    def _free(self, worker: WorkerProcess) -> None:
+        self._abandoned.discard(worker)
+        self._idle.append(worker)
+        self._turns.give_back()
+
+    def _end(self, worker: WorkerProcess, done: asyncio.Future[Outcome | WorkerDied]) -> None:
+        if not done.done():
+            worker.kill()
+
+    def _do(self, worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
+        outcome = _render(worker, job)
+        ended_from_outside = isinstance(outcome, WorkerDied) and outcome.death is Death.OTHER
+        if ended_from_outside and worker not in self._abandoned:
+            return _render(worker, job)  # its end says nothing about the text
+        return outcome
 
 
-def _render(worker: WorkerProcess, job: tuple[Parameters, bool]) -> Outcome | WorkerDied:
+def _render(worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
     try:
-        (outcome,) = worker.do(job, _LONGEST_RENDER)
+        (outcome,) = worker.do(job, _WALL_TIMES * job[2])
     except WorkerDied as died:
         return died
     return cast("Outcome", outcome)
+
+
+def _error_of(died: WorkerDied) -> ServiceFailure | InvalidParameters:
+    log.error("rendering failed: %s", died)
+    if died.death is Death.CPU_LIMIT:
+        return InvalidParameters([Problem(None, wire.TOO_MUCH_WORK)])
+    if died.death is Death.WALL_LIMIT:
+        return Overloaded(wire.TOO_BUSY, retry_after=_RETRY_SECONDS)
+    return _failure()
+
+
+def _failure() -> ServiceFailure:
+    return ServiceFailure("the gateway failed at this rendering")

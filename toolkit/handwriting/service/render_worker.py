@@ -8,19 +8,27 @@ from __future__ import annotations
 
 import os
 import traceback
+from collections.abc import Iterator
 
 from toolkit.handwriting.ink.renderer import render, writable_text
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.service.render_pool import Outcome
+from toolkit.handwriting.service.render_pool import Job, Outcome
 from toolkit.handwriting.wire import InvalidParameters
-from toolkit.worker_process import serve
+from toolkit.worker_process import limit_cpu, serve
 
 _NICENESS = 2  # streams and small requests go first, and yet no render starves on a busy machine
 
 
 def main() -> None:
-    """Render until the gateway is gone."""
-    serve(lambda job: [_outcome(*job)], _NICENESS)
+    serve(outcomes, _NICENESS)
+
+
+def outcomes(job: Job) -> Iterator[Outcome]:
+    parameters, checks_only, seconds = job
+    limit_cpu(seconds)
+    outcome = _outcome(parameters, checks_only)
+    limit_cpu(0)
+    yield outcome
 
 
 def _outcome(parameters: Parameters, checks_only: bool) -> Outcome:

@@ -61,8 +61,7 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self.back_button = button("", "arrow-left", "Hands before these")
         self.on_button = button("", "arrow-right", "More hands")
         self.pictures = [ipywidgets.HTML(layout=ipywidgets.Layout(height="44px")) for _ in range(PAGE)]
-        wide = f"{_WIDTH}px"
-        self.cards = [ipywidgets.Button(layout=ipywidgets.Layout(width=wide)) for _ in range(PAGE)]
+        self.cards = [ipywidgets.Button(layout=ipywidgets.Layout(width=f"{_WIDTH}px")) for _ in range(PAGE)]
         super().__init__(layout=ipywidgets.Layout(overflow="visible"))
         cells = [ipywidgets.VBox(pair) for pair in zip(self.pictures, self.cards, strict=True)]
         self.children = (row(self.name, self.order, self.back_button, self.on_button), row(*cells))

@@ -16,10 +16,9 @@ from toolkit.handwriting.client.handwriting import HandwritingClient
 from toolkit.handwriting.client.picture_sheet import picture_sheet
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import Handwritten, png_bytes
-from toolkit.handwriting.parameters import Format
 from toolkit.handwriting.widgets.hand_picker import HandPicker, paper
 from toolkit.handwriting.widgets.style_controls import StyleControls
-from toolkit.handwriting.wire import CONTENT_TYPES
+from toolkit.handwriting.wire import CONTENT_TYPES, Format
 from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, in_turn, row
 
 _TEXT = "The quick brown fox\njumps over the lazy dog."
@@ -131,15 +130,9 @@ class HandwritingExplorer(ServiceWidget):
     # -- layout -------------------------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        right = ipywidgets.VBox(
-            [
-                self.text,
-                self.paper,
-                row(self.kind, self.link, self.keep_button, self.drop_button),
-                self.code_line,
-            ],
-            layout=ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible"),
-        )
+        wide = ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible")
+        offers = row(self.kind, self.link, self.keep_button, self.drop_button)
+        right = ipywidgets.VBox([self.text, self.paper, offers, self.code_line], layout=wide)
         self.show(self.picker, results=(row(column(self.look), right),))
         self._show_comparison()
 
@@ -153,7 +146,7 @@ class HandwritingExplorer(ServiceWidget):
     # -- drawing ------------------------------------------------------------------------------------------
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do it; whatever is wrong is said in the status line, and the last picture stays."""
+        """Do it; the status line shows what goes wrong, and the last picture stays."""
         with self.working("Writing"):
             work()
             if self.result is None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import ipywidgets
@@ -32,7 +31,7 @@ seed_locked, reroll_button
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._quiet = False
+        self._is_rolling = False
         self.size = _slider("Size, px", 20, 4, 120, 1)
         self.width = _slider("Width, px", 504, 40, 1600, 4)
         self.height = _slider("Height, px", 360, 20, 1600, 4)
@@ -51,7 +50,6 @@ seed_locked, reroll_button
         self.reroll_button = button("Again", "refresh", "Write it again, differently")
         super().__init__(layout=ipywidgets.Layout(overflow="visible"))
         self._lay_out()
-        self._follow()
 
     @property
     def style(self) -> Style:
@@ -69,7 +67,8 @@ seed_locked, reroll_button
         )
 
     def _lay_out(self) -> None:
-        self.children = (
+        ipywidgets.dlink((self.height_auto, "value"), (self.height, "disabled"))
+        controls = (
             self.size,
             self.line_spacing,
             self.line_variance,
@@ -80,43 +79,29 @@ seed_locked, reroll_button
             self.padding,
             self.colour,
             self.inks,
-            row(self.seed, self.seed_locked, self.reroll_button),
         )
-        self._grey_out()
-
-    def _follow(self) -> None:
-        controls = (self.size, self.width, self.height, self.height_auto, self.padding, self.line_spacing,
-                    self.line_variance, self.word_variance, self.colour, self.inks, self.seed)  # fmt: skip
-        for control in controls:
+        self.children = (*controls, row(self.seed, self.seed_locked, self.reroll_button))
+        for control in (*controls, self.seed):
             control.observe(self._on_change, "value")
         self.reroll_button.on_click(lambda _: self._reroll())
 
     @in_turn
     def _on_change(self, change: dict[str, Any]) -> None:
-        if self._quiet:
+        if self._is_rolling:
             return
-        self._grey_out()
         if not self.seed_locked.value and change["owner"] is not self.seed:
-            with self._quietly():
-                self.seed.value = _fresh_seed()
+            self._roll()
         self._changed()
 
     @in_turn
     def _reroll(self) -> None:
-        with self._quietly():
-            self.seed.value = _fresh_seed()
+        self._roll()
         self._changed()
 
-    def _grey_out(self) -> None:
-        self.height.disabled = self.height_auto.value
-
-    @contextmanager
-    def _quietly(self) -> Iterator[None]:
-        self._quiet = True
-        try:
-            yield
-        finally:
-            self._quiet = False
+    def _roll(self) -> None:
+        self._is_rolling = True
+        self.seed.value = 1 + secrets.randbelow(999_999)  # short, so that a person can write it down
+        self._is_rolling = False
 
 
 def _slider(description: str, value: float, least: float, most: float, step: float) -> ipywidgets.Widget:
@@ -126,8 +111,3 @@ def _slider(description: str, value: float, least: float, most: float, step: flo
 
 def _unless(value: Any, default: Any) -> Any:  # noqa: ANN401
     return None if value == default else value
-
-
-def _fresh_seed() -> int:
-    # Short, so that a person can write it down.
-    return 1 + secrets.randbelow(999_999)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from toolkit.errors import ServiceError
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.callers import IdentitySettings
+from toolkit.identity.service.wrong_keys import WrongKeys
 from toolkit.rate_limit import LimitReached
 from toolkit.stores import Records
-from toolkit.wrong_keys import WrongKeys
 
 _SPACE = "identity.rates"
 _MINUTE = 60_000

@@ -25,9 +25,6 @@ from toolkit.rewards.service.sessions import Sessions
 from toolkit.rewards.service.views import View, Views
 from toolkit.secret import Secret
 from toolkit.stores import Store
-from toolkit.wrong_keys import WrongKeys
-
-_WRONG_KEYS_A_MINUTE = 60
 
 
 class Call(NamedTuple):
@@ -52,12 +49,7 @@ class RewardService:
         self._views = Views(store.records)
         self._answers = Answers(store, world.clock.now)
         limit = settings.calls_a_minute
-
-        def seconds() -> float:
-            return world.clock.now() / 1000
-
-        self._limit = limit and RateLimit(limit, limit / 60, seconds)
-        self._wrong_keys = WrongKeys("partner keys", _WRONG_KEYS_A_MINUTE, seconds)
+        self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
         self._ledger = Ledger(store, Engine(settings.configuration), self._sessions, self._describe, self._keep)
 
     async def open(self) -> None:
@@ -113,8 +105,6 @@ class RewardService:
         if not call.gatewaykey:
             raise wire.refusal("no_gatewaykey")
         partner = self._partners.get(Secret(call.gatewaykey))
-        with _refused_as("too_many_keys"):
-            self._wrong_keys.check(call.address, partner and partner.gatewaykey)
         if partner is None:
             raise wire.refusal("bad_gatewaykey")
         if call.r and not (call.r.isascii() and call.r.isdigit() and len(call.r) <= 13):

@@ -72,6 +72,8 @@ class Append(Call):
 class RedisJournals:
     """See `toolkit.stores.Journals`."""
 
+    is_shared = True
+
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.subscriptions: dict[str, JournalSubscription] = {}

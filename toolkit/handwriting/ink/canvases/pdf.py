@@ -39,13 +39,7 @@ def number(value: float) -> str:
 
 
 def ink_operator(ink: RGB | CMYK) -> str:
-    """Return the operator that sets the fill: ``C M Y K k`` or ``R G B rg``.
-
-    Examples
-    --------
-    >>> ink_operator(CMYK(1.0, 0.5, 0.0, 0.2))
-    '1 0.5 0 0.2 k'
-    """
+    """Return the operator that sets the fill: ``C M Y K k`` or ``R G B rg``."""
     if isinstance(ink, CMYK):
         return " ".join(number(v) for v in (ink.cyan, ink.magenta, ink.yellow, ink.black)) + " k"
     return " ".join(number(channel / 255) for channel in ink.rgb()) + " rg"

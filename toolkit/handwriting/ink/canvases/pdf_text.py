@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 
 import pydyf
 
@@ -13,15 +15,7 @@ _FONT_SIZE = 1.45  # cap heights
 
 
 class TextLayer:
-    """Text operators and fonts for the words of a page.
-
-    Parameters
-    ----------
-    page : Page
-        The words, and where they stand.
-    size : float
-        Cap height in points.
-    """
+    """Text operators and fonts for the words of a page; `size` is the cap height in points."""
 
     def __init__(self, page: Page, size: float) -> None:
         self._page = page
@@ -31,7 +25,6 @@ class TextLayer:
         self._code = {c: divmod(n, _PER_FONT) for n, c in enumerate(self._characters)}
 
     def operators(self) -> Iterator[str]:
-        """Yield the content stream's text operators."""
         page, words = self._page, self._page.layout.words
         yield "BT 3 Tr"
         for n, word in enumerate(words):
@@ -45,18 +38,9 @@ class TextLayer:
     def _shown(self, text: str, width: float) -> Iterator[str]:
         """Show `text` stretched to `width`; every letter of the font is one em wide."""
         yield f"{max(100 * width / (len(text) * self._font_size), 1.0):.2f} Tz"
-        run, font = "", None
-        for character in text:
-            wanted, code = self._code[character]
-            if wanted != font and run:
-                yield self._run(font, run)
-                run = ""
-            font = wanted
-            run += f"{code + 1:02x}"
-        yield self._run(font, run)
-
-    def _run(self, font: int | None, codes: str) -> str:
-        return f"/T{font} {self._font_size:.2f} Tf <{codes}> Tj"
+        for font, run in groupby((self._code[character] for character in text), key=itemgetter(0)):
+            codes = "".join(f"{code + 1:02x}" for _, code in run)
+            yield f"/T{font} {self._font_size:.2f} Tf <{codes}> Tj"
 
     def add_fonts(self, document: pydyf.PDF) -> pydyf.Dictionary:
         """Add the fonts to `document` and return the resources that name them."""

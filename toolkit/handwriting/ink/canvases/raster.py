@@ -17,12 +17,17 @@ Coverage = npt.NDArray[np.uint8]
 
 def coverage(parts: Sequence[Polygons], width: int, height: int, first_row: int = 0) -> Coverage:
     """Return the share of every pixel that is inside (non-zero rule), 0..255, shape (height, width)."""
+    # Agg's y points up, ours down.
+    return filled(_path(parts), Affine2D().scale(1, -1).translate(0, height + first_row), width, height)
+
+
+def filled(path: Path, transform: Affine2D, width: int, height: int) -> Coverage:
+    """Return how much of every pixel lies in a path."""
     agg = RendererAgg(width, height, 72)
     pen = agg.new_gc()
     pen.set_linewidth(0)
     pen.set_snap(False)
-    # Agg's y points up, ours down.
-    agg.draw_path(pen, _path(parts), Affine2D().scale(1, -1).translate(0, height + first_row), (0, 0, 0, 1))
+    agg.draw_path(pen, path, transform, (0, 0, 0, 1))
     return np.asarray(agg.buffer_rgba())[:, :, 3]
 
 

@@ -67,10 +67,7 @@ def _widths(strokes: Strokes, size: float) -> list[int]:
 
 def _pace(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
     """When each stroke begins and how long it takes, in seconds."""
-    step = np.zeros(len(strokes.x))
-    step[:-1] = np.sqrt(np.diff(strokes.x) ** 2 + np.diff(strokes.y) ** 2)
-    step[strokes.start + strokes.length - 1] = 0.0
-    length = np.add.reduceat(step, strokes.start) if len(step) else np.zeros(0)
+    length = np.add.reduceat(strokes.steps(), strokes.start) if len(strokes.x) else np.zeros(0)
     duration = np.maximum(length / (SPEED * size), 0.04)
     total = float((duration + LIFT).sum())
     faster = min(1.0, LONGEST_REPLAY / total) if total else 1.0

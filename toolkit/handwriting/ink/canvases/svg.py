@@ -10,7 +10,6 @@ from toolkit.handwriting.parameters import CMYK, RGB
 
 
 def draw_svg(page: Page, ink: RGB | CMYK) -> bytes:
-    """Return `page` as an SVG of the same size."""
     curves = outline_curves(page.strokes.select(page.seen()), relative=True)
     return svg_document(page, f'<path fill="{hexadecimal(ink)}" d="{"".join(path(c) for _, c in curves)}"/>')
 
@@ -32,5 +31,4 @@ def svg_document(page: Page, body: str) -> bytes:
 
 
 def hexadecimal(ink: RGB | CMYK) -> str:
-    """Return an ink as ``#rrggbb``."""
     return "#{:02x}{:02x}{:02x}".format(*ink.rgb())

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.handwriting_service.conftest import MOLLY, Service, errors_of
+from tests.handwriting.conftest import MOLLY, Service, errors_of
 
 ORDERS = (
     "id, title, date_created, date_modified, rating_neatness, rating_cursivity, rating_embellishment, "

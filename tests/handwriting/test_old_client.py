@@ -10,7 +10,7 @@ import pypdf
 import pytest
 from PIL import Image
 
-from tests.handwriting_service.conftest import MOLLY
+from tests.handwriting.conftest import MOLLY
 from toolkit.gateway import Gateway
 from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.secret import Secret

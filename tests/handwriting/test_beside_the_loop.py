@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 import toolkit
-from tests.handwriting_service.conftest import MOLLY, Service, errors_of
+from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
 from toolkit.gateway import Gateway
 from toolkit.handwriting.service.handwriting import HandwritingSettings
@@ -145,7 +145,7 @@ def test_a_gateway_that_stops_gives_up_what_is_being_rendered() -> None:
     address = urlsplit(gateway.base_url)
     target = f"/render/pdf?apikey=k&handwriting_id={MOLLY}&height=auto&text={quote(TEXT)}"
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
-        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        connection.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         gateway.stop()
         with suppress(ConnectionResetError):
             connection.recv(65536)  # an answer or the end, but no silence

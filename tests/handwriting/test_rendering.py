@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from PIL import Image
 
-from tests.handwriting_service.conftest import MOLLY, Service
+from tests.handwriting.conftest import MOLLY, Service
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.parameters import CMYK, RGB, Parameters
@@ -98,7 +98,7 @@ def test_head_is_get_without_the_body(service: Service) -> None:
 def test_the_body_of_a_get_is_drained(service: Service) -> None:
     address = urlsplit(service.base_url)
     request = (
-        b"GET /handwritings?apikey=k&limit=1 HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000
+        b"GET /handwritings?apikey=k&limit=1 HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 100000\r\n\r\n" + b"x" * 100_000
     )
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         for _ in range(2):  # the second request finds the connection clean

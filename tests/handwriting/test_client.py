@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterator
+from dataclasses import fields
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -16,13 +17,13 @@ from PIL import Image
 import toolkit
 from toolkit.errors import InvalidArgument, RateLimited, ServiceFailure, UnexpectedReply
 from toolkit.gateway import DEMO_SEED
-from toolkit.handwriting.client.style import STYLE_FIELDS, Style
+from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.wire import RENDER_PARAMETERS, InvalidParameters
 from toolkit.outside_world import OutsideWorld
 
 
 def test_a_style_knows_every_parameter_of_the_wire() -> None:
-    assert set(STYLE_FIELDS) == set(RENDER_PARAMETERS) - {"handwriting_id", "text"}
+    assert {field.name for field in fields(Style)} == set(RENDER_PARAMETERS) - {"handwriting_id", "text"}
 
 
 @pytest.mark.parametrize(
@@ -214,11 +215,11 @@ def test_a_server_that_knows_the_specification_only(literal: tuple[toolkit.Conne
         ((429, {"Retry-After": "7"}, b'{"errors":[{"error":"slow down"}]}'), RateLimited, "slow down"),
         ((500, {}, b"<html>"), ServiceFailure, "status 500"),
         ((200, {}, b"<html>"), UnexpectedReply, "not JSON"),
-        ((200, {}, b'["\xff"]'), UnexpectedReply, "not JSON"),
-        ((200, {}, b"[" * 100_000), UnexpectedReply, "not JSON"),
+        ((200, {}, b'["\xff"]'), UnexpectedReply, "Expected `object`"),
+        ((200, {}, b"[" * 100_000), UnexpectedReply, "Expected `object`"),
         ((500, {}, b"[" * 100_000), ServiceFailure, "status 500"),
-        ((200, {}, b"{}"), UnexpectedReply, "not an array"),
-        ((200, {}, b'[{"id":"x"}]'), UnexpectedReply, "without id, title"),
+        ((200, {}, b"{}"), UnexpectedReply, "Expected `array`"),
+        ((200, {}, b'[{"id":"x"}]'), UnexpectedReply, "missing required field `title`"),
     ],
 )
 def test_failures_of_another_server(

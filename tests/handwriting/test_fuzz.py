@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.handwriting_service.conftest import Service, errors_of
-from tests.handwriting_service.test_beside_the_loop import children
+from tests.handwriting.conftest import Service, errors_of
+from tests.handwriting.test_beside_the_loop import children
 from toolkit.gateway import Gateway
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.wire import RENDER_PARAMETERS

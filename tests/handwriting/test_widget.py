@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+from dataclasses import fields
 from html import unescape
 
 import pytest
@@ -13,7 +14,7 @@ from PIL import Image
 import toolkit
 from toolkit import HandwritingExplorer
 from toolkit.errors import MalformedRequest
-from toolkit.handwriting.client.style import STYLE_FIELDS
+from toolkit.handwriting.client.style import Style
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
     for control in ("size", "width", "height", "padding", "line_spacing", "line_variance", "word_variance"):
         getattr(look, control).value += getattr(look, control).step
     look.colour.value = "#010203"
-    assert set(look.style.given()) == set(STYLE_FIELDS)
+    assert set(look.style.given()) == {field.name for field in fields(Style)}
 
 
 def test_the_code_gives_what_is_shown(explorer: HandwritingExplorer, hands: toolkit.Connection) -> None:

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import toolkit
-from tests.handwriting_service.conftest import MOLLY, Service
+from tests.handwriting.conftest import MOLLY, Service
 from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
 
@@ -31,7 +31,7 @@ def test_the_whole_listing_is_sorted_by_id_and_holds_the_known_hands(service: Se
     assert all(record[rating] > 0 for record in records for rating in wire.RATINGS)
 
 
-@pytest.mark.parametrize("order_by", wire.ORDERS)
+@pytest.mark.parametrize("order_by", wire.RECORD_FIELDS)
 @pytest.mark.parametrize("order_dir", ["asc", "desc"])
 def test_pages_of_any_order_make_the_whole(service: Service, order_by: str, order_dir: str) -> None:
     order = f"order_by={order_by}&order_dir={order_dir}"

@@ -1,0 +1,146 @@
+"""Conditions take turns in one child process: fair between owners, and each alert with a budget of CPU time.
+
+An owner is a lock, and the people that its alert mails: many locks whose alerts mail the same people have one turn
+at a time, and a lock whose alert is set again, with other people, keeps the debt of its earlier conditions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+from toolkit.dweets.conditions import ConditionWorker, Verdict
+
+#: CPU time that the alert of a lock may use at once, and again within each minute.
+BUDGET_SECONDS, BUDGET_PERIOD = 6.0, 60.0
+_OVER_BUDGET = f"it has used its {BUDGET_SECONDS:.0f} seconds of CPU time for this minute"
+# Owners whose debts differ by less than this are equal: the one that waits longest goes first.
+_SECONDS_A_STEP = 0.05
+_MANY_DEBTS = 10_000
+
+
+class Owner(NamedTuple):
+    """Who pays for a turn: the name of a lock, and the people it mails, or nobody."""
+
+    lock: str
+    people: tuple[str, ...] = ()
+
+
+class _Turn(NamedTuple):
+    owner: Owner
+    work: Callable[[], Awaitable[Any]]
+    done: asyncio.Future[asyncio.Task[Any]]
+
+
+class Debts:
+    """CPU time that was used lately. It is paid off steadily, a budget in each period."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._paid_off_at: dict[object, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._paid_off_at)
+
+    def of(self, debtor: object) -> float:
+        """Return the seconds of CPU time that are not paid off."""
+        left = self._paid_off_at.get(debtor, 0.0) - self._now()
+        return max(0.0, left) * BUDGET_SECONDS / BUDGET_PERIOD
+
+    def add(self, debtor: object, seconds: float) -> None:
+        now = self._now()
+        if len(self._paid_off_at) >= _MANY_DEBTS:
+            self._paid_off_at = {key: at for key, at in self._paid_off_at.items() if at > now}
+        since = max(now, self._paid_off_at.get(debtor, 0.0))
+        self._paid_off_at[debtor] = since + seconds * BUDGET_PERIOD / BUDGET_SECONDS
+
+
+class Conditions:
+    """All conditions of a gateway. The owner with the smallest debt has the next turn."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "gateway-alerts")
+        self._worker = ConditionWorker()
+        self._debts = Debts()
+        self._waiting: dict[object, deque[_Turn]] = {}  # by who is mailed, or by lock
+        self._next: list[tuple[int, int, object]] = []  # a heap with the first turn of each
+        self._numbers = itertools.count()
+        self._runner: asyncio.Task[None] | None = None
+
+    async def compile(self, owner: Owner, source: str) -> None:
+        """Raise MalformedRequest where the condition does not compile."""
+        await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.compile, source)))
+
+    async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
+        """Evaluate a condition in a turn of its owner; see `ConditionWorker.evaluate`.
+
+        An owner whose budget is used up has a fault for each content.
+        """
+        if self._debts.of(owner.lock) >= BUDGET_SECONDS:
+            return [Verdict(None, _OVER_BUDGET)] * min(len(contents), patience)
+        found: list[Verdict] = await self._in_thread(owner, partial(self._worker.evaluate, source, contents, patience))
+        return found
+
+    async def take_turn(self, owner: Owner, work: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
+        """Return the result of `work`, which runs when it is this owner's turn, and nothing else then."""
+        turn = _Turn(owner, work, asyncio.get_running_loop().create_future())
+        queue = owner.people or owner.lock
+        turns = self._waiting.setdefault(queue, deque())
+        turns.append(turn)
+        if len(turns) == 1:
+            self._enqueue(queue, owner)
+        if self._runner is None or self._runner.done():
+            self._runner = asyncio.ensure_future(self._run())
+        return (await turn.done).result()
+
+    def close(self) -> None:
+        """End the child, whatever it is doing, cancel the turns, and end the thread."""
+        if self._runner is not None:
+            self._runner.cancel()
+        for turn in itertools.chain.from_iterable(self._waiting.values()):
+            turn.done.cancel()
+        self._worker.close()
+        self._thread.shutdown(wait=True, cancel_futures=True)
+        self._worker.join()
+
+    async def _run(self) -> None:
+        while self._next:
+            rank, number, queue = heapq.heappop(self._next)
+            turns = self._waiting[queue]
+            turn = turns[0]
+            if (now := self._rank(turn.owner)) > rank:  # its owner has had another turn since
+                heapq.heappush(self._next, (now, number, queue))
+                continue
+            if not turn.done.cancelled():
+                task = asyncio.ensure_future(turn.work())
+                await asyncio.gather(task, return_exceptions=True)
+                if not turn.done.done():
+                    turn.done.set_result(task)
+            turns.popleft()
+            if turns:
+                self._enqueue(queue, turns[0].owner)
+            else:
+                del self._waiting[queue]
+
+    def _enqueue(self, queue: object, owner: Owner) -> None:
+        heapq.heappush(self._next, (self._rank(owner), next(self._numbers), queue))
+
+    def _rank(self, owner: Owner) -> int:
+        return int(max(self._debts.of(owner.lock), self._debts.of(owner.people)) / _SECONDS_A_STEP)
+
+    async def _in_thread(self, owner: Owner, work: Callable[[], Any]) -> Any:  # noqa: ANN401
+        before = self._worker.seconds
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            used = self._worker.seconds - before
+            self._debts.add(owner.lock, used)
+            if owner.people:
+                self._debts.add(owner.people, used)

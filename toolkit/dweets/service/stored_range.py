@@ -1,0 +1,89 @@
+"""The kept records of one day or hour, read in blocks: all at once they could fill the memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from toolkit.stores import Entry, Journals
+
+BLOCK_BYTES = 256 * 1024
+_ENTRIES_A_READ = 128
+
+
+@dataclass(slots=True)
+class _Block:
+    """Entries that lie together: the sequence numbers of the first and the last, and the bytes between."""
+
+    first: int
+    last: int
+    size: int
+
+
+class StoredRange:
+    """The entries of a journal with ``start <= at < end`` (milliseconds since the epoch).
+
+    `turns` are shared by all ranges, so that many callers at once do not each hold entries in memory.
+
+    Call `scan` first: it finds the blocks and looks at each record. The entries that are dropped for their age before
+    `blocks` comes to them are left out.
+    """
+
+    def __init__(self, journals: Journals, name: str, start: int, end: int, turns: asyncio.Semaphore) -> None:
+        self._journals = journals
+        self._name = name
+        self._start = start
+        self._end = end
+        self._turns = turns
+        self._blocks: list[_Block] = []
+        self._gap = 0  # bytes of other entries since the last one of the range
+
+    @property
+    def is_small(self) -> bool:
+        """Whether all is one block."""
+        return len(self._blocks) < 2
+
+    async def scan(self, look: Callable[[bytes], None] = lambda record: None) -> None:
+        """Find the blocks, and call `look` with each record; what it raises ends the scan."""
+        last: int | None = 0
+        while last is not None:
+            async with self._turns:
+                last = await self._scan_after(last, look)
+
+    async def _scan_after(self, sequence: int, look: Callable[[bytes], None]) -> int | None:
+        """Scan some entries, and return the number of the last one where more may follow."""
+        entries, looked_at = await self._journals.after(self._name, sequence, _ENTRIES_A_READ), 0
+        for entry in entries:
+            if not self._is_inside(entry):
+                self._gap += len(entry.data)
+                continue
+            self._add(entry)
+            look(entry.data)
+            looked_at += len(entry.data)
+            if looked_at > BLOCK_BYTES:  # the loop has other work
+                looked_at = 0
+                await asyncio.sleep(0)
+        return entries[-1].sequence if len(entries) == _ENTRIES_A_READ else None
+
+    async def blocks(self, *, newest_first: bool) -> AsyncIterator[list[bytes]]:
+        """Read the records again, block by block."""
+        for block in self._blocks[::-1] if newest_first else self._blocks:
+            async with self._turns:
+                entries = await self._journals.after(self._name, block.first - 1, block.last - block.first + 1)
+            # A store that lost a master leaves numbers out: then so many entries reach beyond the block.
+            records = [entry.data for entry in entries if entry.sequence <= block.last and self._is_inside(entry)]
+            yield records[::-1] if newest_first else records
+
+    def _is_inside(self, entry: Entry) -> bool:
+        # Each entry is looked at: a clock may have been set back, so their times need not be in order.
+        return self._start <= entry.at < self._end
+
+    def _add(self, entry: Entry) -> None:
+        size = self._gap + len(entry.data)
+        if self._blocks and self._blocks[-1].size + size <= BLOCK_BYTES:
+            self._blocks[-1].last = entry.sequence
+            self._blocks[-1].size += size
+        else:
+            self._blocks.append(_Block(entry.sequence, entry.sequence, len(entry.data)))
+        self._gap = 0

@@ -1,0 +1,70 @@
+"""Turns at a few slots, shared fairly between keys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Hashable
+
+
+class QueueFull(Exception):
+    """Too many wait for a turn."""
+
+
+class FairTurns:
+    """A bounded queue for a number of slots: the keys take turns, and each key is served in order.
+
+    Where the queue is full, the newest request of the key with the most of them gives way to a key with fewer.
+    """
+
+    def __init__(self, slots: int, most_waiting: int) -> None:
+        self._free = slots
+        self._most_waiting = most_waiting
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # the next key first
+
+    async def take(self, key: Hashable) -> None:
+        """Wait for a turn, which `give_back` ends, or raise QueueFull; a task that is cancelled leaves the queue."""
+        if self._free:
+            self._free -= 1
+            return
+        self._make_room(key)
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(key, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._remove(key, turn)
+            elif turn.exception() is None:
+                self.give_back()  # the turn had come, but the task did not run since
+            raise
+
+    def give_back(self) -> None:
+        """End a turn: the next key has the next one."""
+        while self._waiting:
+            key = next(iter(self._waiting))
+            queue = self._waiting.pop(key)
+            turn = queue.popleft()
+            if queue:
+                self._waiting[key] = queue  # behind the other keys
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+    def _make_room(self, key: Hashable) -> None:
+        if sum(map(len, self._waiting.values())) < self._most_waiting:
+            return
+        longest = max(self._waiting.values(), key=len, default=deque())
+        if len(longest) <= len(self._waiting.get(key, ())) + 1:
+            raise QueueFull
+        turn = longest.pop()
+        if not turn.done():
+            turn.set_exception(QueueFull())
+
+    def _remove(self, key: Hashable, turn: asyncio.Future[None]) -> None:
+        queue = self._waiting.get(key)
+        if queue and turn in queue:
+            queue.remove(turn)
+            if not queue:
+                del self._waiting[key]
