@@ -21,7 +21,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
-    """Return the caller's own bytes if they are one JSON value, without the white space around it."""
+    """Return the bytes without white space around them if they are JSON, without NaN and at most 1,024 deep."""
     content = body.strip(b" \t\r\n")
     if len(content) > limit:
         raise too_large(limit)
@@ -33,7 +33,7 @@ def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
 
 
 def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
-    """Split a body with one JSON value per line (NDJSON); it is refused as a whole if one line is."""
+    """Split a body with one JSON value a line (NDJSON), or raise MalformedRequest that names the line."""
     lines = [line for line in body.split(b"\n") if line.strip()]
     if not 1 <= len(lines) <= MAX_BATCH_DWEETS:
         raise MalformedRequest(f"send 1 to {MAX_BATCH_DWEETS} dweets, one JSON value a line")
@@ -47,7 +47,7 @@ def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
 
 
 def content_of_pairs(pairs: Iterable[tuple[str, str]]) -> bytes:
-    """Return query or form pairs as a JSON object; the last value of a name counts."""
+    """Write query or form pairs as a JSON object; the last value of a name counts."""
     content = {name: coerced(value) for name, value in pairs if name not in NOT_CONTENT}
     try:
         written = orjson.dumps(content)
@@ -67,7 +67,7 @@ def content_of_form(body: bytes) -> bytes:
 
 
 def coerced(text: str) -> object:
-    """Return the number, boolean or null that the text writes, else the text: ``007`` and ``1e400`` stay text."""
+    """Return the number, boolean or null that the text writes; a number that a float cannot hold stays text."""
     if text in _WORDS:
         return _WORDS[text]
     if len(text) > _LONGEST_NUMBER or _NUMBER.fullmatch(text) is None:
@@ -80,6 +80,6 @@ def coerced(text: str) -> object:
 
 def content_of(record: bytes) -> bytes:
     """Return the content's own bytes from a dweet record."""
-    # The name may itself hold the word, so look behind the time, which has a fixed length.
+    # The thing's name may hold the word "content", so look behind the time, which has a fixed length.
     start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
     return record[start:-1]

@@ -25,9 +25,8 @@ EVENT_HEARTBEAT = b":\n\n"
 
 
 class StreamedDweet(NamedTuple):
-    """The JSON text of a dweet and, in an event stream, its sequence number."""
-
     record: bytes
+    #: Frames have none.
     sequence: int | None
 
 
@@ -42,7 +41,7 @@ def encode_event(sequence: int, record: bytes) -> bytes:
 
 
 def encode_position(sequence: int) -> bytes:
-    """Encode an event without data: its id is where a reader can resume."""
+    """Write an event without data, from whose id a reader can resume."""
     return b"id: %d\n\n" % sequence
 
 
@@ -54,7 +53,7 @@ class FrameReader:
         self._in_frame = False
 
     def feed(self, data: bytes) -> Iterator[StreamedDweet]:
-        """Yield every dweet that is complete now; anything but a string is a heartbeat."""
+        """Yield every dweet that is complete; anything but a string is a heartbeat."""
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\r\n")
         if len(self._buffer) > _LONGEST_LINE:
@@ -62,18 +61,14 @@ class FrameReader:
         for line in lines:
             # By lines, as old clients read: servers differ in what the length counts, and a text holds no line end.
             if not self._in_frame:
-                self._in_frame = _is_length(line)
+                if line and _HEX.fullmatch(line) is None:
+                    raise ValueError("a frame begins with its length in hexadecimal digits")
+                self._in_frame = bool(line)  # a blank line between frames is no frame
                 continue
             self._in_frame = False
             value = json.loads(line)
             if isinstance(value, str):
                 yield StreamedDweet(value.encode("utf-8"), None)
-
-
-def _is_length(line: bytes) -> bool:
-    if line and _HEX.fullmatch(line) is None:
-        raise ValueError("a frame begins with its length in hexadecimal digits")
-    return bool(line)  # a blank line between frames is no frame
 
 
 class EventReader:
