@@ -34,7 +34,6 @@ def mix(z: Hashes) -> Hashes:
 
 
 def unit(hashes: Hashes) -> Floats:
-    """Hashes as uniform numbers in [0, 1)."""
     return (hashes >> np.uint64(11)).astype(np.float64) * (1.0 / (1 << 53))
 
 
@@ -51,29 +50,15 @@ def _fade(t: Floats) -> Floats:
 
 
 class KeyedNoise:
-    """Named streams of random numbers for one key.
-
-    Parameters
-    ----------
-    *key : str
-        What the numbers belong to, such as seed, script and writer.
-
-    Examples
-    --------
-    >>> noise = KeyedNoise("7", "molly", "own")
-    >>> bool((noise.uniform("line", 3) == noise.uniform("line", 5)[:3]).all())
-    True
-    """
+    """Named streams of random numbers for one key, such as seed, script and writer."""
 
     def __init__(self, *key: str) -> None:
         self._key = "\0".join(key)
 
     def stream(self, name: str) -> np.uint64:
-        """Return the hash that starts the stream `name`."""
         return np.uint64(self._start(name))
 
     def number(self, name: str) -> float:
-        """Return one uniform number in [0, 1), the same for the same key and name."""
         return (self._start(name) >> 11) / (1 << 53)
 
     def _start(self, name: str) -> int:
@@ -81,15 +66,13 @@ class KeyedNoise:
         return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "little")
 
     def hashes(self, name: str, count: int) -> Hashes:
-        """Return the hashes of the indices 0 .. count - 1, shape (count,)."""
         return mix(self.stream(name) ^ (np.arange(count, dtype=np.uint64) * _INDEX))
 
     def uniform(self, name: str, count: int) -> Floats:
-        """Return uniform numbers in [-1, 1), shape (count,)."""
+        """Return uniform numbers in [-1, 1)."""
         return 2.0 * unit(self.hashes(name, count)) - 1.0
 
     def gaussian(self, name: str, count: int) -> Floats:
-        """Return bell-shaped numbers of variance 1, shape (count,)."""
         return gaussian(self.hashes(name, count))
 
     def drift(self, name: str, positions: Floats) -> Floats:
@@ -104,19 +87,9 @@ class KeyedNoise:
         return before + (knots[at + 1] - before) * _fade(positions - cell)
 
     def field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Return a smooth two-dimensional displacement for every point; each owner has a field of its own.
+        """Return a smooth displacement right and up for every point, variance about 1; every owner has another field.
 
-        Parameters
-        ----------
-        owner : integers of shape (n,)
-            Non-negative number of the letter or word that the point belongs to.
-        x, y : floats of shape (n,)
-            Position in units of the lattice.
-
-        Returns
-        -------
-        tuple of floats of shape (n,)
-            Displacement right and up, variance about 1 each.
+        The positions are in units of the lattice, the owners are small numbers, such as those of letters.
         """
         right, up = np.empty(len(x)), np.empty(len(x))
         for first in range(0, len(x), _AT_ONCE):
@@ -159,7 +132,7 @@ def _lattice(
 
 
 def _pair_sum(hashes: Hashes, shift: int) -> Floats:
-    """Two 16-bit parts added: a triangular distribution of variance 1."""
+    """Add two 16-bit parts: a triangular distribution of variance 1."""
     total = ((hashes >> np.uint64(shift)) & _LOW16) + ((hashes >> np.uint64(shift + 16)) & _LOW16)
     return (total.astype(np.float64) - 65535.0) * (2.449489742783178 / 65536.0)
 

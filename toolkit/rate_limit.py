@@ -27,31 +27,14 @@ class LimitReached(Exception):
 
 
 class RateLimit:
-    """Counts the calls of each key in this process.
-
-    Keys may come from strangers, who could fill the memory: of many keys, those with calls long ago are forgotten.
-
-    Parameters
-    ----------
-    burst
-        Calls that may come at once.
-    calls_a_second
-        How fast they come back.
-    seconds
-        A clock in seconds. If it is set back, the bucket counts as empty.
-
-    Examples
-    --------
-    >>> limit = RateLimit(2, 1.0, lambda: 0.0)
-    >>> limit.take("k"), limit.take("k")
-    (Allowance(limit=2, remaining=1, reset=1), Allowance(limit=2, remaining=0, reset=2))
-    """
+    """Counts the calls of each key in this process; a clock in `seconds` that is set back empties the bucket."""
 
     def __init__(self, burst: int, calls_a_second: float, seconds: Callable[[], float]) -> None:
         self._burst = burst
         self._rate = calls_a_second
         self._seconds = seconds
         # When each bucket was or would have been empty, in the order of the last calls.
+        # Strangers choose keys: of too many, those with calls long ago are forgotten.
         self._empty_at: OrderedDict[Hashable, float] = OrderedDict()
 
     @property

@@ -1,8 +1,7 @@
-"""A child process that does one job at a time and that its parent can kill.
+"""A child process that does one job at a time and that its parent can kill: for work that can block the interpreter.
 
-Alert conditions and the handwriting renderer run in such children: both can hold the interpreter's lock for longer
-than a server may stand still. Plain pipes and ``subprocess``, because ``multiprocessing`` would import the caller's
-script again in every child, and its children outlive a parent that is killed. These end when their input ends.
+Not ``multiprocessing``, which would import the caller's script in every child, and whose children outlive a killed
+parent. These end when their input ends.
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from typing import Any
 
 _START_SECONDS = 60.0
 _EXIT_SECONDS = 5.0
-_READY = "ready"
 _CRASH_SIGNALS = {
     -getattr(signal, name)
     for name in ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -51,12 +49,7 @@ class WorkerDied(Exception):
 class WorkerProcess:
     """A child process, started by its first job and started again after its death.
 
-    `do` belongs to one thread at a time; `kill` and `close` may come from any.
-
-    Parameters
-    ----------
-    module
-        A module with a function ``main`` that calls `serve`.
+    `module` has a function ``main`` that calls `serve`. One thread at a time calls `do`, any thread `kill` and `close`.
     """
 
     def __init__(self, module: str) -> None:
@@ -79,10 +72,11 @@ class WorkerProcess:
         try:
             process = self._started()
             assert process.stdin is not None
+            assert process.stdout is not None
             self._expect_within(seconds)
             pickle.dump(job, process.stdin)
             process.stdin.flush()
-            while (answer := self._receive(process)) is not None:
+            while (answer := pickle.load(process.stdout)) is not None:
                 answers.append(answer[0])
                 self._expect_within(seconds)
         except (EOFError, OSError, pickle.UnpicklingError) as error:
@@ -108,7 +102,7 @@ class WorkerProcess:
         self.kill()
 
     def join(self) -> None:
-        """Wait until the child is gone; no job may run any more."""
+        """Wait until the child has ended; no job may run any more."""
         self.close()
         self._discard()
 
@@ -128,16 +122,13 @@ class WorkerProcess:
         self._watchdog = threading.Thread(target=self._watch, args=[process], name="worker-watchdog", daemon=True)
         self._watchdog.start()
         try:
-            self._receive(process)
+            assert process.stdout is not None
+            pickle.load(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
             # No job had reached it, so no job is to blame.
             self._discard()
             raise BrokenPipeError(f"it did not start, exit code {process.returncode}") from None
         return process
-
-    def _receive(self, process: subprocess.Popen[bytes]) -> Any:  # noqa: ANN401
-        assert process.stdout is not None
-        return pickle.load(process.stdout)
 
     def _expect_within(self, seconds: float) -> None:
         with self._changed:
@@ -146,7 +137,6 @@ class WorkerProcess:
                 self._changed.notify()
 
     def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill the child when its deadline has passed."""
         with self._changed:
             while process is self._process:
                 left = None if self._deadline is None else self._deadline - time.monotonic()
@@ -211,19 +201,20 @@ def _death_of(code: int) -> Death:
 
 
 def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
-    """Do the jobs of the parent until the input ends, however the parent ends. Call it in the child only.
+    """Send the answers that `work` gives to each job, until the input ends. Call it in the child only.
 
-    Parameters
-    ----------
-    work
-        Gives the answers to a job, one after the other. An error that it raises ends the child: that is a crash.
-    niceness
-        Added to the niceness of this process.
+    An error in `work` ends the child, which counts as a crash.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
-    _prepare_limits()
+    if hasattr(signal, "SIGPROF"):  # a parent that ignores or blocks it would hand that down
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
+    if sys.platform != "win32":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dumps: crashes must not fill the disk
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
     jobs = sys.stdin.buffer
@@ -233,7 +224,7 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
         answers.flush()
 
     try:
-        send(_READY)
+        send("ready")
         while True:
             for answer in work(pickle.load(jobs)):
                 send((answer,))
@@ -243,11 +234,8 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
 
 
 def limit_cpu(seconds: float) -> None:
-    """Limit this child to so many more seconds of CPU time; 0 removes the limit.
-
-    The time of other processes does not count, and no code in this process can delay the end: the signal has no
-    handler, so the kernel ends the process. Windows has no such timer; there only the parent's wall-clock limit holds.
-    """
+    """Limit this child to so many more seconds of CPU time; 0 removes the limit. Windows has no such limit."""
+    # No code in this process can delay the end: the signal has no handler, so the kernel ends the process.
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
@@ -258,14 +246,3 @@ def limit_memory(size: int) -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (size, size))
-
-
-def _prepare_limits() -> None:
-    if hasattr(signal, "SIGPROF"):  # a parent that ignores or blocks it would hand that down
-        signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dumps: crashes must not fill the disk

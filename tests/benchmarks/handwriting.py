@@ -22,9 +22,8 @@ from pathlib import Path
 
 from PIL import Image
 
-from toolkit.handwriting.catalogue import Handwriting, catalogue
-from toolkit.handwriting.hands import npm
-from toolkit.handwriting.hands.sources import sources
+from toolkit.handwriting.catalogue import Handwriting, catalogue, sources
+from toolkit.handwriting.hands.compile import fetch, read_member
 from toolkit.handwriting.ink.renderer import STAGES, render
 from toolkit.handwriting.parameters import RGB, Parameters
 
@@ -51,7 +50,7 @@ PEAK_SCRIPT = (
     "from toolkit.handwriting.parameters import Parameters\n"
     "from toolkit.handwriting.ink.renderer import render\n"
     "text = 'The quick brown fox jumps over the lazy dog. ' * 200\n"
-    "molly = catalogue().by_title('Molly')\n"
+    "molly = catalogue()['2D5QW0F80001']\n"
     "page = Parameters(molly, 'png', text, handwriting_size=60, width=9000, height=9000, random_seed=1)\n"
     "done = render(page)\n"
     "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, done.milliseconds, len(done.data))\n"
@@ -98,9 +97,9 @@ def against_handright(peer: subprocess.Popen[str], title: str, text: str, size: 
     assert peer.stdout
     source = sources()[0]
     with tempfile.TemporaryDirectory() as folder:
-        archive = npm.fetch(source.package, source.version, source.integrity, Path(folder))
+        archive = fetch(source.package, source.version, source.integrity, Path(folder))
         font = Path(folder) / "font.ttf"
-        font.write_bytes(npm.read_member(archive, source.font) or b"")
+        font.write_bytes(read_member(archive, source.font) or b"")
         page = Parameters(_molly(), "png", text, float(size), INK, float(width), height=None, random_seed=1)
         height = int(render(page).height)
         job = {"font": str(font), "text": text, "size": size, "width": width, "height": height}
@@ -137,7 +136,7 @@ def stages() -> None:
 
 
 def _molly() -> Handwriting:
-    molly = catalogue().by_title("Molly")
+    molly = catalogue()["2D5QW0F80001"]
     assert molly
     return molly
 
@@ -156,7 +155,7 @@ def legibility() -> None:
         return
     text = " ".join(WORDS.split()[:100])
     scores: dict[str, list[tuple[str, float]]] = {}
-    for handwriting in catalogue():
+    for handwriting in catalogue().values():
         scores.setdefault(handwriting.script, []).append((handwriting.title, _words_read(handwriting, text)))
     print("\nwords of 100 that tesseract reads, 40 px, 1600 px wide")
     for row in sorted(scores.values(), key=lambda row: -sum(score for _, score in row)):

@@ -164,12 +164,12 @@ def test_things_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.Monkey
     with Gateway() as gateway:
         call = Caller(gateway)
         held = gateway._services.dweets._things
-        monkeypatch.setattr(held, "_hot_bytes", 10 * things._THING_BYTES + 1_000)
+        monkeypatch.setattr(held, "_cache_bytes", 10 * things._THING_BYTES + 1_000)
         with call.stream("/listen/for/dweets/from/heard") as stream:
             for number in range(100):
                 call.get(f"/get/latest/dweet/for/nobody-{number}")
-            assert len(held._hot) <= 11
-            assert "heard" in held._hot, "what somebody listens to stays"
+            assert len(held._cache) <= 11
+            assert "heard" in held._cache, "what somebody listens to stays"
             call.post("heard", 1)
             assert b'\\"content\\":1' in stream.chunk()
         call.post("nobody-5", "back")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -161,20 +162,45 @@ class FlakyStore:
         return True
 
 
-def test_a_store_that_fails_between_two_reads_loses_nothing(tmp_path: Path) -> None:
+@contextmanager
+def followed(store: FlakyStore, folder: Path) -> Iterator[tuple[Follower, StoreSource]]:
+    """An archive that follows a store whose event loop runs in a thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        source = StoreSource(FlakyStore(700))  # type: ignore[arg-type]
+        source = StoreSource(store)  # type: ignore[arg-type]
         asyncio.run_coroutine_threadsafe(source.watch(), loop).result()
-        source.floor("t")
-        with Follower(tmp_path, source, 600, log) as follower:
-            with pytest.raises(SourceUnavailable):
-                follower.flush()
-            assert follower.flush() == 700
-        assert numbers(Archive(tmp_path), "t") == list(range(1, 701))
+        with Follower(folder, source, 600, log) as follower:
+            yield follower, source
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+def test_a_store_that_fails_between_two_reads_loses_nothing(tmp_path: Path) -> None:
+    with followed(FlakyStore(700), tmp_path) as (follower, source):
+        source.floor("t")
+        with pytest.raises(SourceUnavailable):
+            follower.flush()
+        assert follower.flush() == 700
+    assert numbers(Archive(tmp_path), "t") == list(range(1, 701))
+
+
+class LaggingStore(FlakyStore):
+    """Its names stand in the order of the time before: the thing with news is the last one."""
+
+    async def after(self, name: str, number: int, count: int) -> list[Entry]:
+        return self.entries[number : number + count] if name.endswith("t") else []
+
+    async def names(self, prefix: str, most: int) -> list[str]:
+        return [*(f"{prefix}{number}" for number in range(200)), f"{prefix}t"]
+
+
+def test_a_thing_whose_name_lags_behind_is_archived_too(tmp_path: Path) -> None:
+    store = LaggingStore(0)
+    with followed(store, tmp_path) as (follower, _):
+        assert follower.flush() == 0
+        store.entries.append(Entry(1, 1, "id-1", dweet_record("t", 1, b'{"n":1}')))
+        assert sum(follower.flush() for _ in range(600)) == 1

@@ -21,12 +21,12 @@ from msgspec.structs import replace
 from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
+from toolkit.dweets.service.delivery import FolderDelivery
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.mail import Mail, OutgoingMail
 from toolkit.dweets.service.stored_records import SPACE, write_record
 from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.gateway import Gateway
-from toolkit.gateway.mail import FolderDelivery
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores.embedded import EmbeddedStore
 

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from tests.gateway.stores_under_test import SetClock
 from tests.mail_server import MailServer
 from tests.ports import free_port
+from toolkit.dweets.service.delivery import SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.dweets.service.email_queue import EmailQueue, QueueSettings
 from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail
 from toolkit.dweets.service.stored_records import SPACE, Changes, write_record
 from toolkit.dweets.stream import encode_frame
 from toolkit.errors import KeyRejected
-from toolkit.gateway.mail import SmtpDelivery
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Follower, Store, StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore

@@ -1,4 +1,4 @@
-"""Hot things: the bound of their memory counts everything, and what is read while it is posted to is complete."""
+"""Cached things: the bound of their memory counts everything, and what is read while it is posted to is complete."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from toolkit.dweets.service.things import HotThing, Things, journal_of
+from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.stores import Draft, Store, StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
@@ -31,18 +31,18 @@ def drafts(count: int, size: int) -> list[Draft]:
     return [Draft(number, f"{number:036}", bytes(size)) for number in range(count)]
 
 
-def numbers(thing: HotThing) -> list[int]:
+def numbers(thing: CachedThing) -> list[int]:
     entries = thing.entries_after(0)
     assert entries is not None
     return [entry[0] for entry in entries]
 
 
 @pytest.mark.parametrize(("things", "entries", "length"), [(6_000, 1, 1), (2_500, 20, 500), (60, 500, 500)])
-def test_the_bound_of_hot_things_counts_everything(things: int, entries: int, length: int) -> None:
+def test_the_bound_of_cached_things_counts_everything(things: int, entries: int, length: int) -> None:
     async def work(store: Store) -> None:
         for number in range(things):
             await store.journals.append(journal_of(f"thing {number}"), drafts(entries, 150))
-        hot = Things(store.journals, BOUND)
+        cache = Things(store.journals, BOUND)
         tracemalloc.start()
         before, _ = tracemalloc.get_traced_memory()
 
@@ -50,7 +50,7 @@ def test_the_bound_of_hot_things_counts_everything(things: int, entries: int, le
             return tracemalloc.get_traced_memory()[0] - before
 
         for number in range(things):
-            thing = await hot.load(f"thing {number}", length)
+            thing = await cache.load(f"thing {number}", length)
             assert thing.latest() if length == 1 else thing.history()
         assert 0.8 * BOUND <= held() <= 1.2 * BOUND
         for number in range(things):  # what is posted later counts too
@@ -72,7 +72,7 @@ def test_what_is_posted_while_a_thing_is_read_is_there_once() -> None:
             await asyncio.gather(*appends)
             assert others == [short, long]
             assert numbers(long) == list(range(1, 4 * number + 5))
-            assert numbers(things.hot("a", 1) or short)[-1] == 4 * number + 4
+            assert numbers(things.cached("a", 1) or short)[-1] == 4 * number + 4
             things = Things(store.journals)
 
     with_store(work)

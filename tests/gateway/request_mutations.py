@@ -19,7 +19,9 @@ KEY = "master-key-of-the-fuzzer"
 
 ROUTES: tuple[Endpoint, ...] = (
     *dweets.ENDPOINTS,
-    *handwriting.ENDPOINTS,
+    handwriting.LISTING,
+    handwriting.RECORD,
+    *handwriting.RENDER.values(),
     *(operation.endpoint for operation in identity.OPERATIONS),
     identity.OPEN_TARGET,
     rewards.MOMENT,

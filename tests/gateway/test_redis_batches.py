@@ -89,6 +89,32 @@ def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer) -> N
     run(work())
 
 
+def test_a_busy_journal_is_indexed_once_in_five_seconds(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(server.url) as (store,):
+            for second in range(11):
+                for number in range(10):
+                    await store.journals.append("a", [line(f"{second} {number}", at=second * 1_000 + number)])
+            with server.client() as client:
+                assert client.zscore("gateway:{0}:names", "a") == 10_000
+                assert calls_of(client, "zadd") == 3
+
+    run(work())
+
+
+def test_names_are_indexed_again_after_redis_lost_them(server: RedisServer) -> None:
+    async def work() -> None:
+        async with opened(server.url) as (store,):
+            await store.journals.append("a", [line("1")])
+            server.kill()
+            await asyncio.to_thread(server.start)
+            assert await persist(lambda: store.journals.names("", 9)) == []
+            await persist(lambda: store.journals.append("a", [line("2")]))
+            assert await store.journals.names("", 9) == ["a"]
+
+    run(work())
+
+
 def test_appends_keep_their_order_where_scripts_are_forgotten(server: RedisServer) -> None:
     async def work() -> None:
         async with opened(f"{server.url}?timeout=30") as (store,):

@@ -30,7 +30,7 @@ LETTER = (
 
 
 def handwriting(title: str) -> Handwriting:
-    found = catalogue().by_title(title)
+    found = next((h for h in catalogue().values() if h.title == title), None)
     assert found is not None
     return found
 

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.hands.pack import PACKS
-from toolkit.handwriting.hands.sources import chain, sources
-from toolkit.handwriting.ink.hand import open_hand
+from toolkit.handwriting.catalogue import HANDS, catalogue, fallback_chain, sources
+from toolkit.handwriting.ink.hand import PACKS, open_hand
 from toolkit.handwriting.writers import writer_of
 
 CROCKFORD = re.compile(r"[0-9A-HJKMNP-TV-Z]{12}")
@@ -21,12 +19,12 @@ KNOWN = {
     "5WGWVX5G00WA": "Bailey", "5WGWVX9800WC": "Cedar", "7EQMJPSG00H9": "Beekman",
 }  # fmt: skip
 RATINGS = ["rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width"]
-LICENCES = PACKS.parent / "licences"
+LICENCES = HANDS / "licences"
 
 
 def test_at_least_30_scripts_in_4_hands_each():
     scripts = {}
-    for handwriting in catalogue():
+    for handwriting in catalogue().values():
         scripts.setdefault(handwriting.script, []).append(handwriting.writer)
     assert len(scripts) >= 30
     assert all(sorted(writers) == [0, 1, 2, 3] for writers in scripts.values())
@@ -34,7 +32,7 @@ def test_at_least_30_scripts_in_4_hands_each():
 
 
 def test_ids_titles_and_dates_have_the_form_of_the_service():
-    everything = list(catalogue())
+    everything = list(catalogue().values())
     assert [h.id for h in everything] == sorted(h.id for h in everything)
     assert len({h.id for h in everything}) == len({h.title.casefold() for h in everything}) == len(everything)
     for handwriting in everything:
@@ -45,21 +43,18 @@ def test_ids_titles_and_dates_have_the_form_of_the_service():
 
 
 def test_known_ids_keep_their_titles():
-    assert {known: catalogue().by_id(known).title for known in KNOWN} == KNOWN
+    assert {known: catalogue()[known].title for known in KNOWN} == KNOWN
     for known in ("31SAZEF000DX", "31SB3NWR00E0", "31SF81NG00ES", "5WGWVXQG00WM", "8X3WQ4D800B0", "2ZK3ZD280058"):
-        assert catalogue().by_id(known)
+        assert known in catalogue()
 
 
-def test_a_handwriting_is_found_by_id_or_title():
-    molly = catalogue().by_title("molly")
-    assert molly is catalogue().by_id("2D5QW0F80001")
-    assert catalogue().by_id("Nobody") is catalogue().by_title("Nobody") is None
-    assert set(molly.record()) == {"id", "title", "date_created", "date_modified", *RATINGS}
+def test_a_record_has_the_fields_of_the_service():
+    assert set(catalogue()["2D5QW0F80001"].record()) == {"id", "title", "date_created", "date_modified", *RATINGS}
 
 
 @pytest.mark.parametrize("rating", RATINGS)
 def test_ratings_are_whole_centred_on_1400_and_tell_handwritings_apart(rating):
-    values = np.array([getattr(h, rating) for h in catalogue()])
+    values = np.array([getattr(h, rating) for h in catalogue().values()])
     assert values.dtype.kind == "i"
     assert values.min() >= 1000
     assert values.max() <= 1800
@@ -68,12 +63,12 @@ def test_ratings_are_whole_centred_on_1400_and_tell_handwritings_apart(rating):
 
 
 def test_ratings_mean_what_they_say():
-    by_title = catalogue().by_title
-    assert by_title("Molly").rating_cursivity > by_title("Winters").rating_cursivity  # joined, print
-    assert by_title("Kingsley").rating_character_width < by_title("Draper").rating_character_width
-    for handwriting in catalogue():
+    by_title = {h.title: h for h in catalogue().values()}
+    assert by_title["Molly"].rating_cursivity > by_title["Winters"].rating_cursivity  # joined, print
+    assert by_title["Kingsley"].rating_character_width < by_title["Draper"].rating_character_width
+    for handwriting in catalogue().values():
         if handwriting.writer == 2:  # the neat one
-            others = [h for h in catalogue() if h.script == handwriting.script and h.writer == 3]
+            others = [h for h in catalogue().values() if h.script == handwriting.script and h.writer == 3]
             assert handwriting.rating_neatness > others[0].rating_neatness
 
 
@@ -97,7 +92,7 @@ def test_no_reserved_font_name_is_used():
     for licence in LICENCES.glob("*.txt"):
         reserved |= {name.casefold().strip() for name in declared.findall(licence.read_text("utf-8"))}
     reserved |= {source.package.split("/")[1].replace("-", " ") for source in sources()}
-    ours = {h.title.casefold() for h in catalogue()} | {source.name for source in sources()}
+    ours = {h.title.casefold() for h in catalogue().values()} | {source.name for source in sources()}
     assert len(reserved) >= len(sources())
     assert not ours & reserved
 
@@ -110,7 +105,7 @@ def test_pinned_sources_are_exact():
 
 @pytest.mark.parametrize("name", [source.name for source in sources() if source.titles])
 def test_every_hand_writes_ascii_through_its_chain_and_most_of_it_itself(name):
-    hands = [open_hand(link) for link in chain(name)]
+    hands = [open_hand(link) for link in fallback_chain(name)]
     ascii_signs = [chr(code) for code in range(33, 127)]
     assert all(any(hand.writes(sign) for hand in hands) for sign in ascii_signs)
     assert sum(hands[0].writes(sign) for sign in ascii_signs) >= 90

@@ -14,10 +14,10 @@ from fontTools.ttLib import TTFont
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
+from toolkit.handwriting.catalogue import sources
 from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.known_losses import Loss, UnknownLoss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import Picture
-from toolkit.handwriting.hands.sources import sources
 from toolkit.handwriting.hands.strokes import glyph_strokes
 from toolkit.handwriting.hands.tracing import Form, drawn, form, traced
 from toolkit.handwriting.ink.hand import open_hand

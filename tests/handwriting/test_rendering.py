@@ -21,7 +21,7 @@ TYPES = {"png": "image/png", "pdf": "application/pdf", "svg": "image/svg+xml", "
 def test_the_same_bytes_over_http_and_in_this_process(service: Service, kind: str) -> None:
     text = "Dear Ada,\nthe engine works."
     reply = service.render(kind, text=text, height="auto", random_seed="7")
-    hand = catalogue().by_id(MOLLY)
+    hand = catalogue()[MOLLY]
     assert hand is not None
     ink = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
     done = render(Parameters(hand, kind, text, height=None, random_seed=7, handwriting_color=ink))

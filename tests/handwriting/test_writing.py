@@ -82,7 +82,7 @@ PUNCTUATED = "so, week! book. no? yes) it; ok: Anna, far. Rob!"
 @pytest.mark.parametrize("writer", range(4))
 def test_punctuation_touches_no_letter(writer):
     """Measured on the drawn ink of every script, after the hand has moved."""
-    for hand in (h for h in catalogue() if h.writer == writer):
+    for hand in (h for h in catalogue().values() if h.writer == writer):
         page = write_page(Parameters(hand, "png", PUNCTUATED, width=None, height=None, random_seed=3))
         for number, word in enumerate(page.layout.words):
             in_word = page.stroke_word == number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from tests.mail_server import eventually
 from toolkit.gateway import DEMO_START, Gateway
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.identity.service.callers import Caller, IdentitySettings
@@ -208,6 +210,12 @@ def shared_lab() -> Iterator[Lab]:
 @pytest.fixture
 def wire(lab: Lab) -> Wire:
     return lab.wire
+
+
+def log_requests(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    """Log everything, and wait until the gateway has noticed it: it reads the level from time to time only."""
+    caplog.set_level(logging.DEBUG)
+    eventually(lambda: lab.wire.echo().status == 0 and "accountEcho" in caplog.text)
 
 
 def final_in(location: str) -> str:

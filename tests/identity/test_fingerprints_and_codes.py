@@ -55,10 +55,10 @@ def test_s02_only_hashes_are_held_and_any_characters_may_be_sent(lab: Lab) -> No
 def test_s03_the_first_fingerprint_works_once(lab: Lab) -> None:
     first = lab.wire.first()
     assert lab.wire.open(first).http == 200
-    before = lab.kept().count(b"final:")
+    before = lab.kept().count(b"proof:")
     again = lab.wire.open(first)
     assert (again.http, again.json) == (410, {"error": "The verification fingerprint has expired."})
-    assert lab.kept().count(b"final:") == before
+    assert lab.kept().count(b"proof:") == before
 
 
 def test_s04_the_final_fingerprint_works_once(wire: Wire) -> None:

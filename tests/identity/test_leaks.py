@@ -21,7 +21,7 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT
-from tests.identity.conftest import SHOP, Lab
+from tests.identity.conftest import SHOP, Lab, log_requests
 from tests.identity.literal_server import LiteralServer, Reply, envelope
 from tests.test_architecture import REVEALERS
 from toolkit.errors import ToolkitError
@@ -209,7 +209,7 @@ def test_n05_a_timeout_says_only_what_was_asked(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_n06_no_logger_writes_a_secret(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
+    log_requests(lab, caplog)
     with toolkit.connect(lab.gateway) as tk, tk.identity.session() as session:
         user = session.authenticate(lab.gateway.handset("happy"))
         code, first = user.secret("code").reveal(), session._transaction.secret("fingerprint").reveal()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.identity.conftest import ACCOUNT, MOBILE, PHONE, SHOP, Lab, Wire
+from tests.identity.conftest import ACCOUNT, MOBILE, PHONE, SHOP, Lab, Wire, log_requests
 from toolkit.data_folder import data_folder
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.identity import wire as identity_wire
@@ -159,7 +159,7 @@ def test_s31_cards_on_file_are_first_six_and_last_four() -> None:
 def test_s32_the_access_log_has_no_query(
     lab: Lab, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG)
+    log_requests(lab, caplog)
     lab.wire.open(CANARY)
     lab.wire.send("GET", f"{MOBILE}deviceAuthenticate?vfp={CANARY}&r=f&key={CANARY}")
     for operation in identity_wire.OPERATIONS:

@@ -56,7 +56,7 @@ def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, sto
     if (data is None) == (store is None):
         raise click.UsageError("give --data or --store: where the gateway keeps everything")
     with errors_in_one_line():
-        from toolkit.dweets.service.lock_repair import repair
+        from toolkit.dweets.service.lock_records import repair
         from toolkit.errors import InvalidArgument
 
         # To open the store would create it, and an empty one would say that the thing is not locked.

@@ -1,8 +1,8 @@
 """The child process that evaluates alert conditions in QuickJS.
 
-Each evaluation has its own context, with 16 MiB of memory, 50 ms of CPU time and no host object: a condition cannot
-read a file, reach the network, or leave anything behind for the next dweet. The engine does not check its time limit
-in native loops and while it converts an error to a text; there the system ends the process.
+Each evaluation has its own context without host objects: a condition cannot read a file, reach the network, or leave
+anything behind for the next dweet. The engine does not check its time limit in native loops and while it converts an
+error to a text; there the system ends the process.
 """
 
 from __future__ import annotations
@@ -79,10 +79,7 @@ def main() -> None:
 
 
 def work(job: Job) -> Iterator[Outcome | str | float | None]:
-    """Give one outcome for each content, for as many as there is time; or why the condition does not compile.
-
-    The last answer is the CPU time of the job in seconds.
-    """
+    """Yield an outcome for each content while there is time, or why there is no condition; at the end CPU seconds."""
     began = time.process_time()
     yield from _answers(*job)
     yield time.process_time() - began
@@ -115,10 +112,7 @@ class CompiledCondition(NamedTuple):
 
 @lru_cache(256)
 def compiled_condition(source: str) -> CompiledCondition:
-    """Read a source as an expression, else as the body of a function, else as either with ``+`` read as space.
-
-    Some clients send a space as ``+``. The fault is about the source as it came.
-    """
+    """Read a source as an expression, else as a function body, else as either with ``+`` for space: some clients do."""
     compiled = _read(source)
     if compiled.fault is not None and "+" in source:
         spaced = _read(source.replace("+", " "))

@@ -9,7 +9,6 @@ import logging
 import re
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, NamedTuple
 
 from cachetools import LRUCache
@@ -40,16 +39,15 @@ _CRASHED = "the process that ran it crashed or hung twice"
 
 
 class Verdict(NamedTuple):
-    """What a condition says of one dweet.
+    """What a condition says of one dweet."""
 
-    ``message`` is the alert's text where the condition is met, else None. ``fault`` says why the condition could
-    not be evaluated, else it is None. ``returned`` is whether it returned a text, true or false. ``stops`` is whether
-    the condition must not be evaluated again.
-    """
-
+    #: The alert's text where the condition is met.
     message: str | None
+    #: Why it could not be evaluated.
     fault: str | None = None
+    #: Whether it returned a text, true or false.
     returned: bool = False
+    #: Whether it must not be evaluated again.
     stops: bool = False
 
     @property
@@ -62,26 +60,20 @@ class ConditionWorker:
 
     A condition that runs past its CPU limit is stopped at once, one on which the child crashes at the second crash.
     Any other death of the child blames no condition. The calls block: they belong to one thread at a time.
-
-    A child that has not answered after `wall_seconds` is killed; that counts as a crash. ``seconds`` is the CPU time
-    that all conditions together have used.
     """
 
     def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
         self._wall_seconds = wall_seconds
         self._process = WorkerProcess(_ENGINE)
         self._crashes: LRUCache[str, int] = LRUCache(_SOURCES_REMEMBERED)
-        self.seconds = 0.0
+        self.seconds = 0.0  # of CPU time, by all conditions together
 
     @property
     def pid(self) -> int | None:
         return self._process.pid
 
     def compile(self, source: str) -> None:
-        """Check that a condition compiles, and forget its earlier crashes.
-
-        MalformedRequest: it does not compile or kills the child. ServiceFailure: the child died of something else.
-        """
+        """Check that a condition compiles, and forget its earlier crashes."""
         _check_text(source)
         self._crashes.pop(source, None)
         for _ in range(_ATTEMPTS_TO_COMPILE):
@@ -97,10 +89,9 @@ class ConditionWorker:
         raise ServiceFailure("the gateway could not check the condition, try again", status=503)
 
     def evaluate(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate a condition on contents, in order, for one turn.
+        """Evaluate a condition on contents, in order.
 
-        Returns fewer verdicts than contents if the time is up, after `patience` faults in a row, or if the child
-        died. The last verdict says whether the condition must not be evaluated again.
+        Returns fewer verdicts if the time is up, after `patience` faults in a row, or if the child died.
         """
         try:
             outcomes = self._do(source, contents[:CONTENTS_A_JOB], patience)
@@ -120,9 +111,7 @@ class ConditionWorker:
     def __enter__(self) -> ConditionWorker:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.join()
 
     def _do(self, source: str, contents: Sequence[bytes] | None, patience: int) -> list[Any]:
@@ -151,13 +140,7 @@ class ConditionWorker:
 def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
     """Evaluate a condition on all contents, in order.
 
-    After `patience` faults in a row, or where the condition is stopped, the rest gets the last verdict without being
-    evaluated.
-
-    Raises
-    ------
-    ServiceFailure
-        The child cannot be started, or is ended from outside again and again.
+    After `patience` faults in a row, or where the condition is stopped, the rest gets the last verdict.
     """
     verdicts: list[Verdict] = []
     faults, pauses = 0, iter(PAUSES)

@@ -73,7 +73,6 @@ MAX_CSV_COLUMNS = 200
 # -- fields ------------------------------------------------------------------------------------------------
 
 DWEET_FIELDS = ("thing", "created", "content")
-RECEIPT_FIELDS = (*DWEET_FIELDS, "transaction")
 ALERT_STATUS_FIELDS = ("message", "since", "open", "alerts_sent_today", "alerts_allowed_today")
 
 # -- failures: the texts that clients match ----------------------------------------------------------------
@@ -100,16 +99,10 @@ _CLASS_OF_TEXT: dict[str, type[ServiceError]] = {
     THING_NOT_LOCKED: ThingNotLocked,
     ALERT_NEEDS_LOCK: ThingNotLocked,
 }
-_CLASS_OF_CODE: dict[int, type[ServiceError]] = {
-    403: KeyRejected,
-    404: NotFound,
-    409: Conflict,
-    429: RateLimited,
-}
+_CLASS_OF_CODE: dict[int, type[ServiceError]] = {403: KeyRejected, 404: NotFound, 409: Conflict, 429: RateLimited}
 
 
 def too_large(limit: int) -> MalformedRequest:
-    """Return the error for content above `limit` bytes."""
     return MalformedRequest(f"a dweet holds at most {limit} bytes", status=413)
 
 
@@ -117,24 +110,21 @@ def too_large(limit: int) -> MalformedRequest:
 
 
 def quoted(text: str) -> bytes:
-    """Write `text` as a JSON string in UTF-8."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:  # as most names are
         return b'"%b"' % text.encode("ascii")
     return json.dumps(text, ensure_ascii=False).encode("utf-8")
 
 
 def succeeded(by: str, the: str, data: bytes) -> bytes:
-    """Write a success around ready-made JSON."""
     return b'{"this":"succeeded","by":%b,"the":%b,"with":%b}' % (quoted(by), quoted(the), data)
 
 
 def failed(error: ServiceError) -> bytes:
-    """Write a failure in this service's dialect."""
     return b'{"this":"failed","with":%d,"because":%b}' % (error.status, quoted(error.message))
 
 
 def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
-    """Return the error that a failure reply stands for: the class that the service raised."""
+    """Return a failure reply as the error that the service raised."""
     code, text = reply.get("with"), str(reply.get("because", ""))
     status = code if isinstance(code, int) else 400
     fallback = ServiceFailure if status >= 500 else MalformedRequest
@@ -143,7 +133,6 @@ def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
 
 
 def dweet_record(thing: str, at: int, content: bytes) -> bytes:
-    """Write a dweet around its content, whose bytes stay as they came."""
     second, milliseconds = divmod(at, 1000)
     return b'%b%b.%03dZ","content":%b}' % (_opening(thing), _second_text(second), milliseconds, content)
 
@@ -154,7 +143,7 @@ def _opening(thing: str) -> bytes:
 
 
 def receipt(record: bytes, transaction: str) -> bytes:
-    """Write what a post answers: the dweet with its transaction last."""
+    """Write the dweet with its transaction last."""
     return b'%b,"transaction":"%b"}' % (record[:-1], transaction.encode("ascii"))
 
 
@@ -165,13 +154,7 @@ def posted(record: bytes, transaction: str) -> bytes:
 
 
 def created_text(at: int) -> str:
-    """Write milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SS.mmmZ``, exactly three decimals.
-
-    Examples
-    --------
-    >>> created_text(1_412_359_522_007)
-    '2014-10-03T18:05:22.007Z'
-    """
+    """Write milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SS.mmmZ``."""
     second, milliseconds = divmod(at, 1000)
     return f"{_second_text(second).decode('ascii')}.{milliseconds:03d}Z"
 
@@ -193,7 +176,6 @@ _ADDRESS = re.compile(
 
 
 def checked_thing(thing: str) -> str:
-    """Return the name of a thing, or raise MalformedRequest where it cannot be one."""
     if 0 < len(thing) <= MAX_THING_BYTES and thing.isascii() and thing.isprintable():  # as most names are
         return thing
     if not thing or _CONTROL.search(thing) or len(thing.encode("utf-8")) > MAX_THING_BYTES:
@@ -202,29 +184,25 @@ def checked_thing(thing: str) -> str:
 
 
 def checked_lock(lock: str) -> str:
-    """Return the name of a lock, or raise KeyRejected where there cannot be one of this name."""
     if not lock or _CONTROL.search(lock) or len(lock.encode("utf-8")) > MAX_THING_BYTES:
         raise KeyRejected(LOCK_OR_KEY_WRONG)
     return lock
 
 
 def is_callback(text: str) -> bool:
-    """Tell whether the text may be called in a JSONP answer."""
     return re.fullmatch(CALLBACK.pattern or "", text) is not None
 
 
 def script_around(callback: str) -> tuple[bytes, bytes]:
-    """Return what stands before and behind JSON in a JSONP answer; the comment keeps it from being anything else."""
+    """Return the opening and closing of a JSONP response; the comment keeps it from being read as anything else."""
     return b"/**/%b(" % callback.encode("ascii"), b");"
 
 
 def safe_in_script(json_text: bytes) -> bytes:
-    """Escape the two separators that end a line in a script."""
     return json_text.replace("\u2028".encode(), b"\\u2028").replace("\u2029".encode(), b"\\u2029")
 
 
 def is_address(text: str) -> bool:
-    """Tell whether the text is one e-mail address and nothing else."""
     return _ADDRESS.fullmatch(text) is not None
 
 

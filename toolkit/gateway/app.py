@@ -1,4 +1,4 @@
-"""Request in, response out: finds the handler, and makes a response of every error."""
+"""Find the handler of each request, and make a response of each error."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from time import perf_counter
 
 from toolkit.endpoint import decode_once
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, ServiceError, ServiceFailure
-from toolkit.gateway.access import Hosts, Proxies, wrong_host
+from toolkit.gateway.access import Hosts, Proxies
 from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
 from toolkit.gateway.wrong_keys import DELAY_SECONDS, WrongKeys
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
 
-UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
-UNCERTAIN = "the gateway lost its store while it was asked: look whether this was done before you try again"
+_WRONG_HOST = "this gateway does not answer to that host name: its operator can allow it with --allow-host NAME"
+_UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
+_UNCERTAIN = "the gateway lost its store while it was asked: look whether this was done before you try again"
+
+_PREFLIGHT: tuple[Header, ...] = (
+    (b"access-control-allow-headers", b"content-type, accept"),
+    (b"access-control-max-age", b"86400"),
+)
 
 
 class Application:
-    """The services behind one HTTP server; the first one also answers for unknown paths.
-
-    `hosts` are the host names that are answered, None for any; `proxies` those whose word about a caller counts.
-    """
+    """The services behind one HTTP server; the first one also answers for unknown paths."""
 
     def __init__(self, services: Sequence[Routes], hosts: Hosts | None = None, proxies: Proxies | None = None) -> None:
         self._hosts = hosts
@@ -35,7 +38,7 @@ class Application:
         self._fallback = services[0]
         self._owners = {segment: routes for routes in services for segment in routes.segments}
         self._all = [(routes, route) for routes in services for route in routes.table]
-        # Where only the last segment is a value, one lookup finds the route; few requests go to the others.
+        # If only the last segment is a value, one lookup finds the route; few requests go to the others.
         self._by_prefix: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)
         self._others: list[tuple[Routes, Route]] = []
         for routes, route in self._all:
@@ -45,17 +48,14 @@ class Application:
                     self._by_prefix[method][prefix.encode("ascii")] = routes, route, name.removesuffix("}")
             else:
                 self._others.append((routes, route))
-        #: Header lines that every response of a service has; None is for what no service was asked.
+        #: Header lines that every response of a service has; None is for input that is no request.
         self.common_headers: dict[Routes | None, bytes] = {None: b""}
         for routes in services:
             headers = ((b"x-content-type-options", b"nosniff"), *routes.headers)
             self.common_headers[routes] = b"".join([b"%b: %b\r\n" % header for header in headers])
 
     def begin(self, request: Request, *, is_proxied: bool = False) -> int:
-        """Find the handler of a request whose head is complete, and return how large its body may be.
-
-        A request `is_proxied` where its target names the server, as a client does that uses the gateway as its proxy.
-        """
+        """Find the handler of a request whose head is complete, and return how large its body may be."""
         if log.isEnabledFor(logging.INFO):
             request.started = perf_counter()
         prefix, _, value = request.raw_path.rpartition(b"/")
@@ -67,9 +67,9 @@ class Application:
             request.route, request.handler, max_body = route, route.handler, route.max_body
             request.values = {name: decode_once(value)}
         hosts, host = self._hosts, request.fields.get(b"host")
-        # A browser sends a Host, and names the server in the target only if its user set the gateway as its proxy.
+        # A browser sends a Host, and an absolute target only if its user chose the gateway as a proxy.
         if hosts is not None and host not in hosts.known and not (host is None or is_proxied or hosts.is_served(host)):
-            refusal = self.refuse(request, wrong_host())
+            refusal = self.refuse(request, ServiceError(_WRONG_HOST, status=421))  # RFC 9110, 15.5.20
             request.handler = lambda _: refusal
             return 0
         if self._proxies is not None:
@@ -89,7 +89,7 @@ class Application:
         return 0
 
     def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
-        """Return the response to an error of a handler; after too many wrong keys the next one's comes late."""
+        """Return the response to an error of a handler; after too many wrong keys it comes late."""
         if isinstance(error, KeyRejected):
             assert request.routes is not None, "it has a handler"
             wrong = request.routes.wrong_key(error, request)
@@ -102,7 +102,7 @@ class Application:
         assert request.routes is not None, "its head was complete"
         if isinstance(error, StoreUnavailable) or getattr(error, "errno", 0) in (errno.EMFILE, errno.ENFILE):
             log.error("%s", error)
-            text = UNCERTAIN if isinstance(error, OutcomeUnknown) else UNAVAILABLE
+            text = _UNCERTAIN if isinstance(error, OutcomeUnknown) else _UNAVAILABLE
             response = request.routes.refuse(ServiceFailure(text, status=503), request)
             response.headers += ((b"retry-after", b"1"),)
             return response
@@ -121,20 +121,14 @@ class Application:
             return request.routes.refuse(NotFound("we couldn't find this", status=404), request)
         allow: Header = (b"allow", ", ".join(allowed).encode("ascii"))
         if request.method == "OPTIONS" and request.routes.cross_origin:
-            permissions = (
-                allow,
-                (b"access-control-allow-methods", allow[1]),
-                (b"access-control-allow-headers", b"content-type, accept"),
-                (b"access-control-max-age", b"86400"),
-            )
-            return Response(204, b"", headers=permissions)
+            return Response(204, b"", headers=(allow, (b"access-control-allow-methods", allow[1]), *_PREFLIGHT))
         response = request.routes.refuse(MalformedRequest(f"use {' or '.join(allowed)} here", status=405), request)
         response.headers += (allow,)
         return response
 
 
 def log_response(request: Request, status: int) -> None:
-    """Log method, path, status and time of one response: never its query, which holds keys."""
+    """Log one response, without the query, which holds keys."""
     milliseconds = (perf_counter() - request.started) * 1000
     log.info("%s %s %d %.1f ms", request.method, shown(request), status, milliseconds)
 

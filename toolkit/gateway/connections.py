@@ -19,8 +19,6 @@ _TICK_SECONDS = 0.25
 
 @dataclass
 class Limits:
-    """What one connection may cost."""
-
     #: Of the head of a request, and as much again of what is neither head nor body (trailers, chunk extensions).
     head_bytes: int = 256 * 1024
     headers: int = 100
@@ -29,9 +27,9 @@ class Limits:
     #: Requests that wait for the one before them, and bytes of their bodies.
     waiting: int = 16
     waiting_bytes: int = 256 * 1024
-    #: Sent to a listener and not read yet; it is cut off then, and resumes with ``since``.
+    #: Sent to a listener and not read yet; above it the listener is disconnected, and resumes with ``since``.
     stream_bytes: int = 4 * 1024 * 1024
-    #: Of all responses that are on their way to callers who do not read them; above it the slowest are cut off.
+    #: Of all responses that are on their way to callers who do not read them; above it the slowest are disconnected.
     unread_bytes: int = 256 * 1024 * 1024
     #: For the head of a request, and for its body.
     request_seconds: float = 30.0
@@ -85,23 +83,24 @@ class Connections:
         self.bound_unread()
 
     def bound_unread(self) -> None:
-        """Cut off the slowest readers while too much is on its way; a body that several wait for counts once."""
+        """Disconnect the slowest readers while too much is on its way."""
         while len(self.slow) > 1 and self._unread_bytes() > self.limits.unread_bytes:
             slowest = next(iter(self.slow))
             del self.slow[slowest]
             slowest.abort()
 
     def _unread_bytes(self) -> int:
+        # A body that several wait for counts once.
         bodies = {id(connection.unread_body): len(connection.unread_body) for connection in self.slow}
         return sum(bodies.values()) + sum(connection.buffered_bytes for connection in self.slow)
 
     def hold(self, task: asyncio.Future[Any]) -> None:
-        """Keep a handler's task until it is done: the event loop does not, and its connection may be gone before."""
+        """Keep a handler's task: the event loop does not, and its connection may end before it."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self) -> None:
-        """Answer what was asked and end all streams, for at most `Limits.grace_seconds`; then close what is left."""
+        """Answer what was asked and end all streams, for at most `Limits.grace_seconds`; then abort the rest."""
         self.is_stopping = True
         for connection in tuple(self.open):
             connection.finish()
@@ -119,5 +118,5 @@ class Connections:
 def _date_line() -> bytes:
     try:
         return b"date: %b\r\n" % formatdate(usegmt=True).encode("ascii")
-    except (ValueError, OverflowError):  # the year 10000; without a date none is sent (RFC 9110, 6.6.1)
+    except (ValueError, OverflowError):  # the year 10000: no date is sent (RFC 9110, 6.6.1)
         return b""

@@ -1,9 +1,8 @@
-"""The demo world: loads ``data/demo_world.json`` into what each service wants to be given."""
+"""The demo world: reads ``data/demo_world.json`` into the settings of each service."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -19,19 +18,16 @@ from toolkit.secret import Secret
 
 
 class DemoWorld:
-    """The sections of a demo world's file, by service; the repository's own file if None."""
-
-    def __init__(self, sections: Mapping[str, Any] | None = None) -> None:
-        self.sections = sections or json.loads((data_folder() / "demo_world.json").read_text("utf-8"))
+    def __init__(self) -> None:
+        self.sections: dict[str, Any] = json.loads((data_folder() / "demo_world.json").read_text("utf-8"))
 
     @property
     def credentials(self) -> dict[str, Secret]:
-        """All sections' keys, by their names on the wire."""
+        """The keys of all services, by their names on the wire."""
         found = (section.get("credentials", {}) for section in self.sections.values())
         return {name: Secret(value) for credentials in found for name, value in credentials.items()}
 
     def handwriting_settings(self) -> HandwritingSettings:
-        """Return the one key of handwriting, and its secret for HTTP Basic."""
         return HandwritingSettings(apikeys={self.credentials["apikey"]: self.credentials["apisecret"]})
 
     def reward_settings(self) -> RewardSettings:
@@ -39,7 +35,7 @@ class DemoWorld:
 
     @cached_property
     def subscribers(self) -> list[Subscriber]:
-        """The people of the mobile networks; the first ones own the phones of the presets, in their order."""
+        """The subscribers; the first ones own the phones of the presets, in their order."""
         return load_subscribers(data_folder() / "demo_subscribers.json")
 
     def identity_setup(self) -> IdentitySetup:
@@ -56,11 +52,9 @@ class DemoWorld:
 
     @property
     def presets(self) -> dict[str, str]:
-        """The result of a flow with each preset's phone, by preset."""
         return {name: preset["result"] for name, preset in self.sections["identity"]["presets"].items()}
 
     def handset(self, preset: str) -> Handset:
-        """Return the phone of a preset, or raise InvalidArgument where there is no such preset."""
         presets = self.sections["identity"]["presets"]
         if preset not in presets:
             raise InvalidArgument(f"a preset is one of {', '.join(presets)}")

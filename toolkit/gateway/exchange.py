@@ -25,38 +25,33 @@ _CLOSE = b"connection: close\r\n"
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One request.
-
-    ``method``, ``raw_path``, ``query_string`` and ``body`` are as they came; ``fields`` holds the first value of each
-    header by its lower-case name, ``client`` is the address of the caller. `Application.begin` sets the last four;
-    ``values`` are those of the path, decoded once.
-    """
+    """One request, as it came; `Application.begin` sets the last four."""
 
     method: str
     raw_path: bytes
     query_string: bytes
+    #: The first value of each header by its lower-case name.
     fields: dict[bytes, bytes]
+    #: The address of the caller.
     client: str = ""
     body: bytes = b""
-    #: Whether the connection may be kept after it, and whether the caller knows chunked encoding.
     keep_alive: bool = True
     is_http_1_1: bool = True
-    #: When it began, where that is logged.
+    #: When it began, if responses are logged.
     started: float = 0.0
     _query: dict[str, str] | None = None
     handler: Handler = field(init=False)
-    route: Route | None = field(init=False)
+    route: Route | None = field(init=False, default=None)
     routes: Routes | None = field(init=False)
+    #: Of the path, decoded once.
     values: dict[str, str] = field(init=False)
 
     @property
     def is_cancellable(self) -> bool:
-        """Whether it is not worth finishing for a caller who is gone."""
         return self.route is not None and self.route.cancellable
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The query's names and values in order, empty values kept."""
         return parse_qsl(self.query_string.decode("latin-1"), keep_blank_values=True, errors="surrogateescape")
 
     @property
@@ -72,8 +67,6 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """A whole response."""
-
     status: int
     body: bytes
     content_type: bytes = JSON
@@ -93,33 +86,23 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A response that is written after its head, in pieces; the last one of its connection.
+    """A response that is written in pieces after its head; the last one of its connection.
 
-    ``start`` is called with the writer once the head has been sent and returns the call that ends the stream; what it
-    raises must have been checked before. ``heartbeat`` is sent when nothing else was for a while.
-
-    One that ``is_finite`` ends itself and waits for its reader with `StreamWriter.drain`. It is cut off when that reads
-    nothing for too long; a server that stops never ends it early as if it were whole.
+    A server that stops does not end one that ``is_finite``: it would look whole.
     """
 
+    #: Called with the writer once the head is sent; it returns the call that ends the stream.
     start: Callable[[StreamWriter], Awaitable[Callable[[], None]]]
     content_type: bytes
+    #: Sent after a while of silence.
     heartbeat: bytes = b""
     status: int = 200
     is_finite: bool = False
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
-        """Return the status line and all headers, as `Response.head` does."""
         framing = b"transfer-encoding: chunked\r\n" if chunked else b""
-        lines = (
-            _STATUS_LINES[self.status],
-            common,
-            b"content-type: %b\r\n" % self.content_type,
-            framing,
-            _CLOSE,
-            b"\r\n",
-        )
-        return b"".join(lines)
+        parts = _STATUS_LINES[self.status], common, self.content_type, framing, _CLOSE
+        return b"%b%bcontent-type: %b\r\n%b%b\r\n" % parts
 
 
 Answer = Response | Stream
@@ -127,36 +110,31 @@ Handler = Callable[[Request], Answer | Awaitable[Any]]
 
 
 class Route(NamedTuple):
-    """An endpoint, its handler, and how large a body may be.
-
-    A GET is ``safe`` where it only reads (RFC 9110, 9.2.1): then HEAD is answered too. A handler may return an
-    awaitable; ``respond`` makes the response of its result, where that is not one yet. A handler that is
-    ``cancellable`` is cancelled when the caller closes the connection, also where that can still read the response.
-    """
-
     endpoint: Endpoint
+    #: It returns an answer, or an awaitable of one or of what `respond` makes one of.
     handler: Handler
     max_body: int = 0
+    #: Whether a GET only reads (RFC 9110, 9.2.1): then HEAD is answered too.
     safe: bool = True
     respond: Callable[[Any], Response] = lambda response: response
+    #: Whether it is cancelled when the caller closes the connection, also if the caller can still read the response.
     cancellable: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """What the route answers to: HEAD like GET, unless that acts."""
         method = self.endpoint.method
         return (method, "HEAD") if method == "GET" and self.safe else (method,)
 
 
 class WrongKey(NamedTuple):
-    """What a wrong key was tried at, as a log may show it, and the error after too many of them."""
-
+    #: What it was tried at, as a log may show it.
     target: str
+    #: The error after too many of them.
     too_many: ServiceError
 
 
 class Routes(Protocol):
-    """All routes of one service, and how it says no."""
+    """All routes of one service, and its refusals."""
 
     table: list[Route]
     #: First path segments that belong to this service, also where no route matches.
@@ -167,9 +145,7 @@ class Routes(Protocol):
     cross_origin: bool
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        """Write an error in the service's dialect."""
-        ...
+        """Return the response to an error, in the service's dialect."""
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
-        """Return what a key was tried at; None where none was given, or the service counts wrong ones itself."""
-        ...
+        """Return what a key was tried at; None if none was given, or if the service counts wrong ones itself."""

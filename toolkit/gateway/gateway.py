@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
+from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.locks import IssuedLock
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.access import Hosts, Proxies, is_loopback
 from toolkit.gateway.demo_world import DemoWorld
-from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
@@ -49,8 +49,8 @@ DEMO_SEED = 2026
 class Gateway(PublicNames):
     """A running gateway, served from a daemon thread of this process.
 
-    It ends with `stop`, with the end of a ``with`` statement, with the process, when nothing holds it any more
-    (neither a name nor a connection to it), and when the cell of a notebook that started it runs again.
+    It stops with `stop`, at the end of a ``with`` statement, with the process, when it is garbage-collected, and when
+    the notebook cell that started it runs again.
 
     Parameters
     ----------
@@ -74,27 +74,27 @@ class Gateway(PublicNames):
     exposed
         Say True to listen beyond this machine.
     archive
-        A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; made if missing.
+        A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; created if missing.
     demo
         Load the demo world; a service that is given its own setup keeps that.
     allow_hosts
-        Host names that the gateway answers to besides ``localhost`` and the loopback addresses, each with any port:
-        the name under which a reverse proxy passes it on, or an old name that was pointed at it. A gateway that
-        listens beyond this machine answers to any name unless some are given.
+        Host names that the gateway answers to besides ``localhost`` and the loopback addresses, each with any port,
+        such as the name of a reverse proxy. A gateway that listens beyond this machine answers to any name if none
+        are given.
     trusted_proxies
         Addresses or networks of proxies whose ``X-Forwarded-For`` or ``Forwarded`` tells the address of a caller.
     cors
-        False to let no web page of another origin read what the gateway answers.
+        False to let no web page of another origin read the responses.
 
     Raises
     ------
     InvalidArgument
-        The host is not of this machine alone, and `exposed` does not say that this is meant; the URL of the store
-        cannot be read, or is given together with a folder; a host name or the address of a proxy cannot be one.
+        The host can be reached by other machines without `exposed`; the URL of the store is wrong, or given together
+        with a folder; a host name or the address of a proxy is wrong.
     CannotServe
-        The address cannot be listened on.
+        The gateway cannot listen on the address.
     StoreUnavailable
-        The folder cannot be written, or another gateway has it open; the Redis is not there.
+        The folder cannot be written, or another gateway has it open; the Redis cannot be reached.
     ArchiveUnusable
         The archive cannot be written, or somebody else writes to it.
 
@@ -131,15 +131,16 @@ class Gateway(PublicNames):
             raise InvalidArgument("this host can be reached by other machines; say exposed=True if that is meant")
         self._made_in = _stop_those_of_the_last_run(cell_that_runs())
         self._world = world or OutsideWorld()
-        self._demo = DemoWorld() if demo else None
-        own = self._demo
+        self._demo = own = DemoWorld() if demo else None
         settings = settings or DweetSettings()
+        if archive is not None:
+            settings = replace(settings, archive=Path(archive).expanduser())
         identity = identity or (own.identity_setup() if own else IdentitySetup())
         rewards = rewards or (own.reward_settings() if own else RewardSettings())
         self._services = Services(
             store_of(kept_in, store, self._world.clock.now),
             self._world,
-            replace(settings, archive=Path(archive).expanduser()) if archive is not None else settings,
+            settings,
             _delivery_of(smtp, kept_in),
             handwriting or (own.handwriting_settings() if own else HandwritingSettings()),
             rewards,
@@ -183,7 +184,7 @@ class Gateway(PublicNames):
 
     @property
     def presets(self) -> dict[str, str]:
-        """What each simulated phone of the demo world comes to, by preset; none outside of it."""
+        """The result of a flow with each simulated phone of the demo world, by preset; none outside of it."""
         return self._demo.presets if self._demo is not None else {}
 
     def handset(self, preset: str = "happy") -> Handset:
@@ -192,7 +193,7 @@ class Gateway(PublicNames):
         Parameters
         ----------
         preset
-            ``happy``, ``wifi``, ``prepaid``, ...: what its flow comes to.
+            One of `presets`.
 
         Raises
         ------
@@ -240,7 +241,7 @@ class Gateway(PublicNames):
         return self._server.call(self._services.dweets.locks.issue())
 
     def stop(self) -> None:
-        """Finish what is being answered and let go of every thread, socket and file. Calling it again is fine."""
+        """Finish what is being answered, then close every socket and file. Calling it again is fine."""
         self._server.stop()
 
     def __enter__(self) -> Gateway:
@@ -259,11 +260,7 @@ class Gateway(PublicNames):
         await self._services.dweets.alerts.settle()
         mails = await self._services.dweets.email_queue.mails()
         return [
-            {
-                **asdict(mail),
-                "at": datetime.fromtimestamp(mail.at / 1000, UTC),
-                "to": ", ".join(mail.to),
-            }
+            {**to_builtins(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
             for mail in mails
         ]
 
@@ -273,7 +270,6 @@ _started: WeakSet[Gateway] = WeakSet()
 
 
 def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
-    """Stop what an earlier run of this cell started, and return the run."""
     for other in [one for one in _started if now.replaces(one._made_in)]:
         other.stop()
         _started.discard(other)
@@ -283,7 +279,7 @@ def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
 def _hosts(listens_on: str, allowed: Iterable[str], *public_urls: str | None) -> Hosts | None:
     names = _several(allowed)
     if not is_loopback(listens_on) and not names:
-        return None  # who listens beyond this machine may be called by names that only its callers know
+        return None  # its callers may know it by names that it cannot know
     return Hosts([*names, *(name for url in public_urls if (name := urlsplit(url or "").hostname))])
 
 

@@ -1,7 +1,7 @@
-"""HTTP/1.1 on one connection: requests to the application in order, responses out.
+"""HTTP/1.1 on one connection: requests in order to the application, responses to the caller.
 
-The input is parsed in slices, so that a long pipeline does not become a heap of parsed requests: while too many of
-them wait, or the caller does not read, the rest stays as it came and no more is read from the socket.
+The input is parsed in slices: while too many requests wait, or the caller does not read, the rest stays as it came
+and no more is read from the socket.
 """
 
 from __future__ import annotations
@@ -29,26 +29,24 @@ _SMALL_BYTES = 16 * 1024
 
 
 class HttpProtocol(asyncio.Protocol):
-    """One connection; `connections` holds the others of the server, its application and its limits."""
-
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._application = connections.application
         self._limits = connections.limits
-        # Requests that wait, what was not parsed yet, and what is being answered.
+        # Requests that wait, input that is not parsed yet, and the request that is being answered.
         self._waiting: deque[Request] = deque()
         self._raw = b""
         self._current: Request | None = None
         self._task: asyncio.Future[Any] | None = None
-        self._is_over = False  # nothing that still comes counts
-        self._drop_bytes = 0  # how much of that is read all the same
+        self._is_over = False  # further input is dropped
+        self._drop_bytes = 0  # how much of it, before the connection is closed
         self._stream: StreamWriter | None = None
         self._starting: asyncio.Task[None] | None = None
         self._stop_stream: Callable[[], None] = lambda: None
-        # When an idle connection is closed, and when a caller who does not read is cut off.
+        # When an idle connection is closed, and when a caller who does not read is disconnected.
         self._deadline = connections.idle_deadline
         self._write_deadline = NEVER
-        #: The body that is on its way, where it is large.
+        #: The large body that is on its way.
         self.unread_body = b""
 
     # -- asyncio ------------------------------------------------------------------------------------------
@@ -75,20 +73,19 @@ class HttpProtocol(asyncio.Protocol):
         self._stop_stream()
 
     def eof_received(self) -> bool:
-        """Keep the connection of a caller who has sent all and still reads its responses."""
         self._is_over = True
         self._cancel()
+        # True keeps the connection of a caller who still reads responses.
         return self._stream is None and (self._current is not None or bool(self._waiting))
 
     def _cancel(self) -> None:
-        """Cancel the request that is not worth finishing for a caller who is gone, and drop what waits behind it."""
+        """Cancel the request that need not be finished for a caller who is gone, and drop those behind it."""
         if self._current is not None and self._current.is_cancellable and self._task is not None:
             self._waiting.clear()
             self._task.cancel()
         self._waiting = deque(takewhile(lambda request: not request.is_cancellable, self._waiting))
 
     def pause_writing(self) -> None:
-        """Answer no more while the caller does not read, and do not wait for ever."""
         self._connections.slow[self] = None
         if self._stream is not None:
             self._stream.pause()
@@ -98,7 +95,6 @@ class HttpProtocol(asyncio.Protocol):
         self._connections.bound_unread()
 
     def resume_writing(self) -> None:
-        """Go on with what waits."""
         self._connections.slow.pop(self, None)
         self.unread_body = b""
         if self._stream is not None:
@@ -123,7 +119,6 @@ class HttpProtocol(asyncio.Protocol):
     # -- requests -----------------------------------------------------------------------------------------
 
     def _parse(self, data: bytes) -> None:
-        """Answer the requests that this input completes, or let them wait for the ones before."""
         reader = self._reader
         for request in reader.read(data):
             if not request.keep_alive:
@@ -136,7 +131,6 @@ class HttpProtocol(asyncio.Protocol):
             self._continue()
 
     def _parse_slices(self, data: bytes) -> None:
-        """Parse as much as may wait, and keep the rest."""
         for start in range(0, len(data), _SLICE_BYTES):
             if self._is_full:
                 self._raw = data[start:]
@@ -155,7 +149,6 @@ class HttpProtocol(asyncio.Protocol):
         )
 
     def _continue(self) -> None:
-        """Ask for the body of a request that waits for that, once it is its turn."""
         if self._current is None and not self._waiting:
             self._reader.awaits_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -167,17 +160,14 @@ class HttpProtocol(asyncio.Protocol):
             answer = request.handler(request)
         except Exception as error:  # a mistake of ours gets a response too
             answer = self._application.fail(request, error)
-        self._deliver(request, answer)
+        self._send(request, answer)
 
-    def _deliver(self, request: Request, answer: Answer | Awaitable[Any]) -> None:
-        if isinstance(answer, (Response, Stream)):
-            self._send(request, answer)
-        else:
-            self._current = request
-            if not isinstance(answer, asyncio.Future):
-                answer = self._task = asyncio.ensure_future(answer)
-                self._connections.hold(answer)
-            answer.add_done_callback(self._answered)
+    def _wait_for(self, request: Request, answer: Awaitable[Any]) -> None:
+        self._current = request
+        if not isinstance(answer, asyncio.Future):
+            answer = self._task = asyncio.ensure_future(answer)
+            self._connections.hold(answer)
+        answer.add_done_callback(self._answered)
 
     def _answered(self, done: asyncio.Future[Any]) -> None:
         request, self._current = self._current, None
@@ -192,12 +182,12 @@ class HttpProtocol(asyncio.Protocol):
             return
         except Exception as error:  # as above
             answer = self._application.fail(request, error)
-        self._deliver(request, answer)
+        self._send(request, answer)
         if self._waiting or self._raw:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Go on with what waits, and with what was not parsed yet."""
+        """Answer what waits, then parse the rest of the input."""
         while self._waiting and self._current is None and self._write_deadline == NEVER:
             self._answer(self._waiting.popleft())
         if self._raw and not self._is_full and not self._is_over and not self._transport.is_closing():
@@ -205,7 +195,10 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.resume_reading()
             self._parse_slices(raw)
 
-    def _send(self, request: Request, response: Answer) -> None:
+    def _send(self, request: Request, response: Answer | Awaitable[Any]) -> None:
+        if not isinstance(response, (Response, Stream)):
+            self._wait_for(request, response)
+            return
         if request.started:
             log_response(request, response.status)
         transport = self._transport
@@ -221,7 +214,7 @@ class HttpProtocol(asyncio.Protocol):
             transport.write(head)
         elif len(response.body) <= _SMALL_BYTES:
             transport.write(head + response.body)
-        else:  # one body may have many readers, and none of them gets a copy
+        else:  # one body may have many readers, and is not copied for each
             self.unread_body = response.body
             transport.writelines((head, response.body))
         if is_last:
@@ -232,11 +225,10 @@ class HttpProtocol(asyncio.Protocol):
             self._deadline = self._connections.idle_deadline
 
     def _begin_stream(self, request: Request, stream: Stream, common: bytes) -> None:
-        """Send the head; nothing that comes behind the request counts."""
         self._is_over = True
         self._waiting.clear()
         self._raw = b""
-        self._transport.resume_reading()  # it tells whether the reader is still there
+        self._transport.resume_reading()  # to notice when the reader goes
         self._transport.write(stream.head(common, chunked=request.is_http_1_1))
         if request.method == "HEAD":
             self._shut()
@@ -250,10 +242,10 @@ class HttpProtocol(asyncio.Protocol):
     async def _start_stream(self, stream: Stream, writer: StreamWriter) -> None:
         try:
             self._stop_stream = await stream.start(writer)
-        except StoreUnavailable as error:  # the stream is cut off here; its reader comes back and resumes
+        except StoreUnavailable as error:  # the stream breaks off here; its reader reconnects and resumes
             log.error("%s", error)
             writer.abort()
-        except ServiceError:  # the thing was locked a moment ago: the reader gets the refusal when it reconnects
+        except ServiceError:  # the thing has just been locked: the reader is refused when it reconnects
             writer.end()
         except BaseException:  # a mistake of ours is raised, and leaves no listener waiting
             writer.abort()
@@ -262,8 +254,7 @@ class HttpProtocol(asyncio.Protocol):
     # -- the end ------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
-        """Close behind the last response; a caller who still sends a body that was refused gets some time."""
-        if self._reader.has_refused_body:
+        if self._reader.has_refused_body:  # the caller may still send it, and reads the response behind it
             self._drop_bytes = self._limits.dropped_bytes
             self._transport.write_eof()
             self._deadline = self._connections.now + self._limits.drop_seconds
@@ -271,7 +262,7 @@ class HttpProtocol(asyncio.Protocol):
             self._shut()
 
     def _shut(self) -> None:
-        """Close once all is sent, and do not wait for ever for a caller who does not read."""
+        """Close once everything is sent, or when the time for writing is over."""
         self._transport.close()
         self._deadline = NEVER
         self._write_deadline = self._connections.now + self._limits.write_seconds
@@ -286,7 +277,7 @@ class HttpProtocol(asyncio.Protocol):
 
     @property
     def buffered_bytes(self) -> int:
-        """What is on its way beside a large body."""
+        """What is on its way, besides `unread_body`."""
         return 0 if self.unread_body else self._transport.get_write_buffer_size()
 
     def abort(self) -> None:

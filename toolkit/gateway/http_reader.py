@@ -19,7 +19,7 @@ _IN_DIALECT = (408, 413)
 
 
 class _Refused(Exception):
-    """What is being received is refused: status and text."""
+    """Status and text of the refusal."""
 
 
 class RequestReader:
@@ -35,7 +35,7 @@ class RequestReader:
         self._complete: list[Request] = []
         #: By when a request that has begun must be complete.
         self.deadline = NEVER
-        #: Whether the caller waits for a "100 Continue" before it sends the body.
+        #: Whether the caller waits for "100 Continue".
         self.awaits_continue = False
         #: Whether the last request was refused for its body, which the caller may still send.
         self.has_refused_body = False
@@ -48,10 +48,7 @@ class RequestReader:
         self._body_bytes = self._max_body = self._overhead_bytes = 0
 
     def read(self, data: bytes) -> list[Request]:
-        """Return the requests that this input completes.
-
-        The handler of one that is refused says why. It is the last one, as is one that does not keep the connection.
-        """
+        """Return the requests that this input completes; one that is refused is the last, and its handler says why."""
         before, rest = self._body_bytes, None
         try:
             self._parser.feed_data(data)
@@ -62,14 +59,13 @@ class RequestReader:
         except (httptools.HttpParserError, _Refused) as error:
             if not self._is_over:  # else it came behind the last request
                 self._refuse(_reason(error))
-        if rest is not None:  # not while its exception is handled, which would hide why the request is refused
+        if rest is not None:  # not in the except clause: its exception would hide why the request is refused
             return self._read_without_upgrade(rest)
         complete, self._complete = self._complete, []
         return complete
 
     @property
     def is_receiving(self) -> bool:
-        """Whether a request has begun and is not complete."""
         return bool(self._target) or self._request is not None
 
     def refuse_late(self) -> Request:
@@ -92,7 +88,7 @@ class RequestReader:
         self._complete.append(request)
 
     def _check_unfinished(self, overhead: int) -> None:
-        """Bound a request that is not complete: its time, and what is no body (head, trailers, chunk extensions)."""
+        """Limit a request that is not complete: its time, and its overhead (head, trailers, chunk extensions)."""
         if self.deadline == NEVER:
             self.deadline = self._connections.now + self._limits.request_seconds
         self._overhead_bytes += overhead
@@ -128,14 +124,13 @@ class RequestReader:
             fields[name] = value
 
     def on_headers_complete(self) -> None:
-        """Find out who answers, and what body is expected."""
         if self._is_over:
             raise _Refused(400, "this request came behind the last one")
         parser, fields = self._parser, self._fields
         method = parser.get_method().decode()
         if method == "CONNECT":
             raise _Refused(400, "CONNECT is not served")
-        # What is kept without a word about it is HTTP/1.1.
+        # If it is kept without a Connection header, it is HTTP/1.1.
         is_kept = is_http_1_1 = parser.should_keep_alive()
         if not is_kept or b"connection" in fields:
             if parser.should_upgrade():
@@ -151,7 +146,7 @@ class RequestReader:
         if target[0] == _SLASH and _HASH not in target:
             path, _, query = target.partition(b"?")
         else:
-            path, query = split_target(target)
+            path, query = _split_target(target)
         self._target, self._fields = b"", {}
         request = self._request = Request(method, path, query, fields, self._client)
         if not is_kept:
@@ -161,9 +156,8 @@ class RequestReader:
             self._expect_body(request)
 
     def _join_forwarding(self) -> None:
-        """Make one list of repeated headers of proxies (RFC 9110, 5.3): what the nearest proxy says comes last."""
         for name, value in self._repeated:
-            if name in _FORWARDING:
+            if name in _FORWARDING:  # one list (RFC 9110, 5.3): the nearest proxy's entry comes last
                 self._fields[name] += b"," + value
 
     def _expect_body(self, request: Request) -> None:
@@ -180,17 +174,17 @@ class RequestReader:
         self._body_bytes += len(piece)
         if self._body_bytes > (self._max_body or self._limits.dropped_bytes):
             raise _Refused(413, f"the body is larger than {self._max_body} bytes")
-        if self._max_body:  # where no body is expected it is dropped
+        if self._max_body:  # else it is dropped
             self._pieces.append(piece)
 
     def on_message_complete(self) -> None:
         request = self._request
-        if request is None:  # it will be parsed once more, without its upgrade
+        if request is None:  # it is parsed again, without its upgrade
             return
         if self._pieces:
-            request.body = b"".join(self._pieces)  # of one piece it is that very piece
+            request.body = b"".join(self._pieces)  # no copy of a single piece
             self._pieces = []
-        if self._fields or self._repeated:  # trailers count for nothing
+        if self._fields or self._repeated:  # trailers are ignored
             self._fields, self._repeated = {}, []
         self._request = None
         self._overhead_bytes = 0
@@ -200,12 +194,8 @@ class RequestReader:
         self._complete.append(request)
 
 
-def split_target(target: bytes) -> tuple[bytes, bytes]:
-    """Return the raw path and the query of a target in origin form or absolute form.
-
-    >>> split_target(b"/dweet/for/a%2Fb?n=1"), split_target(b"http://host/get/stats")
-    ((b'/dweet/for/a%2Fb', b'n=1'), (b'/get/stats', b''))
-    """
+def _split_target(target: bytes) -> tuple[bytes, bytes]:
+    """Return the raw path and the query of a target in origin form or absolute form."""
     if not target.startswith(b"/"):
         authority = _AUTHORITY.match(target)
         if authority is None:

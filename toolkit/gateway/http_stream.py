@@ -10,11 +10,7 @@ from toolkit.gateway.exchange import Stream
 
 
 class StreamWriter:
-    """Chunks go straight to the transport, whose buffer is the queue.
-
-    So a thousand listeners cost a thousand writes of the same bytes and nothing else. The heartbeat of a
-    stream is sent after a while of silence. HTTP/1.0 does not know chunked encoding.
-    """
+    """Chunks go straight to the transport, whose buffer is the queue: a listener costs one write of shared bytes."""
 
     def __init__(self, transport: asyncio.Transport, connections: Connections, stream: Stream, chunked: bool) -> None:
         self._transport = transport
@@ -23,18 +19,18 @@ class StreamWriter:
         self._heartbeat = stream.heartbeat
         self._is_finite = stream.is_finite
         self._silent_since = connections.now
-        self._deadline = NEVER  # when a reader is cut off who does not take the end, or the next piece
+        self._deadline = NEVER  # by when the reader must have read the end, or the next piece
         self._is_over = False
         self._writable: asyncio.Future[None] | None = None
 
     def write(self, *pieces: bytes) -> None:
-        """Send each piece as one chunk; never blocks. A reader who leaves too much unread is cut off."""
+        """Send each piece as one chunk; never blocks. A reader who leaves too much unread is disconnected."""
         transport = self._transport
         if self._is_over or transport.is_closing():
             return
         transport.write(_chunks(pieces) if self._chunked else b"".join(pieces))
         self._silent_since = self._connections.now
-        # Only where the transport has told that its buffer is full: to ask for its size costs as much as to write.
+        # Only if the transport has said that its buffer is full: asking for its size costs as much as writing.
         if self._writable is not None and transport.get_write_buffer_size() > self._connections.limits.stream_bytes:
             self.abort()
 
@@ -43,7 +39,6 @@ class StreamWriter:
             await asyncio.shield(self._writable)
 
     def end(self) -> None:
-        """End the stream properly, after sending what is queued if that does not take too long."""
         if self._is_over or self._transport.is_closing():
             return
         self._is_over = True
@@ -54,14 +49,13 @@ class StreamWriter:
         self._transport.close()
 
     def finish(self) -> None:
-        """End it because the server stops; a finite one goes on, since its end would make it look whole."""
-        if not self._is_finite:
+        """End it because the server stops."""
+        if not self._is_finite:  # its end would make it look whole
             self.end()
 
     def abort(self) -> None:
-        """Drop the connection: closed properly, it would stay until its reader takes what is queued."""
         self._is_over = True
-        self._transport.abort()
+        self._transport.abort()  # close() would wait until the reader takes what is queued
 
     def pause(self) -> None:
         if self._writable is None:
@@ -77,18 +71,13 @@ class StreamWriter:
                 self._deadline = NEVER
 
     def tick(self, now: float) -> None:
-        """Send a heartbeat, or cut off a reader who does not take what was written."""
         if self._deadline <= now:
             self._transport.abort()
-        elif (
-            self._heartbeat
-            and not self._is_over
-            and now - self._silent_since >= self._connections.limits.heartbeat_seconds
-        ):
+        elif self._heartbeat and now - self._silent_since >= self._connections.limits.heartbeat_seconds:
             self.write(self._heartbeat)
 
 
 @lru_cache(8)
 def _chunks(pieces: tuple[bytes, ...]) -> bytes:
-    """Return the pieces as HTTP chunks; made once for all listeners of the same dweets."""
+    # Made once for all listeners of the same dweets.
     return b"".join([b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces])

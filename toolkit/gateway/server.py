@@ -42,11 +42,7 @@ class ServerThread:
     """Serve the application that `opened` returns, from a daemon thread; `closed` is called after the last response."""
 
     def __init__(
-        self,
-        host: str,
-        port: int,
-        opened: Callable[[], Awaitable[Application]],
-        closed: Callable[[], Awaitable[None]],
+        self, host: str, port: int, opened: Callable[[], Awaitable[Application]], closed: Callable[[], Awaitable[None]]
     ) -> None:
         if not 0 <= port <= 65535:
             raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
@@ -57,31 +53,28 @@ class ServerThread:
         self._is_ready = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop_asked: asyncio.Event | None = None
+        self._stop_asked = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
 
     def start(self) -> None:
-        """Return once requests are accepted; raise what kept the application from opening, or CannotServe."""
+        """Return once requests are accepted; raise CannotServe, or the error of the application's opening."""
         atexit.register(self._end_with_process)
         self._thread.start()
-        # However long it takes: everything that may stay away has time limits itself.
+        # Without a limit: everything that opens has its own. In pieces: on Windows Ctrl-C does not end a long wait.
         while not self._is_ready.wait(1.0):
-            pass  # in pieces: on Windows a wait without end does not hear Ctrl-C
+            pass
         if self._failure is not None:
             self._thread.join(_STOP_SECONDS)
             raise self._failure
 
     def ask_to_stop(self) -> None:
         """Make the thread end, without waiting for it; may be called from any thread."""
-        if self._loop is not None and self._stop_asked is not None and self._thread.is_alive():
-            with suppress(RuntimeError):  # it ended in this moment
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._stop_asked.set)
 
     def stop(self) -> None:
-        """Finish what is being answered and end all streams.
-
-        Raises CannotStop where the thread is still there after 15 seconds, and what the closing raised.
-        """
+        """Finish what is being answered and end all streams; raise CannotStop, or the error of the closing."""
         if not self._thread.is_alive():
             return
         self.ask_to_stop()
@@ -106,11 +99,11 @@ class ServerThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
     def _end_with_process(self) -> None:
-        """Stop before the interpreter goes: a loop that it is taken away from crashes the process now and then."""
+        # Before the interpreter goes: a loop that still runs then crashes the process now and then.
         self.ask_to_stop()
         self._thread.join(_STOP_SECONDS)
-        if self._failure is not None:
-            log.debug("the gateway ended with its process: %r", self._failure)  # executors may be gone by then
+        if self._failure is not None:  # executors may be gone by then
+            log.debug("the gateway ended with its process: %r", self._failure)
 
     def _run(self) -> None:
         try:
@@ -124,11 +117,10 @@ class ServerThread:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._stop_asked = asyncio.Event()
         application = await self._open()
         try:
             connections = Connections(application)
-            server = await self._listen(connections)
+            server = await self._listen(self._loop, partial(HttpProtocol, connections))
             clock = asyncio.ensure_future(connections.run_clock())
             self._is_ready.set()
             await self._stop_asked.wait()
@@ -138,12 +130,9 @@ class ServerThread:
         finally:
             await self._close()
 
-    async def _listen(self, connections: Connections) -> asyncio.Server:
-        loop = asyncio.get_running_loop()
+    async def _listen(self, loop: asyncio.AbstractEventLoop, protocol: Callable[[], HttpProtocol]) -> asyncio.Server:
         try:
-            server = await loop.create_server(
-                partial(HttpProtocol, connections), self._host, self.port, backlog=_BACKLOG
-            )
+            server = await loop.create_server(protocol, self._host, self.port, backlog=_BACKLOG)
         except OSError:
             why = "it is in use or not this machine's address; take another port, or 0 for a free one"
             raise CannotServe(f"cannot listen on {self._host}:{self.port}: {why}") from None

@@ -1,15 +1,15 @@
-"""The only place where the services meet: made, opened and closed together, over one store and one world."""
+"""The only place where the services meet: they are opened and closed together, over one store."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.gateway.access import Hosts, Proxies
 from toolkit.gateway.app import Application
 from toolkit.gateway.exchange import Routes
-from toolkit.gateway.mail import FolderDelivery, SmtpDelivery
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes, simulates_phones
@@ -26,8 +26,6 @@ from toolkit.stores import Store
 
 @dataclass
 class Services:
-    """All services of one gateway, with the settings of each."""
-
     store: Store
     world: OutsideWorld
     settings: DweetSettings
@@ -47,7 +45,6 @@ class Services:
     rewards: RewardService = field(init=False)
 
     async def open(self) -> Application:
-        """Open the store, then the services on it, and return them behind their routes."""
         await self.store.open()
         self.dweets = DweetService(self.store, self.world, self.settings, self.delivery)
         self.handwriting = HandwritingService(self.world, self.handwriting_settings)
@@ -58,23 +55,21 @@ class Services:
             await self.rewards.open()
             for lock, key in self.locks.items():
                 await self.dweets.locks.adopt(lock, key.reveal())
-        except BaseException:  # nobody closes what was never open, and the folder would stay taken
+        except BaseException:  # nobody else closes what was never open
             await self.close()
             raise
-        identity = IdentityRoutes(self.identity, on_loopback=self.on_loopback)
-        handwriting = HandwritingRoutes(self.handwriting, cors=self.cors)
         # The first also answers for paths that belong to no service.
         routes: list[Routes] = [
             DweetRoutes(self.dweets, cors=self.cors),
-            handwriting,
-            identity,
+            HandwritingRoutes(self.handwriting, cors=self.cors),
+            IdentityRoutes(self.identity, on_loopback=self.on_loopback),
             RewardRoutes(self.rewards),
         ]
         return Application(routes, self.hosts, self.proxies)
 
     @property
     def simulates_phones(self) -> bool:
-        """Whether clients of section D may say which phone a call comes from."""
+        """Whether callers of identity may say which phone a call comes from."""
         setup = self.identity_setup
         return bool(setup.callers) and simulates_phones(setup.settings, on_loopback=self.on_loopback)
 

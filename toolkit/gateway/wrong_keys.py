@@ -1,7 +1,6 @@
-"""Wrong keys: counted and logged by where they come from and what they were tried at.
+"""Count, log and limit wrong keys.
 
-Only wrong keys are limited. A right one is answered at once, however many wrong ones came before it: else anybody could
-lock its owner out.
+A right key is answered at once, however many wrong ones came before it: else anybody could lock its owner out.
 """
 
 from __future__ import annotations
@@ -9,7 +8,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from ipaddress import IPv6Address, ip_address
+from contextlib import suppress
+from ipaddress import IPv6Address
 
 from toolkit.rate_limit import LimitReached, RateLimit
 
@@ -17,19 +17,13 @@ log = logging.getLogger("toolkit.gateway")
 
 BURST = 60
 A_SECOND = 1.0
-#: So long waits the answer to a wrong key above the limit, so that a connection guesses once in this time.
+#: How late a wrong key above the limit is answered, so that a connection guesses once in this time.
 DELAY_SECONDS = 1.0
 _SECONDS_BETWEEN_WARNINGS = 60.0
 
 
 class WrongKeys:
-    """Counts wrong keys by address, and by what they were tried at (a thing, a lock, a service).
-
-    Parameters
-    ----------
-    seconds
-        A clock in seconds.
-    """
+    """Counts wrong keys by address, and by what they were tried at (a thing, a lock, a service)."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._by_address = RateLimit(BURST, A_SECOND, seconds)
@@ -46,22 +40,19 @@ class WrongKeys:
             self._by_target.take(target)
         except LimitReached:
             self._refused += 1
-            self._warn(source, address, target)
+            with suppress(LimitReached):
+                self._warnings.take(source)
+                log.warning(
+                    "too many wrong keys: the last for %s from %s, %d refused in all", target, address, self._refused
+                )
             return True
         return False
-
-    def _warn(self, source: str, address: str, target: str) -> None:
-        try:
-            self._warnings.take(source)
-        except LimitReached:
-            return
-        log.warning("too many wrong keys: the last for %s from %s, %d refused in all", target, address, self._refused)
 
 
 def _source(address: str) -> str:
     """Return what is counted together: one subscriber of IPv6 has a whole /64."""
     try:
-        parsed = ip_address(address)
+        parsed = IPv6Address(address)
     except ValueError:
         return address
-    return parsed.exploded[:19] if isinstance(parsed, IPv6Address) else address
+    return parsed.exploded[:19]

@@ -1,15 +1,34 @@
-"""The available handwritings: every script in the hand of every writer."""
+"""The tables of the folder ``hands``: the fonts, and every script in the hand of every writer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-TABLE = Path(__file__).parent / "hands" / "catalogue.json"
+HANDS = Path(__file__).parent / "hands"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The font that a script is made from; ``sources.toml`` explains the fields."""
+
+    name: str
+    package: str
+    version: str
+    font: str
+    integrity: str
+    licence: str
+    titles: tuple[str, ...] = ()
+    joined: bool = False
+    word_space: float = 1.0
+    companions: tuple[str, ...] = ()
+    dots_moved: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,38 +47,28 @@ class Handwriting:
     writer: int
 
     def record(self) -> dict[str, str | int]:
-        """Return what the listing tells of the handwriting."""
         return {k: v for k, v in asdict(self).items() if k not in ("script", "writer")}
 
 
-class Catalogue:
-    """All handwritings, in the order of their ids.
-
-    Examples
-    --------
-    >>> catalogue().by_id("2D5QW0F80001").title
-    'Molly'
-    """
-
-    def __init__(self, handwritings: list[Handwriting]) -> None:
-        self._all = sorted(handwritings, key=lambda h: h.id)
-        self._by_id = {h.id: h for h in self._all}
-        self._by_title = {h.title.casefold(): h for h in self._all}
-
-    def __iter__(self) -> Iterator[Handwriting]:
-        return iter(self._all)
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def by_id(self, handwriting_id: str) -> Handwriting | None:
-        return self._by_id.get(handwriting_id)
-
-    def by_title(self, title: str) -> Handwriting | None:
-        """Return the handwriting with this title, in any case."""
-        return self._by_title.get(title.casefold())
+@cache
+def catalogue() -> Mapping[str, Handwriting]:
+    """Return all handwritings by id, in the order of their ids."""
+    rows = msgspec.json.decode((HANDS / "catalogue.json").read_bytes(), type=list[Handwriting])
+    return {row.id: row for row in sorted(rows, key=lambda row: row.id)}
 
 
 @cache
-def catalogue() -> Catalogue:
-    return Catalogue(msgspec.json.decode(TABLE.read_bytes(), type=list[Handwriting]))
+def sources() -> tuple[Source, ...]:
+    """Return all fonts, those with titles first."""
+    return msgspec.convert(_table()["hand"], tuple[Source, ...])
+
+
+@cache
+def fallback_chain(script: str) -> tuple[str, ...]:
+    """Return the scripts that write the characters of a text: itself, its companions, the shared fallback."""
+    row = next(source for source in sources() if source.name == script)
+    return tuple(dict.fromkeys((script, *row.companions, *_table()["shared_fallback"])))
+
+
+def _table() -> dict[str, Any]:
+    return tomllib.loads((HANDS / "sources.toml").read_text())

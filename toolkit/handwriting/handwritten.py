@@ -30,9 +30,7 @@ class Handwritten:
     Attributes
     ----------
     data : bytes
-        The file.
     kind : {"png", "pdf", "svg", "replay"}
-        The format.
     handwriting : str
         Title of the hand.
     seed : int, Decimal or None
@@ -63,11 +61,9 @@ class Handwritten:
 
     @property
     def milliseconds(self) -> float:
-        """The time that the rendering took."""
         return sum(self.timings.values())
 
     def headers(self) -> dict[str, str]:
-        """Return the headers that carry all but the file."""
         return {
             wire.SEED_HEADER: str(self.seed),
             wire.OVERFLOW_HEADER: "true" if self.overflow else "false",
@@ -110,20 +106,7 @@ class Handwritten:
         return hashlib.sha256(repr(image.size).encode("ascii") + image.tobytes()).hexdigest()[:12]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file and return where it is.
-
-        Raises
-        ------
-        InvalidArgument
-            The name ends in the suffix of another kind of file.
-
-        Examples
-        --------
-        >>> import tempfile, toolkit
-        >>> with toolkit.connect() as tk, tempfile.TemporaryDirectory() as folder:
-        ...     tk.handwriting.png("Hello", "Molly").save(f"{folder}/hello.png").name
-        'hello.png'
-        """
+        """Write the file and return where it is; a name that ends in another kind's suffix raises InvalidArgument."""
         return saved(self.data, path, SUFFIXES[self.kind], f"a {self.kind}")
 
     def image(self) -> Image.Image:
@@ -166,7 +149,6 @@ def _seed(text: str) -> int | Decimal | None:
 
 
 def saved(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
-    """Write a file whose name must have this suffix."""
     target = Path(path)
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
@@ -175,14 +157,12 @@ def saved(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> 
 
 
 def png_bytes(image: Image.Image) -> bytes:
-    """Return an image as a PNG file."""
     file = io.BytesIO()
     image.save(file, "PNG", optimize=True)
     return file.getvalue()
 
 
 def ink_share_of(png: bytes) -> float:
-    """Return the share of a PNG that is covered, from its alpha channel."""
     with Image.open(io.BytesIO(png)) as image:
         histogram = image.convert("RGBA").getchannel("A").histogram()
     covered = sum(level * count for level, count in enumerate(histogram))

@@ -20,7 +20,7 @@ LONGEST: dict[Format, tuple[float, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RGB:
-    """Ink as red, green, blue, 0..255 each."""
+    """0..255 each."""
 
     red: int
     green: int
@@ -32,7 +32,7 @@ class RGB:
 
 @dataclass(frozen=True, slots=True)
 class CMYK:
-    """Ink as cyan, magenta, yellow, black, 0..1 each."""
+    """0..1 each."""
 
     cyan: float
     magenta: float
@@ -40,29 +40,13 @@ class CMYK:
     black: float
 
     def rgb(self) -> tuple[int, int, int]:
-        """Return the ink as red, green, blue, 0..255: 255 (1 - C) (1 - K) and so on.
-
-        Examples
-        --------
-        >>> CMYK(1, 0.5, 0, 0.2).rgb()
-        (0, 102, 204)
-        """
         c, m, y = (int(255 * (1 - ink) * (1 - self.black) + 0.5) for ink in (self.cyan, self.magenta, self.yellow))
         return c, m, y
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """One rendering: the handwriting, the format and everything that a request may set.
-
-    Lengths are in points, 72 to the inch; a pixel is a point.
-
-    Examples
-    --------
-    >>> from toolkit.handwriting.catalogue import catalogue
-    >>> Parameters(catalogue().by_title("Molly"), "png", "Hello", height=None).handwriting_size
-    20.0
-    """
+    """Lengths are in points, 72 to the inch; a pixel is a point."""
 
     # Left out of repr(), from which the ETag is made: it names them itself.
     handwriting: Handwriting = field(repr=False)

@@ -1,8 +1,7 @@
 """What travels in section B: endpoints, fields, limits, texts of errors and the body they come in.
 
 Every failure is ``{"errors": [{"field": ..., "error": ...}]}`` with a status that says the kind; all problems of a
-request come at once. There are two dialects: calls with ``apikey`` take colours as RGB or CMYK for every format, calls
-with HTTP Basic are as strict as the service of 2016 was.
+request come at once.
 """
 
 from __future__ import annotations
@@ -45,8 +44,6 @@ CONTENT_TYPES: dict[Format, str] = {
 }
 RENDER = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
 
-# -- fields ------------------------------------------------------------------------------------------------
-
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
 RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
 DIRECTIONS = ("asc", "desc")
@@ -58,8 +55,6 @@ SIZE_HEADER = "X-Handwriting-Size"
 LINES_HEADER = "X-Handwriting-Lines"
 INK_HEADER = "X-Handwriting-Ink"
 TIMING_HEADER = "Server-Timing"
-
-# -- limits ------------------------------------------------------------------------------------------------
 
 MAX_TEXT = 9000
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
@@ -89,37 +84,19 @@ TOO_MUCH_WORK = "rendering this takes too much work: use a smaller page, smaller
 
 
 def unreadable(field: str, value: str) -> str:
-    """Return the text for a value that cannot be parsed; a long value is cut.
-
-    Examples
-    --------
-    >>> unreadable("width", "double wide")
-    'width unable to parse: "double wide"'
-    """
     shown = value.encode("utf-8", "replace").decode("utf-8")
     shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
     return f"{field} unable to parse: {json.dumps(shown, ensure_ascii=False)}"
 
 
-# -- failures ----------------------------------------------------------------------------------------------
-
-
 class Problem(NamedTuple):
-    """One thing that is wrong: in which field, what, and the characters that cannot be written."""
-
     field: str | None
     error: str
     missing_characters: tuple[str, ...] = ()
 
 
 class InvalidParameters(MalformedRequest):
-    """One or more parameters of the request are wrong; ``problems`` names all of them.
-
-    Examples
-    --------
-    >>> InvalidParameters([Problem("text", "text is required")]).problems[0].field
-    'text'
-    """
+    """One or more parameters of the request are wrong; ``problems`` names all of them."""
 
     def __init__(self, problems: Sequence[Problem], **details: Any) -> None:  # noqa: ANN401
         super().__init__("; ".join(_sentence(problem) for problem in problems), **details)
@@ -137,7 +114,6 @@ class Overloaded(ServiceFailure):
 
 
 def failed(error: ServiceError) -> bytes:
-    """Write a failure in this service's dialect."""
     problems = error.problems if isinstance(error, InvalidParameters) else (Problem(None, error.message),)
     return json.dumps({"errors": [_written(problem) for problem in problems]}, ensure_ascii=False).encode("utf-8")
 

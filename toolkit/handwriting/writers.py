@@ -37,8 +37,5 @@ def writer_of(script: str, number: int) -> Writer:
     if number == 0:
         return calm  # the script as it was drawn
     return replace(
-        calm,
-        slant=base.slant + 0.03 * slant,
-        width=base.width * (1 + 0.03 * width),
-        nib=base.nib * (1 + 0.06 * nib),
+        calm, slant=base.slant + 0.03 * slant, width=base.width * (1 + 0.03 * width), nib=base.nib * (1 + 0.06 * nib)
     )

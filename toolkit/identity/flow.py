@@ -1,7 +1,6 @@
-"""The state machine of section D as one table: the service obeys it, the tests walk it, the notebook draws it.
+"""The state machine of an authentication as one table: the service obeys it, the tests walk it, the widget draws it.
 
-A phone's way through the service is one line of states. The records that carry it change (a transaction up to the
-first fingerprint's use, a proof up to the final one's, an authentication from then on), the line does not.
+The record that holds the state changes on the way: first a transaction, then a proof, then an authentication.
 """
 
 from __future__ import annotations
@@ -11,8 +10,6 @@ from typing import NamedTuple
 
 
 class State(StrEnum):
-    """Where a phone's authentication stands."""
-
     NEW = "new"
     STARTED = "started"
     PROVEN = "proven"
@@ -28,8 +25,6 @@ class State(StrEnum):
 
 
 class Call(StrEnum):
-    """What moves it: a call, or the passing of time."""
-
     START = "authenticateByRedirect"
     OPEN = "deviceAuthenticate"
     FINISH = "authenticateByRedirectFinish"
@@ -39,8 +34,6 @@ class Call(StrEnum):
 
 
 class Fact(StrEnum):
-    """What the service found when it looked."""
-
     ANY = ""
     IDENTIFIED = "the network identified the phone"
     NOT_IDENTIFIED = "the network did not identify the phone"
@@ -64,7 +57,7 @@ class Fact(StrEnum):
 
 
 class Move(NamedTuple):
-    """One row: in `state`, `call` that finds `fact` leads to `next` and answers `status` (0 is success)."""
+    """In `state`, a `call` that finds `fact` leads to `next` and answers `status` (0 is success)."""
 
     state: State
     call: Call
@@ -74,22 +67,22 @@ class Move(NamedTuple):
 
 
 class ImpossibleMove(LookupError):
-    """The table has no such row: the service made a mistake."""
+    """The table has no such row: a bug in the service."""
 
 
 _S, _C, _F = State, Call, Fact
 
-#: Every move there is. What a row does not say cannot happen.
+#: Every move there is; any other raises ImpossibleMove.
 MOVES: tuple[Move, ...] = (
     Move(_S.NEW, _C.START, _F.ANY, _S.STARTED, 0),
-    # The first fingerprint, used once by the phone.
+    # The phone uses the first fingerprint, once.
     Move(_S.STARTED, _C.OPEN, _F.IDENTIFIED, _S.PROVEN, 0),
     Move(_S.STARTED, _C.OPEN, _F.NOT_IDENTIFIED, _S.FAILED, 0),
     Move(_S.STARTED, _C.FINISH, _F.ANY, _S.STARTED, 1039),
     Move(_S.STARTED, _C.TIME, _F.LIFE_OVER, _S.EXPIRED, 2002),
     Move(_S.PROVEN, _C.OPEN, _F.ANY, _S.PROVEN, 2003),
     Move(_S.FAILED, _C.OPEN, _F.ANY, _S.FAILED, 2003),
-    # The final fingerprint, used once by the caller.
+    # The caller uses the final fingerprint, once.
     Move(_S.PROVEN, _C.FINISH, _F.ACTIVE, _S.FINISHED, 0),
     Move(_S.PROVEN, _C.FINISH, _F.SUSPENDED, _S.REFUSED, 1006),
     Move(_S.PROVEN, _C.FINISH, _F.DEACTIVATED, _S.REFUSED, 1007),
@@ -145,13 +138,6 @@ _BY_CAUSE = {(row.state, row.call, row.fact): row for row in MOVES}
 
 
 def move(state: State, call: Call, fact: Fact = Fact.ANY) -> Move:
-    """Return the row for what happened, or raise ImpossibleMove.
-
-    Examples
-    --------
-    >>> move(State.NOT_ELIGIBLE, Call.PAYMENTS).status
-    1010
-    """
     row = _BY_CAUSE.get((state, call, fact)) or _BY_CAUSE.get((state, call, Fact.ANY))
     if row is None:
         raise ImpossibleMove(f"{state}, {call}, {fact}")

@@ -1,10 +1,6 @@
-"""What travels in section D: endpoints, and the fields of requests and responses.
+"""Endpoints of mobile identity, and the fields of requests and responses.
 
-Six calls are POSTs of one JSON object and answer with an envelope (see ``envelope``). The seventh,
-``deviceAuthenticate``, is a GET made by a phone and has none.
-
-The specification names the operations and few fields; the other names are ours, kept in this one file so that a
-found original can replace them.
+The specification names the operations and few fields. The other names are ours, and only this file holds them.
 """
 
 from __future__ import annotations
@@ -24,9 +20,8 @@ _ANY_TEXT = re.compile(r".*", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a request: its name, the rule that is told when it is broken, and the form that its text has."""
-
     name: str
+    #: The error text when the value does not match `form`.
     rule: str
     form: re.Pattern[str] = _ANY_TEXT
     required: bool = True
@@ -43,7 +38,7 @@ def _matching(name: str, rule: str, pattern: str, *, required: bool = True, secr
 
 REQUEST_ID = _matching("RequestId", "must be 1 to 64 of A-Z a-z 0-9 . _ : -", r"[A-Za-z0-9._:-]{1,64}")
 _ENVELOPE = (REQUEST_ID, Field("ApiClientId", "ApiClientId must be a string.", secret=True))
-# Missing is not malformed for these two: missing, unknown and not a pair are one answer, 2010.
+# Not required here: missing, unknown and mismatched ones all answer 2010.
 _AUTHENTICATED = (
     *_ENVELOPE,
     _text("ServiceAlias", 256, required=False),
@@ -57,14 +52,11 @@ _ANSWER = (
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One of the six POST calls."""
-
     endpoint: Endpoint
     fields: tuple[Field, ...]
 
     @property
     def name(self) -> str:
-        """The last segment of the path, by which the specification calls it."""
         return self.endpoint.template.rsplit("/", 1)[1]
 
 
@@ -99,41 +91,21 @@ OPEN_TARGET = Endpoint(
     "/mobileauth/2014/07/01/deviceAuthenticate",
     (Parameter("vfp", required=True, secret=True), Parameter("r", pattern="f")),
 )
-#: Told by a simulated handset to a gateway on this machine: the address that its network would have given it.
+#: A simulated handset sends it to a gateway on this machine: the address that its network would have given it.
 SIMULATED_ADDRESS = "X-Simulated-Device-Ip"
 
 # -- fields of responses: wire name to dtype -----------------------------------------------------------------
 
 ECHO_FIELDS = {"EchoMessage": "str", "ApiVersion": "str"}
 ELIGIBILITY_FIELDS = {"Eligible": "bool", "IneligibleReason": "str"}
-CHALLENGE_FIELDS = {
-    "ChallengeId": "str",
-    "QuestionType": "str",
-    "Question": "str",
-    "AnswerFormat": "str",
-    "AttemptsLeft": "Int64",
-    "ExpiresAt": "datetime64[us, UTC]",
-}
-PAYMENT_FIELDS = {
-    "PaymentId": "str",
-    "PaymentType": "str",
-    "Brand": "str",
-    "LastFour": "str",
-    "ExpirationMonth": "Int64",
-    "ExpirationYear": "Int64",
-    "IsDefault": "bool",
-}
-DETAIL_FIELDS = {
-    "PaymentId": "str",
-    "PaymentType": "str",
-    "Brand": "str",
-    "MaskedAccountNumber": "str",
-    "ExpirationMonth": "Int64",
-    "ExpirationYear": "Int64",
-    "NameOnAccount": "str",
-}
+_QUESTION = {"ChallengeId": "str", "QuestionType": "str", "Question": "str", "AnswerFormat": "str"}
+CHALLENGE_FIELDS = _QUESTION | {"AttemptsLeft": "Int64", "ExpiresAt": "datetime64[us, UTC]"}
+_PAYMENT = {"PaymentId": "str", "PaymentType": "str", "Brand": "str"}
+_EXPIRATION = {"ExpirationMonth": "Int64", "ExpirationYear": "Int64"}
+PAYMENT_FIELDS = _PAYMENT | {"LastFour": "str"} | _EXPIRATION | {"IsDefault": "bool"}
+DETAIL_FIELDS = _PAYMENT | {"MaskedAccountNumber": "str"} | _EXPIRATION | {"NameOnAccount": "str"}
 ADDRESS_FIELDS = dict.fromkeys(("Line1", "Line2", "City", "Region", "PostalCode", "CountryCode"), "str")
-#: What no log, no trace and no table may show, in requests and in responses.
+#: What no log, trace or table may show, in requests and in responses.
 SECRET_FIELDS = frozenset(
     {field.name for operation in OPERATIONS for field in operation.fields if field.secret} | {"TargetUrl"}
 )

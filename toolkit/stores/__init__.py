@@ -86,7 +86,10 @@ class Journals(Protocol):
         """Return the entry with this identifier."""
 
     def names(self, prefix: str, count: int) -> Awaitable[list[str]]:
-        """Return the names with this prefix, the most recently written first, at most `count`."""
+        """Return the names with this prefix, the most recently written first, at most `count`.
+
+        A shared store may order them by times that lag by some seconds.
+        """
 
     def follow(self, name: str, follower: Follower) -> Callable[[], None]:
         """Call `follower` with every entry committed from now on, by any gateway, in order.

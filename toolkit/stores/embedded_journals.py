@@ -119,7 +119,7 @@ class EmbeddedJournals:
         """Return what was put in the batch; `appends` are those that are in it."""
         if len(self._places) > _MOST_PLACES:
             on_their_way = {append.name for append in appends}  # what the database holds of these is out of date
-            for name in [*islice(self._places, _MOST_PLACES // 10)]:
+            for name in [*islice(self._places, len(self._places) - _MOST_PLACES * 9 // 10)]:
                 if name not in on_their_way:
                     del self._places[name]
             self._unwritten.clear()

@@ -20,8 +20,6 @@ _MILLISECONDS_KEPT = 1_000
 
 
 class ActiveThings:
-    """The public things that were active last, each with the keywords of its newest content."""
-
     def __init__(self, journals: Journals, locks: Locks, now: Callable[[], int]) -> None:
         self._journals = journals
         self._locks = locks
@@ -40,9 +38,9 @@ class ActiveThings:
             self._has_all = False
 
     async def find(self) -> list[dict[str, object]]:
-        """Return them, the last one first.
+        """Return the public things, the last one first, each with the keywords of its newest content.
 
-        What a thing has posted since may be missing for a second; a new thing and a new lock are known at once.
+        The keywords may be a second old; a new thing and a new lock are known at once.
         """
         async with self._reading:
             now = self._now()

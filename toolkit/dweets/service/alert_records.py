@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -22,7 +22,8 @@ from toolkit.dweets.service.stored_records import (
     Stored,
     alert_key,
     compare_and_set,
-    read_record,
+    new_version,
+    read_stored,
     thing_key,
     write_record,
 )
@@ -43,12 +44,9 @@ class Alert(Record, frozen=True):
     message: str = ""
     since: str | None = None
 
-    @classmethod
-    def parse(cls, thing: str, data: bytes) -> Alert:
-        alert = read_record(cls, data)
-        if alert.thing != thing:
+    def check(self, key: str) -> None:
+        if alert_key(self.thing) != key:
             raise DamagedRecord("it is the alert of another thing")
-        return alert
 
     @property
     def owner(self) -> Owner:
@@ -76,7 +74,6 @@ class Alert(Record, frozen=True):
         return self.is_open and (self.is_open, self.message) != (before.is_open, before.message)
 
     def mail_about(self, entry: Entry) -> Mail:
-        """Return the mail for this dweet, which opened the alert or changed its message."""
         created = wire.created_text(entry.at)
         text = (
             f"{self.message}\n\n"
@@ -97,14 +94,6 @@ class MailCount(Record, frozen=True):
         return self.mails if self.day == day else 0
 
 
-class CountedMail(NamedTuple):
-    """A mail about an alert, with the version of the count before it, and the count after it."""
-
-    mail: Mail
-    before: bytes | None
-    after: Stored[MailCount]
-
-
 class AlertRepository:
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -114,53 +103,50 @@ class AlertRepository:
 
         def mirror(key: str, value: bytes | None) -> None:
             kind, _, thing = key.partition(":")
-            if kind == "alert":
-                on_change(thing, _parsed_or_reported(thing, value))
+            if kind != "alert":
+                return
+            stored = None
+            try:
+                stored = None if value is None else Stored(Alert.parse(key, value), value)
+            except DamagedRecord as damage:
+                log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
+            on_change(thing, stored)
 
         return await self._records.watch(SPACE, mirror)
 
     async def read(self, thing: str) -> Stored[Alert] | None:
-        """Read an alert from the store, or raise DamagedRecord; None where there is none."""
-        data = await self._records.get(SPACE, alert_key(thing))
-        return None if data is None else Stored(Alert.parse(thing, data), data)
+        return await read_stored(self._records, Alert, alert_key(thing))
 
-    async def read_count(self, alert: Alert) -> tuple[MailCount, bytes | None]:
+    async def read_count(self, alert: Alert) -> Stored[MailCount]:
         data = await self._records.get(SPACE, _count_key(alert))
-        if data is None:
-            return MailCount(), None
+        count = MailCount()
         try:
-            return read_record(MailCount, data), data
+            count = MailCount() if data is None else MailCount.parse(_count_key(alert), data)
         except DamagedRecord as damage:
             log.error("the count of the mails about the thing %a is damaged: %s; it starts at 0", alert.thing, damage)
-            return MailCount(), data
+        return Stored(count, data)
 
-    async def set(self, alert: Alert, lock_version: bytes) -> None:
-        """Set an alert, or raise RecordChanged where the thing no longer has this lock."""
+    async def set(self, alert: Alert, lock_version: bytes | None) -> None:
         expected = {thing_key(alert.thing): lock_version}
         await compare_and_set(self._records, expected, {alert_key(alert.thing): write_record(alert)})
 
     async def remove(self, thing: str) -> bool:
         return await self._records.take(SPACE, alert_key(thing)) is not None
 
-    async def replace(self, before: Stored[Alert], after: Stored[Alert], counted: CountedMail | None) -> None:
-        """Write what became of an alert, with its mail in the same step, or raise RecordChanged."""
+    async def replace(
+        self, before: Stored[Alert], after: Stored[Alert], mail: Mail | None, count: Stored[MailCount]
+    ) -> Stored[MailCount]:
+        """Replace an alert, add and count its mail in the same step, and return the count; or raise RecordChanged."""
         key, count_key = alert_key(after.record.thing), _count_key(after.record)
         expected: Changes = {key: before.version}
         changes: Changes = {key: after.version}
-        if counted is not None:
-            expected[count_key] = counted.before
-            changes |= {counted.mail.key: write_record(counted.mail), count_key: counted.after.version}
+        if mail is not None:
+            expected[count_key] = count.version
+            day = wire.created_text(mail.at)[:10]
+            count = new_version(MailCount(day, count.record.on(day) + 1))
+            changes |= {mail.key: write_record(mail), count_key: count.version}
         await compare_and_set(self._records, expected, changes)
-
-
-def _parsed_or_reported(thing: str, data: bytes | None) -> Stored[Alert] | None:
-    if data is None:
-        return None
-    try:
-        return Stored(Alert.parse(thing, data), data)
-    except DamagedRecord as damage:
-        log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
-        return None
+        return count
 
 
 def _count_key(alert: Alert) -> str:

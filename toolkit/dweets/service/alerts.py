@@ -1,4 +1,4 @@
-"""Alerts: follow locked things, evaluate conditions, and write down what triggers.
+"""Alerts: follow locked things, evaluate conditions, and store what triggers.
 
 An alert's record holds the number of the last dweet that was evaluated for certain. The alert's change, that number
 and the mail are written in one step, so a gateway that is killed at any moment evaluates the rest again after its
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, PAUSES, Verdict
 from toolkit.dweets.content import content_of
-from toolkit.dweets.service.alert_records import Alert, AlertRepository, CountedMail, MailCount
+from toolkit.dweets.service.alert_records import Alert, AlertRepository, MailCount
 from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, new_version, retry_while_changed
 from toolkit.dweets.service.things import journal_of
@@ -35,8 +35,6 @@ _SECONDS_TO_RETRY = 1.0
 
 
 class _Watch:
-    """One alert at work: which dweets wait for it, and why its condition failed."""
-
     def __init__(self, stored: Stored[Alert]) -> None:
         self.fault: str | None = None
         self.unfollow: Callable[[], None] = lambda: None
@@ -46,8 +44,7 @@ class _Watch:
     def start_at(self, stored: Stored[Alert]) -> None:
         self.stored = stored
         self.alert = stored.record
-        self.count: MailCount = MailCount()
-        self.count_version: bytes | None = None
+        self.count: Stored[MailCount] = Stored(MailCount(), None)
         self.faults_in_a_row = 0
         self.pauses = 0
         self.is_stopped = False
@@ -59,7 +56,6 @@ class _Watch:
         return not self.is_stopped and (self.is_outdated or self.has_missed or bool(self.waiting))
 
     def wait(self, entries: Sequence[Entry]) -> None:
-        """Keep new entries at hand, unless they are too many."""
         self.waiting_bytes += sum(len(entry.data) for entry in entries)
         if self.waiting_bytes > _BYTES_AT_HAND:
             self.skip_waiting()
@@ -67,13 +63,12 @@ class _Watch:
             self.waiting += entries
 
     def skip_waiting(self) -> None:
-        """Have what came after the alert's position read from the journal."""
+        """Forget the waiting entries: what came after the alert's position is read from the journal."""
         self.waiting: list[Entry] = []
         self.waiting_bytes = 0
         self.has_missed = True
 
     def note(self, verdict: Verdict) -> None:
-        """Remember why the condition could not be evaluated, and how often in a row."""
         self.faults_in_a_row = self.faults_in_a_row + 1 if verdict.fault else 0
         self.is_stopped = verdict.stops or self.faults_in_a_row >= FAULTS_TO_STOP
         if verdict.stops:
@@ -111,10 +106,7 @@ class Alerts:
         await self._conditions.compile(Owner(lock), condition)
 
     async def settle(self, thing: str | None = None) -> None:
-        """Wait until every dweet committed so far (of one thing, or of all) is evaluated; not for ever on a busy one.
-
-        Those that were posted to another gateway too, of which this one may not have heard yet.
-        """
+        """Wait a while until every dweet committed so far, to any gateway, is evaluated."""
         names = [thing] if thing is not None else list(self._watches)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settle_seconds):
@@ -138,8 +130,8 @@ class Alerts:
     async def status_of(self, alert: Alert) -> dict[str, Any]:
         watch = self._watches.get(alert.thing)
         today = datetime.fromtimestamp(self._now() / 1000, UTC).strftime("%Y-%m-%d")
-        count, _ = await self.repository.read_count(alert)
-        return alert.status(count.on(today), watch.fault if watch is not None else None)
+        count = await self.repository.read_count(alert)
+        return alert.status(count.record.on(today), watch.fault if watch is not None else None)
 
     # -- following ----------------------------------------------------------------------------------------
 
@@ -206,16 +198,15 @@ class Alerts:
         return True
 
     async def _read(self, watch: _Watch) -> bool:
-        """Start again from the alert and the count that the store has; False where it has none."""
         try:
             stored = await self.repository.read(watch.alert.thing)
         except DamagedRecord:  # reported when it is mirrored
             return False
         if stored is None:
             return False
-        count, version = await self.repository.read_count(stored.record)
+        count = await self.repository.read_count(stored.record)
         watch.start_at(stored)
-        watch.count, watch.count_version, watch.is_outdated = count, version, False
+        watch.count, watch.is_outdated = count, False
         return True
 
     async def _evaluate(self, watch: _Watch) -> tuple[list[Entry], list[Verdict]]:
@@ -243,25 +234,16 @@ class Alerts:
             await self._write(watch, entry if watch.alert.is_triggered_after(before) else None)
 
     async def _write(self, watch: _Watch, trigger: Entry | None) -> None:
-        counted = self._counted_mail(watch, trigger) if trigger is not None else None
+        mail = None
+        if trigger is not None and watch.count.record.on(wire.created_text(trigger.at)[:10]) < wire.ALERTS_A_DAY:
+            mail = watch.alert.mail_about(trigger)
         before, watch.stored = watch.stored, new_version(watch.alert)
-        # `stored` is set before: the mirror must know the change as its own.
+        # `stored` is set before: the mirror must recognise the change as its own.
         try:
-            await self.repository.replace(before, watch.stored, counted)
+            watch.count = await self.repository.replace(before, watch.stored, mail, watch.count)
         except (RecordChanged, StoreUnavailable):
             watch.stored = before
             raise
-        if counted is not None:
-            watch.count, watch.count_version = counted.after
-
-    @staticmethod
-    def _counted_mail(watch: _Watch, trigger: Entry) -> CountedMail | None:
-        day = wire.created_text(trigger.at)[:10]
-        mails = watch.count.on(day)
-        if mails >= wire.ALERTS_A_DAY:
-            return None
-        after = new_version(MailCount(day, mails + 1))
-        return CountedMail(watch.alert.mail_about(trigger), watch.count_version, after)
 
 
 def _first_bytes(contents: list[bytes]) -> list[bytes]:

@@ -40,8 +40,9 @@ _MOST_THINGS = 10_000_000
 # What is read from a journal at once, and what becomes one file.
 _ENTRIES_A_READ, _ROWS_A_FILE, _BYTES_A_FILE = 500, 10_000, 16 * 1024 * 1024
 # Every so many passes all names are checked for dweets posted to other gateways. The most recently written come first,
-# so the check ends after so many names without a new dweet.
-_PASSES_A_CHECK, _NAMES_WITHOUT_NEWS = 6, 200
+# so the check ends after so many names without a new dweet. A shared store orders names by times that lag by seconds,
+# so now and then a check reads all of them.
+_PASSES_A_CHECK, _NAMES_WITHOUT_NEWS, _PASSES_A_FULL_CHECK = 6, 200, 600
 
 
 class Archiving:
@@ -210,7 +211,7 @@ class StoreSource:
             for batch in self._batches_of(name.removeprefix(_PREFIX), failures):
                 without_news = 0
                 yield batch
-            if without_news >= _NAMES_WITHOUT_NEWS and self._passes > 0:
+            if without_news >= _NAMES_WITHOUT_NEWS and self._passes % _PASSES_A_FULL_CHECK:
                 return
 
     def _batches_of(self, thing: str, failures: list[ArchiveUnusable]) -> Iterator[Batch]:

@@ -40,7 +40,7 @@ class _Turn(NamedTuple):
 
 
 class Debts:
-    """CPU time that was used lately. It is paid off steadily, a budget in each period."""
+    """CPU time that was used lately; it is paid off steadily, one budget in each period."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -50,7 +50,6 @@ class Debts:
         return len(self._paid_off_at)
 
     def of(self, debtor: object) -> float:
-        """Return the seconds of CPU time that are not paid off."""
         left = self._paid_off_at.get(debtor, 0.0) - self._now()
         return max(0.0, left) * BUDGET_SECONDS / BUDGET_PERIOD
 
@@ -75,21 +74,17 @@ class Conditions:
         self._runner: asyncio.Task[None] | None = None
 
     async def compile(self, owner: Owner, source: str) -> None:
-        """Raise MalformedRequest where the condition does not compile."""
         await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.compile, source)))
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate a condition in a turn of its owner; see `ConditionWorker.evaluate`.
-
-        An owner whose budget is used up has a fault for each content.
-        """
+        """Evaluate a condition in a turn of its owner; without budget each verdict is a fault."""
         if self._debts.of(owner.lock) >= BUDGET_SECONDS:
             return [Verdict(None, _OVER_BUDGET)] * min(len(contents), patience)
         found: list[Verdict] = await self._in_thread(owner, partial(self._worker.evaluate, source, contents, patience))
         return found
 
     async def take_turn(self, owner: Owner, work: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
-        """Return the result of `work`, which runs when it is this owner's turn, and nothing else then."""
+        """Run `work` alone, when it is this owner's turn, and return its result."""
         turn = _Turn(owner, work, asyncio.get_running_loop().create_future())
         queue = owner.people or owner.lock
         turns = self._waiting.setdefault(queue, deque())
@@ -101,7 +96,6 @@ class Conditions:
         return (await turn.done).result()
 
     def close(self) -> None:
-        """End the child, whatever it is doing, cancel the turns, and end the thread."""
         if self._runner is not None:
             self._runner.cancel()
         for turn in itertools.chain.from_iterable(self._waiting.values()):

@@ -19,7 +19,7 @@ from toolkit.dweets.service.mail import Delivery
 from toolkit.dweets.service.names import readable_name
 from toolkit.dweets.service.stored_range import StoredRange
 from toolkit.dweets.service.stored_records import DamagedRecord, retry_while_changed
-from toolkit.dweets.service.things import HotThing, Things, journal_of
+from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
@@ -34,31 +34,18 @@ _RANGES_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class DweetSettings:
-    """What the operator of the gateway may set.
+    """What the operator of the gateway may set."""
 
-    Parameters
-    ----------
-    keep
-        Dweets kept for each thing; at least the 500 of its history.
-    rate
-        Posts a thing may make in one second, None for any number.
-    sender
-        The address that alert mails come from.
-    archive
-        The folder in which every dweet of every thing is archived; None for no archive.
-    archive_seconds
-        Between two writes to it.
-    settle_seconds
-        How long the status of an alert waits until its newest dweets are evaluated.
-    queue
-        Times and length of the queue of alert mails.
-    """
-
+    #: Dweets kept for each thing.
     keep: int = 10_000
+    #: Posts a thing may make in one second.
     rate: int | None = None
+    #: The address that alert mails come from.
     sender: str = "alerts@gateway.invalid"
+    #: The folder of the archive, and the time between two writes to it.
     archive: Path | None = None
     archive_seconds: float = 10.0
+    #: How long the status of an alert waits until its newest dweets are evaluated.
     settle_seconds: float = 5.0
     queue: QueueSettings = field(default_factory=QueueSettings)
 
@@ -74,7 +61,7 @@ class DweetSettings:
 
 
 class DweetService:
-    """Section A over a store. Without a `delivery` alert mails are kept in the outbox."""
+    """Thing messaging over a store. Without a `delivery` alert mails are kept in the outbox."""
 
     def __init__(
         self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: Delivery | None = None
@@ -94,7 +81,6 @@ class DweetService:
         self._range_turns = asyncio.Semaphore(_RANGES_AT_ONCE)
 
     async def open(self) -> None:
-        """Take up what the store holds: locks, alerts, mails that wait."""
         if self._archiving is not None:
             await self._archiving.open()
         await self.locks.open()
@@ -102,7 +88,6 @@ class DweetService:
         await self.alerts.open()
 
     async def close(self) -> None:
-        """Stop what works in the background; the store holds all that is left to do."""
         await self.alerts.close()
         await self.email_queue.close()
         self.locks.close()
@@ -116,7 +101,10 @@ class DweetService:
         wire.checked_thing(thing)
         self.locks.check_master(thing, key)
         if self._limit:
-            self._count_posts(self._limit, thing, len(contents))
+            try:
+                self._limit.take(thing, len(contents))
+            except LimitReached:
+                raise RateLimited(wire.RATE_EXCEEDED) from None
         self._active.posted(thing)
         tick, fresh_id, drafts = self._world.clock.tick, self._world.fresh_id, []
         for content in contents:
@@ -128,34 +116,24 @@ class DweetService:
     def fresh_name(self) -> str:
         return readable_name(self._world.random)
 
-    @staticmethod
-    def _count_posts(limit: RateLimit, thing: str, posts: int) -> None:
-        try:
-            limit.take(thing, posts)
-        except LimitReached:
-            raise RateLimited(wire.RATE_EXCEEDED) from None
-
     # -- reading ------------------------------------------------------------------------------------------
 
-    def readable(self, thing: str, key: str | None, length: int) -> HotThing | None:
-        """Return the thing if its last `length` dweets are at hand; the caller waits for `load` otherwise."""
+    def readable(self, thing: str, key: str | None, length: int) -> CachedThing | None:
+        """Return the thing if its last `length` dweets are cached, else None: then wait for `load`."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return self._things.hot(thing, length)
+        return self._things.cached(thing, length)
 
-    def load(self, thing: str, length: int) -> asyncio.Future[HotThing]:
-        """Return the thing once its last `length` dweets are read. Check the key with `readable` first."""
+    def load(self, thing: str, length: int) -> asyncio.Future[CachedThing]:
+        """Return the thing once it is cached. Check the key with `readable` first."""
         return self._things.load(thing, length)
 
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
-        """Return the kept records of one day or hour (UTC)."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        start, end = _day_or_hour(date, hour)
-        return StoredRange(self._store.journals, journal_of(thing), start, end, self._range_turns)
+        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._range_turns)
 
     async def stats(self) -> list[dict[str, object]]:
-        """Return at most 100 public things that were active last; see `ActiveThings.find`."""
         return await self._active.find()
 
     # -- alerts -------------------------------------------------------------------------------------------
@@ -191,7 +169,6 @@ class DweetService:
         return stored.record, await self.alerts.status_of(stored.record)
 
     async def remove_alert(self, thing: str, key: str | None) -> None:
-        """Remove the alert of the thing, or raise NotFound."""
         wire.checked_thing(thing)
         await self.locks.lock_of(thing, key)
         if not await self.alerts.repository.remove(thing):
@@ -201,9 +178,7 @@ class DweetService:
 def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Archiving | None:
     if settings.archive is None:
         return None
-    from toolkit.dweets.service.archiving import (
-        Archiving,  # importing Arrow takes 0.25 s, and most gateways have no archive
-    )
+    from toolkit.dweets.service.archiving import Archiving  # imports Arrow, which takes 0.25 s
 
     return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds)
 

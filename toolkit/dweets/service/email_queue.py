@@ -1,9 +1,8 @@
 """The queue of alert mails, which all gateways on one store share.
 
-A gateway claims a mail that is due by changing its record: its lease. The lease ends unless the gateway renews it
-while it delivers the mail; then another one claims the mail. A gateway that dies after the mail server has accepted a
-mail, and before its record says so, leaves a mail that is sent once more, with the same Message-ID. A connection that
-breaks while the server takes the text leaves the mail ``uncertain``: it is not tried again.
+A gateway claims a mail that is due by writing a lease into its record, and renews the lease while it delivers the mail.
+If it dies after the mail server has accepted the mail, another gateway sends it once more, with the same Message-ID.
+If the connection breaks while the server takes the text, the mail is ``uncertain``: it is not tried again.
 """
 
 from __future__ import annotations
@@ -27,23 +26,15 @@ _MAILS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """Times of the e-mail queue in seconds, and its length.
+    """Times of the e-mail queue in seconds, and its length."""
 
-    Parameters
-    ----------
-    waits
-        Before each further attempt; the last one is repeated.
-    lease
-        How long a claim holds that is not renewed.
-    stop
-        How long a stop waits for deliveries.
-    finished_kept
-        How many finished mails are kept, the newest.
-    """
-
+    #: Before each further attempt; the last one is repeated.
     waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
+    #: How long a claim holds that is not renewed.
     lease: float = field(default_factory=lambda: stored_records.LEASE_SECONDS)
+    #: How long a stop waits for deliveries.
     stop: float = 5.0
+    #: How many finished mails are kept, the newest.
     finished_kept: int = 1_000
 
 
@@ -96,7 +87,7 @@ class EmailQueue:
             self._tasks[key] = asyncio.ensure_future(self._send(stored, seconds))
 
     def _seconds_until_due(self, mail: Mail) -> float:
-        if mail.lease:  # counted from its last renewal that was heard here: clocks of two machines may differ
+        if mail.lease:  # counted from when this gateway saw its last renewal: clocks of two machines may differ
             return self._settings.lease
         return min(max(0.0, (mail.due - self._now()) / 1000), self._wait_after(mail.attempts))
 
@@ -119,12 +110,12 @@ class EmailQueue:
 
     async def _process(self, stored: Stored[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
-        await self._mails.replace(stored, replace(mail, due=self._lease_end()))
+        await self._mails.replace(stored, replace(mail, due=self._now_plus(self._settings.lease)))
         delivering = asyncio.ensure_future(self._deliver(mail))
         try:
             while not (await asyncio.wait([delivering], timeout=self._settings.lease / 3))[0]:
                 with contextlib.suppress(StoreUnavailable):  # then nobody else can claim it either
-                    await self._change(mail, due=self._lease_end())
+                    await self._change(mail, due=self._now_plus(self._settings.lease))
         finally:
             delivering.cancel()
         outcome = delivering.result()
@@ -134,18 +125,18 @@ class EmailQueue:
             except StoreUnavailable:  # what became of the mail must not be forgotten
                 await asyncio.sleep(self._settings.waits[0])
 
-    def _lease_end(self) -> int:
-        return self._now() + round(self._settings.lease * 1000)
+    def _now_plus(self, seconds: float) -> int:
+        return self._now() + round(seconds * 1000)
 
     async def _deliver(self, mail: Mail) -> dict[str, Any]:
-        """Deliver a mail and return what to change in its record."""
+        """Return what to change in the record of the mail."""
         try:
             outgoing = mail.outgoing(self._sender)
             refused = await self._delivery.deliver(outgoing) if self._delivery else []
         except NotSendable as error:
             return {"state": "unsendable", "error": str(error)}
         except NotDelivered as error:
-            return {"due": self._now() + round(self._wait_after(mail.attempts) * 1000), "error": str(error)}
+            return {"due": self._now_plus(self._wait_after(mail.attempts)), "error": str(error)}
         except OSError as error:
             return {"state": "uncertain", "error": f"the connection broke while the server took the mail: {error}"}
         except Exception as error:  # a mistake of ours must not stop the other mails

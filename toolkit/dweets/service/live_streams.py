@@ -9,7 +9,7 @@ from typing import Protocol
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.service.things import HotThing, Numbered, Things, tell
+from toolkit.dweets.service.things import CachedThing, Numbered, Things, notify
 from toolkit.dweets.stream import Encode
 from toolkit.errors import NotFound
 from toolkit.stores import Journals
@@ -32,8 +32,6 @@ class Reader(Protocol):
 
 
 class LiveStreams:
-    """All live streams of one gateway."""
-
     def __init__(self, journals: Journals, things: Things, locks: Locks) -> None:
         self._journals = journals
         self._things = things
@@ -51,75 +49,74 @@ class LiveStreams:
         """
         wire.checked_thing(thing)
         self._locks.check_reader(thing, key)
-        ring = await self._things.load(thing)
-        number = ring.last_sequence if since is None else await self._number_of(ring, since)
-        if number > ring.last_sequence:  # read at another gateway, which heard of it earlier
-            await self._things.catch_up(ring)
-            ring = await self._things.load(thing)  # the same one, unless it was let go meanwhile
-        # A number that does not exist yet is of an earlier life of the thing: the stream begins now.
-        return min(number, ring.last_sequence)
+        cached = await self._things.load(thing)
+        number = cached.last_sequence if since is None else await self._number_of(cached, since)
+        if number > cached.last_sequence:  # read at another gateway, which got it earlier
+            await self._things.catch_up(cached)
+            cached = await self._things.load(thing)  # the same one, unless it was dropped
+        # A number that does not exist yet is of an earlier epoch: the stream begins now.
+        return min(number, cached.last_sequence)
 
     async def listen(
         self, thing: str, key: str | None, number: int, encode: Encode, reader: Reader
     ) -> Callable[[], None]:
         """Write what came after dweet `number`, then every new dweet: none missed, none twice, in order.
 
-        Returns the call that ends it. It also ends when the thing is locked; who has a key opens it again.
+        Returns the call that ends it. It also ends when the thing is locked; a reader with a key opens it again.
         """
         self._locks.check_reader(thing, key)
         readers = self._readers.setdefault(thing, set())
         readers.add(reader)
-
-        def forget() -> None:
-            readers.discard(reader)
-            if not readers and self._readers.get(thing) is readers:
-                del self._readers[thing]
-
         try:
-            unhear = await self._hear(thing, number, encode, reader)
+            unlisten = await self._listen(thing, number, encode, reader)
         except BaseException:
-            forget()
+            self._forget(thing, readers, reader)
             raise
 
         def stop() -> None:
-            unhear()
-            forget()
+            unlisten()
+            self._forget(thing, readers, reader)
 
         return stop
 
-    async def _hear(self, thing: str, number: int, encode: Encode, reader: Reader) -> Callable[[], None]:
-        while True:
-            ring = await self._things.load(thing)
-            number = await self._replay(ring, number, encode, reader)
-            if self._things.holds(ring):
-                break  # else it was let go meanwhile and hears nothing any more
-        # No waiting from here on, or a dweet could come between the last one replayed and the first one heard.
-        tell(ring.entries_after(number) or [], encode, [reader.write])
-        return ring.listen(encode, reader.write)
+    def _forget(self, thing: str, readers: set[Reader], reader: Reader) -> None:
+        readers.discard(reader)
+        if not readers and self._readers.get(thing) is readers:
+            del self._readers[thing]
 
-    async def _replay(self, ring: HotThing, number: int, encode: Encode, reader: Reader) -> int:
-        """Write what was missed, piece by piece, until the rest is at hand in the ring and fits into one piece."""
+    async def _listen(self, thing: str, number: int, encode: Encode, reader: Reader) -> Callable[[], None]:
         while True:
-            missed = ring.entries_after(number)
-            is_at_hand = missed is not None
+            cached = await self._things.load(thing)
+            number = await self._replay(cached, number, encode, reader)
+            if self._things.holds(cached):
+                break  # else it was dropped and gets no new dweets
+        # No await from here on, or a dweet could come between the last one replayed and the first new one.
+        notify(cached.entries_after(number) or [], encode, [reader.write])
+        return cached.listen(encode, reader.write)
+
+    async def _replay(self, cached: CachedThing, number: int, encode: Encode, reader: Reader) -> int:
+        """Write what was missed, piece by piece, until the rest is cached and fits into one piece."""
+        while True:
+            missed = cached.entries_after(number)
+            is_cached = missed is not None
             if missed is None:
-                entries = await self._journals.after(ring.journal, number, _DWEETS_A_PIECE)
+                entries = await self._journals.after(cached.journal, number, _DWEETS_A_PIECE)
                 missed = [(entry.sequence, entry.data) for entry in entries]
             piece = _piece(missed)
-            if not piece or (is_at_hand and len(piece) == len(missed)):
+            if not piece or (is_cached and len(piece) == len(missed)):
                 return number
-            tell(piece, encode, [reader.write])
+            notify(piece, encode, [reader.write])
             number, _ = piece[-1]
             await reader.drain()
 
-    async def _number_of(self, ring: HotThing, since: str) -> int:
+    async def _number_of(self, cached: CachedThing, since: str) -> int:
         if since.isascii() and since.isdigit() and len(since) < 19:
             return int(since)
         at = _milliseconds(since)
         if at is not None:
-            later = await self._journals.between(ring.journal, at + 1, 1 << 62)
-            return later[0].sequence - 1 if later else ring.last_sequence
-        entry = await self._journals.find(ring.journal, since) if _TRANSACTION.fullmatch(since) else None
+            later = await self._journals.between(cached.journal, at + 1, 1 << 62)
+            return later[0].sequence - 1 if later else cached.last_sequence
+        entry = await self._journals.find(cached.journal, since) if _TRANSACTION.fullmatch(since) else None
         if entry is None:
             raise NotFound(wire.NOT_FOUND)
         return entry.sequence

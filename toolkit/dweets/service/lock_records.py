@@ -1,4 +1,4 @@
-"""The records of locks and locked things, in the store and in memory, and what they say together about a thing.
+"""The records of locks and locked things, in the store and in memory, and their repair.
 
 A locked thing has two records with the same bytes: one under the name of its lock, one under its own name. A fault of
 a disk may damage either of them, or lose it. A thing with a damaged record stays locked, for everybody.
@@ -18,16 +18,19 @@ from msgspec.structs import replace
 
 from toolkit.dweets.service.stored_records import (
     SPACE,
+    Changes,
     DamagedRecord,
     Record,
     Stored,
     alert_key,
     compare_and_set,
     lock_key,
-    read_record,
+    read_stored,
+    retry_while_changed,
     thing_key,
     write_record,
 )
+from toolkit.errors import Conflict
 from toolkit.stores import Records
 
 log = logging.getLogger("toolkit.gateway")
@@ -46,17 +49,13 @@ class LockRecord(Record, frozen=True):
     read: str
     thing: str | None = None
 
-    @classmethod
-    def parse(cls, key: str, data: bytes) -> LockRecord:
-        record = read_record(cls, data)
-        if not (_SALT.fullmatch(record.salt) and _HASH.fullmatch(record.master) and _HASH.fullmatch(record.read)):
+    def check(self, key: str) -> None:
+        if not (_SALT.fullmatch(self.salt) and _HASH.fullmatch(self.master) and _HASH.fullmatch(self.read)):
             raise DamagedRecord("its hashes cannot be")
-        if key not in (lock_key(record.lock), record.thing is not None and thing_key(record.thing)):
+        if key not in (lock_key(self.lock), self.thing is not None and thing_key(self.thing)):
             raise DamagedRecord("it is the record of another one")
-        return record
 
     def is_master(self, key: str) -> bool:
-        """Whether this is the master key; takes the same time for every wrong key."""
         return hmac.compare_digest(self.master, hash_of_key(self.salt, key))
 
     def is_reader(self, key: str) -> bool:
@@ -83,7 +82,7 @@ class LockTable:
         self.locked: set[str] = set()  # the things whose `state` is not None: every post asks
 
     def change(self, key: str, value: bytes | None) -> set[str]:
-        """Take a record of a lock or a thing (None: it was removed); return the keys whose state may be another now."""
+        """Take a record of a lock or a thing (None: it was removed); return the keys whose state may have changed."""
         things = set()
         kind, _, name = key.partition(":")
         if kind == "thing":
@@ -95,7 +94,10 @@ class LockTable:
                 del self._claims[before]
         self._stored.pop(key, None)
         if value is not None:
-            self._stored[key] = Stored(_parsed(key, value), value)
+            try:
+                self._stored[key] = Stored(LockRecord.parse(key, value), value)
+            except DamagedRecord as damage:
+                self._stored[key] = Stored(Damage(str(damage)), value)
         if kind == "lock" and (after := self._thing_of(key)) is not None:
             things.add(after)
             self._claims.setdefault(after, set()).add(name)
@@ -104,29 +106,23 @@ class LockTable:
         locks = {lock_key(lock) for thing in things for lock in self._claims.get(thing, ())}
         return {key, *locks, *map(thing_key, things)}
 
-    def version(self, key: str) -> bytes | None:
-        stored = self._stored.get(key)
-        return stored and stored.version
-
     def record(self, key: str) -> LockRecord | Damage | None:
-        """Return what one record says, whatever the others say; None where there is none."""
         stored = self._stored.get(key)
         return stored and stored.record
 
     def state(self, thing: str) -> LockRecord | Damage | None:
-        """Return the lock of a thing; None where it is not locked."""
         own = self._stored.get(thing_key(thing))
         if own is None:
             claims = self._claims.get(thing)
             return Damage(f"its record is missing, and the lock {min(claims)!a} is on it") if claims else None
         if isinstance(own.record, Damage):
             return Damage(f"its record is damaged: {own.record.reason}")
-        if self.version(lock_key(own.record.lock)) != own.version:
+        lock = self._stored.get(lock_key(own.record.lock))
+        if lock is None or lock.version != own.version:
             return Damage(f"the record of its lock {own.record.lock!a} is missing, or is not the same")
         return own.record
 
     def state_of_lock(self, lock: str) -> LockRecord | Damage | None:
-        """Return a lock; None where there is none."""
         record = self.record(lock_key(lock))
         if isinstance(record, LockRecord) and record.thing is not None:
             used = self.state(record.thing)
@@ -135,7 +131,6 @@ class LockTable:
         return record
 
     def damage_at(self, key: str) -> Damage | None:
-        """Return why nobody can use the thing or the lock at this key; None where nothing is wrong."""
         kind, _, name = key.partition(":")
         state = self.state(name) if kind == "thing" else self.state_of_lock(name)
         return state if isinstance(state, Damage) else None
@@ -172,23 +167,18 @@ class LockRepository:
         self._unwatch()
 
     async def read(self, key: str) -> Stored[LockRecord] | None:
-        """Read the record of a lock or a thing from the store, or raise DamagedRecord; None where there is none."""
-        data = await self._records.get(SPACE, key)
-        return None if data is None else Stored(LockRecord.parse(key, data), data)
+        return await read_stored(self._records, LockRecord, key)
 
     async def add(self, record: LockRecord) -> None:
         """Add a lock, or raise RecordChanged where one of its name exists."""
-        await compare_and_set(
-            self._records, {lock_key(record.lock): None}, {lock_key(record.lock): write_record(record)}
-        )
+        key = lock_key(record.lock)
+        await compare_and_set(self._records, {key: None}, {key: write_record(record)})
 
     async def attach(self, lock: Stored[LockRecord], thing: str) -> None:
         """Put a free lock on a thing that is not locked, or raise RecordChanged."""
-        of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
-        expected = {of_lock: lock.version, of_thing: None}
-        await compare_and_set(
-            self._records, expected, dict.fromkeys(expected, write_record(replace(lock.record, thing=thing)))
-        )
+        expected = {lock_key(lock.record.lock): lock.version, thing_key(thing): None}
+        used = write_record(replace(lock.record, thing=thing))
+        await compare_and_set(self._records, expected, dict.fromkeys(expected, used))
 
     async def detach(self, lock: Stored[LockRecord]) -> None:
         """Take a lock off its thing, which loses its alert with it, or raise RecordChanged."""
@@ -225,8 +215,67 @@ class LockRepository:
                     self._on_lock(name)
 
 
-def _parsed(key: str, data: bytes) -> LockRecord | Damage:
-    try:
-        return LockRecord.parse(key, data)
-    except DamagedRecord as damage:
-        return Damage(str(damage))
+# -- repair -----------------------------------------------------------------------------------------------
+
+
+async def repair(records: Records, *, thing: str | None = None, lock: str | None = None) -> list[str]:
+    """Unlock a thing whose lock is damaged, or free a damaged lock that is on no thing: the operator needs no key.
+
+    A lock whose own record can be read is free again, with its keys; a damaged record is removed. Returns what was
+    done, a sentence for each change; raises Conflict where there is nothing to repair.
+    """
+
+    async def attempt() -> list[str]:
+        found = await records.scan(SPACE)
+        table = LockTable()
+        for key, value in found.items():
+            if key.startswith(("lock:", "thing:")):
+                table.change(key, value)
+        changes, said = _repaired_thing(table, thing) if thing is not None else _repaired_lock(table, lock or "")
+        if thing is not None and alert_key(thing) in found:
+            changes[alert_key(thing)] = None
+            said.append("Its alert is removed.")
+        await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
+        return said
+
+    return await retry_while_changed("this lock", attempt)
+
+
+def _repaired_thing(table: LockTable, thing: str) -> tuple[Changes, list[str]]:
+    state = table.state(thing)
+    if state is None:
+        raise Conflict(f"the thing {thing!a} is not locked: there is nothing to repair")
+    if isinstance(state, LockRecord):
+        raise Conflict(f"the lock of the thing {thing!a} is fine, its master key unlocks it: nothing was changed")
+    changes: Changes = {thing_key(thing): None}
+    said = [
+        f"The lock of the thing {thing!a} was damaged: {state.reason}.",
+        "The thing is unlocked: everybody can read and write it until it is locked again.",
+    ]
+    for lock in sorted(lock for lock, used_by in table.pairs() if used_by == thing):
+        record = table.record(lock_key(lock))
+        if not isinstance(record, LockRecord) or record.thing == thing:
+            said.append(_free(record, lock, changes))
+    return changes, said
+
+
+def _repaired_lock(table: LockTable, lock: str) -> tuple[Changes, list[str]]:
+    for thing in sorted(thing for used, thing in table.pairs() if used == lock):
+        if table.damage_at(thing_key(thing)):
+            raise Conflict(f"the lock {lock!a} is on the thing {thing!a}: repair that thing")
+    record, damage = table.record(lock_key(lock)), table.damage_at(lock_key(lock))
+    if damage is None:
+        raise Conflict(f"the lock {lock!a} {'is fine' if record else 'does not exist'}: there is nothing to repair")
+    changes: Changes = {}
+    return changes, [f"The lock {lock!a} was damaged: {damage.reason}.", _free(record, lock, changes)]
+
+
+def _free(record: LockRecord | Damage | None, lock: str, changes: Changes) -> str:
+    """Add the change that frees a lock, and say what it does."""
+    if record is None:
+        return f"The record of its lock {lock!a} is lost: `toolkit lock new` issues another one."
+    if isinstance(record, Damage):
+        changes[lock_key(lock)] = None
+        return f"The damaged record of the lock {lock!a} is removed: `toolkit lock new` issues another one."
+    changes[lock_key(lock)] = write_record(replace(record, thing=None))
+    return f"The lock {lock!a} is free again: its keys work."

@@ -1,4 +1,4 @@
-"""Locks: who may read and write a thing, as one table of states.
+"""Locks: who may read and write a thing.
 
 The operator of the gateway issues a lock, with a master key (everything) and a read key (latest, history,
 listen). It fits one thing at a time. The store keeps salted hashes of the keys only.
@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 
 from toolkit.dweets import wire
-from toolkit.dweets.service.lock_records import Damage, LockRecord, LockRepository, hash_of_key
+from toolkit.dweets.service.lock_records import LockRecord, LockRepository, hash_of_key
 from toolkit.dweets.service.stored_records import (
     DamagedRecord,
     RecordChanged,
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class IssuedLock(NamedTuple):
-    """A new lock with its keys; the keys are shown to nobody again."""
+    """A new lock with its keys, which are never shown again."""
 
     lock: str
     master_key: Secret
@@ -48,64 +48,48 @@ class Fit(Enum):
     FITS = "the key is the master key of the thing's lock"
 
 
-class Step(NamedTuple):
-    """What a call does: the state after it, and the refusal if there is one."""
-
-    after: str
-    refusal: Callable[[], ServiceError] | None = None
-
-
-def _refused(state: str, kind: type[ServiceError], text: str) -> Step:
-    return Step(state, lambda: kind(text))
-
-
-#: (state of the thing, call, how the key fits) -> step. What is not listed cannot happen.
-STEPS: dict[tuple[str, str, Fit], Step] = {
-    ("unlocked", "lock", Fit.NO_KEY): _refused("unlocked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
-    ("unlocked", "lock", Fit.WRONG): _refused("unlocked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
-    ("unlocked", "lock", Fit.IN_USE): _refused("unlocked", Conflict, wire.LOCK_IN_USE),
-    ("unlocked", "lock", Fit.FREE): Step("locked"),
-    ("locked", "lock", Fit.NO_KEY): _refused("locked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
-    ("locked", "lock", Fit.WRONG): _refused("locked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
-    ("locked", "lock", Fit.IN_USE): _refused("locked", ThingAlreadyLocked, wire.THING_LOCKED),
-    ("locked", "lock", Fit.FREE): _refused("locked", ThingAlreadyLocked, wire.THING_LOCKED),
-    ("unlocked", "unlock", Fit.NO_KEY): _refused("unlocked", ThingNotLocked, wire.THING_NOT_LOCKED),
-    ("unlocked", "unlock", Fit.WRONG): _refused("unlocked", ThingNotLocked, wire.THING_NOT_LOCKED),
-    ("locked", "unlock", Fit.NO_KEY): _refused("locked", KeyRejected, wire.KEY_NEEDED),
-    ("locked", "unlock", Fit.WRONG): _refused("locked", KeyRejected, wire.KEY_WRONG),
-    ("locked", "unlock", Fit.FITS): Step("unlocked"),
-    ("unlocked", "remove lock", Fit.NO_KEY): _refused("unlocked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
-    ("unlocked", "remove lock", Fit.WRONG): _refused("unlocked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
-    ("unlocked", "remove lock", Fit.FREE): _refused("unlocked", NotFound, wire.LOCK_NOT_IN_USE),
-    ("locked", "remove lock", Fit.NO_KEY): _refused("locked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
-    ("locked", "remove lock", Fit.WRONG): _refused("locked", KeyRejected, wire.LOCK_OR_KEY_WRONG),
-    ("locked", "remove lock", Fit.FITS): Step("unlocked"),
+_NO_FIT = KeyRejected, wire.LOCK_OR_KEY_WRONG
+_THING_LOCKED = ThingAlreadyLocked, wire.THING_LOCKED
+_THING_NOT_LOCKED = ThingNotLocked, wire.THING_NOT_LOCKED
+#: (state of the thing, call, how the key fits) -> why the call is refused; None where it changes the state. What is
+#: not listed cannot happen.
+REFUSALS: dict[tuple[str, str, Fit], tuple[type[ServiceError], str] | None] = {
+    ("unlocked", "lock", Fit.NO_KEY): _NO_FIT,
+    ("unlocked", "lock", Fit.WRONG): _NO_FIT,
+    ("unlocked", "lock", Fit.IN_USE): (Conflict, wire.LOCK_IN_USE),
+    ("unlocked", "lock", Fit.FREE): None,
+    ("locked", "lock", Fit.NO_KEY): _NO_FIT,
+    ("locked", "lock", Fit.WRONG): _NO_FIT,
+    ("locked", "lock", Fit.IN_USE): _THING_LOCKED,
+    ("locked", "lock", Fit.FREE): _THING_LOCKED,
+    ("unlocked", "unlock", Fit.NO_KEY): _THING_NOT_LOCKED,
+    ("unlocked", "unlock", Fit.WRONG): _THING_NOT_LOCKED,
+    ("locked", "unlock", Fit.NO_KEY): (KeyRejected, wire.KEY_NEEDED),
+    ("locked", "unlock", Fit.WRONG): (KeyRejected, wire.KEY_WRONG),
+    ("locked", "unlock", Fit.FITS): None,
+    ("unlocked", "remove lock", Fit.NO_KEY): _NO_FIT,
+    ("unlocked", "remove lock", Fit.WRONG): _NO_FIT,
+    ("unlocked", "remove lock", Fit.FREE): (NotFound, wire.LOCK_NOT_IN_USE),
+    ("locked", "remove lock", Fit.NO_KEY): _NO_FIT,
+    ("locked", "remove lock", Fit.WRONG): _NO_FIT,
+    ("locked", "remove lock", Fit.FITS): None,
 }
 
 
 class Locks:
-    """The rules of locks: which key may do what, and how things are locked and unlocked."""
-
     def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
         self._repository = LockRepository(records, on_lock)
         self._table = self._repository.table
-
-    async def open(self) -> None:
-        await self._repository.open()
-
-    def close(self) -> None:
-        self._repository.close()
+        self.open, self.close = self._repository.open, self._repository.close
 
     def is_locked(self, thing: str) -> bool:
         return thing in self._table.locked
 
     def check_master(self, thing: str, key: str | None) -> None:
-        """Raise KeyRejected unless the thing is unlocked or this is its master key."""
         if thing in self._table.locked and not self._lock_on(thing).is_master(_given(key)):
             raise KeyRejected(wire.KEY_WRONG)
 
     def check_reader(self, thing: str, key: str | None) -> None:
-        """Raise KeyRejected unless the thing is unlocked or this is its read or master key."""
         if thing in self._table.locked:
             record, given = self._lock_on(thing), _given(key)
             if not (record.is_reader(given) or record.is_master(given)):
@@ -129,11 +113,10 @@ class Locks:
                 raise Conflict(f"the lock {lock!r} exists with another master key") from None
 
     async def lock(self, thing: str, lock: str, key: str | None) -> None:
-        """Lock the thing with a free lock and its master key."""
         wire.checked_lock(lock)
 
         async def attempt() -> None:
-            self._refuse_damaged(thing, lock)
+            self._refuse_damaged(thing_key(thing), lock_key(lock))
             known = await self._repository.read(lock_key(lock))
             used = await self._repository.read(thing_key(thing))
             _refuse("locked" if used else "unlocked", "lock", _fit_of_lock(known, key))
@@ -143,10 +126,10 @@ class Locks:
         await _undamaged(retry_while_changed("this lock", attempt))
 
     async def unlock(self, thing: str, key: str | None) -> None:
-        """Unlock the thing with its lock's master key; its alert goes with the lock."""
+        """Unlock the thing with its lock's master key; its alert is removed too."""
 
         async def attempt() -> None:
-            self._refuse_damaged(thing)
+            self._refuse_damaged(thing_key(thing))
             used = await self._repository.read(thing_key(thing))
             _refuse("locked" if used else "unlocked", "unlock", _fit_of_thing(used, key))
             assert used is not None
@@ -159,22 +142,21 @@ class Locks:
         wire.checked_lock(lock)
 
         async def attempt() -> None:
-            self._refuse_damaged(None, lock)
+            self._refuse_damaged(lock_key(lock))
             known = await self._repository.read(lock_key(lock))
             thing = known.record.thing if known is not None else None
             fit = _fit_of_lock(known, key)
-            _refuse(
-                "locked" if thing is not None else "unlocked", "remove lock", Fit.FITS if fit is Fit.IN_USE else fit
-            )
+            _refuse("unlocked" if thing is None else "locked", "remove lock", Fit.FITS if fit is Fit.IN_USE else fit)
             assert known is not None
-            self._refuse_damaged(thing)
+            assert thing is not None
+            self._refuse_damaged(thing_key(thing))
             await self._repository.detach(known)
 
         await _undamaged(retry_while_changed("this lock", attempt))
 
     async def lock_of(self, thing: str, key: str | None) -> Stored[LockRecord]:
         """Read the lock of a thing from the store, where another gateway may have changed it just now."""
-        self._refuse_damaged(thing)
+        self._refuse_damaged(thing_key(thing))
         used = await _undamaged(self._repository.read(thing_key(thing)))
         if used is None:
             raise ThingNotLocked(wire.ALERT_NEEDS_LOCK)
@@ -188,10 +170,8 @@ class Locks:
             raise KeyRejected(wire.LOCK_DAMAGED)
         return state
 
-    def _refuse_damaged(self, thing: str | None, lock: str | None = None) -> None:
-        if thing is not None and isinstance(self._table.state(thing), Damage):
-            raise KeyRejected(wire.LOCK_DAMAGED)
-        if lock is not None and isinstance(self._table.state_of_lock(lock), Damage):
+    def _refuse_damaged(self, *keys: str) -> None:
+        if any(map(self._table.damage_at, keys)):
             raise KeyRejected(wire.LOCK_DAMAGED)
 
 
@@ -203,9 +183,9 @@ async def _undamaged(work: Awaitable[T]) -> T:
 
 
 def _refuse(state: str, call: str, fit: Fit) -> None:
-    refusal = STEPS[state, call, fit].refusal
-    if refusal is not None:
-        raise refusal()
+    if (refusal := REFUSALS[state, call, fit]) is not None:
+        kind, text = refusal
+        raise kind(text)
 
 
 def _new_record(lock: str, master_key: str, read_key: str) -> LockRecord:

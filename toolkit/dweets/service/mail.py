@@ -1,7 +1,6 @@
 """Alert mails, as the store keeps them and as they are sent.
 
-A device chooses the text of a mail, so no text is ever parsed on its way into a header: each header is encoded by
-`email.header.Header`, and the envelope has the addresses themselves instead of what a parser reads in a header.
+A device chooses the text of a mail, so no text is parsed on its way into a header: `email.header.Header` encodes each.
 `email.message.EmailMessage` would decode the text first, and take headers out of an encoded word in it.
 """
 
@@ -28,7 +27,7 @@ from toolkit.dweets.service.stored_records import (
     Record,
     Stored,
     compare_and_set,
-    read_record,
+    read_stored,
     write_record,
 )
 from toolkit.stores import Records
@@ -57,8 +56,6 @@ class NotDelivered(Exception):
 
 
 class OutgoingMail(NamedTuple):
-    """The envelope and the bytes of a mail."""
-
     name: str
     sender: str
     recipients: list[str]
@@ -74,37 +71,25 @@ class Delivery(Protocol):
     async def deliver(self, mail: OutgoingMail) -> list[str]:
         """Deliver one mail, and return the recipients that the server refused.
 
-        It raises NotDelivered where the server has not accepted the mail, and OSError where the connection broke while
-        the server took the text.
+        NotDelivered: the server did not accept the mail. OSError: the connection broke while it took the text.
         """
 
 
 class Mail(Record, frozen=True):
-    """One alert mail.
-
-    Parameters
-    ----------
-    state
-        ``waiting``, ``sent``, ``kept`` (there is no mail server: it is read here), ``uncertain`` (the connection broke
-        while the server took it) or ``unsendable`` (a recipient is no address).
-    attempts
-        How often a worker claimed it.
-    lease
-        Names the claim of the worker that sends it; empty where none does.
-    due
-        When it is tried next, or when its lease ends, in milliseconds since the epoch.
-    """
-
     id: str
     at: int
     thing: str
     to: list[str]
     subject: str
     text: str
+    #: ``kept``: there is no mail server. ``uncertain``: the connection broke while the server took the mail.
     state: Literal["waiting", "sent", "kept", "uncertain", "unsendable"] = "waiting"
+    #: How often a worker claimed it.
     attempts: int = 0
     error: str = ""
+    #: Names the claim of the worker that sends it; empty where none does.
     lease: str = ""
+    #: When it is tried next, or when its lease ends, in milliseconds since the epoch.
     due: int = 0
 
     @classmethod
@@ -112,14 +97,11 @@ class Mail(Record, frozen=True):
         subject = _one_line(f"Alert of {thing}: {message}")[:_SUBJECT_CHARACTERS].rstrip()
         return cls(f"{thing}:{sequence}", at, thing, to, subject, _well_formed(text))
 
-    @classmethod
-    def parse(cls, key: str, data: bytes) -> Mail:
-        mail = read_record(cls, data)
-        if mail.key != key:
+    def check(self, key: str) -> None:
+        if self.key != key:
             raise DamagedRecord("it is the record of another mail")
-        if not 0 <= mail.at < _YEAR_10000:
+        if not 0 <= self.at < _YEAR_10000:
             raise DamagedRecord("its time cannot be")
-        return mail
 
     @property
     def key(self) -> str:
@@ -130,7 +112,7 @@ class Mail(Record, frozen=True):
         return self.state != "waiting"
 
     def outgoing(self, sender: str) -> OutgoingMail:
-        """Return it as it goes to a server, the same at every attempt; NotSendable where a recipient is no address."""
+        """Return the same envelope and bytes at every attempt, or raise NotSendable."""
         for address in self.to:
             if not wire.is_address(address):
                 raise NotSendable(f"not sent: {address!a} is not an e-mail address")
@@ -151,7 +133,7 @@ class MailRepository:
         self.waiting: dict[str, Stored[Mail]] = {}  # by key
 
     async def watch(self, on_change: Callable[[str], None]) -> Callable[[], None]:
-        """Mirror the mails and call `on_change` with the key of each that is there or changes, until this is ended."""
+        """Mirror the mails, and call `on_change` with the key of each, now and when it changes."""
 
         def mirror(key: str, value: bytes | None) -> None:
             if key.startswith("mail:"):
@@ -169,8 +151,7 @@ class MailRepository:
         return sorted(mails, key=_age)
 
     async def read(self, key: str) -> Stored[Mail] | None:
-        data = await self._records.get(SPACE, key)
-        return None if data is None else Stored(Mail.parse(key, data), data)
+        return await read_stored(self._records, Mail, key)
 
     async def replace(self, before: Stored[Mail], after: Mail) -> None:
         """Replace a mail, or raise RecordChanged; the oldest of too many finished ones are removed with it."""

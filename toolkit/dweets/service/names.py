@@ -34,8 +34,5 @@ NOUNS = (
 
 
 def readable_name(source: random.Random) -> str:
-    """Return an adjective, a noun and four hexadecimal digits, such as ``brisk-heron-3f0a``.
-
-    The digits keep two strangers apart who are given the same words.
-    """
+    """Return a name such as ``brisk-heron-3f0a``; the digits tell apart two callers that get the same words."""
     return f"{source.choice(ADJECTIVES)}-{source.choice(NOUNS)}-{source.randrange(1 << 16):04x}"

@@ -14,20 +14,16 @@ _ENTRIES_A_READ = 128
 
 @dataclass(slots=True)
 class _Block:
-    """Entries that lie together: the sequence numbers of the first and the last, and the bytes between."""
-
     first: int
     last: int
     size: int
 
 
 class StoredRange:
-    """The entries of a journal with ``start <= at < end`` (milliseconds since the epoch).
+    """The entries of a journal with ``start <= at < end`` (milliseconds since the epoch); call `scan` first.
 
-    `turns` are shared by all ranges, so that many callers at once do not each hold entries in memory.
-
-    Call `scan` first: it finds the blocks and looks at each record. The entries that are dropped for their age before
-    `blocks` comes to them are left out.
+    All ranges share `turns`, so that not every caller holds entries in memory. Entries that retention drops before
+    `blocks` reads them are left out.
     """
 
     def __init__(self, journals: Journals, name: str, start: int, end: int, turns: asyncio.Semaphore) -> None:
@@ -41,7 +37,6 @@ class StoredRange:
 
     @property
     def is_small(self) -> bool:
-        """Whether all is one block."""
         return len(self._blocks) < 2
 
     async def scan(self, look: Callable[[bytes], None] = lambda record: None) -> None:
@@ -67,7 +62,6 @@ class StoredRange:
         return entries[-1].sequence if len(entries) == _ENTRIES_A_READ else None
 
     async def blocks(self, *, newest_first: bool) -> AsyncIterator[list[bytes]]:
-        """Read the records again, block by block."""
         for block in self._blocks[::-1] if newest_first else self._blocks:
             async with self._turns:
                 entries = await self._journals.after(self._name, block.first - 1, block.last - block.first + 1)

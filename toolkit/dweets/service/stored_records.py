@@ -7,7 +7,7 @@ has other bytes as soon as a record gets a new field.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
@@ -37,12 +37,35 @@ class RecordChanged(Exception):
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of the records of the store."""
 
+    @classmethod
+    def parse(cls, key: str, data: bytes) -> Self:
+        """Read a record from its JSON, or raise DamagedRecord, which shows nothing of it."""
+        try:
+            record = msgspec.json.decode(data, type=cls)
+        except msgspec.ValidationError:
+            raise DamagedRecord("it has not the fields of such a record, or one of a wrong type") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise DamagedRecord("it is not JSON") from None
+        record.check(key)
+        return record
+
+    def check(self, key: str) -> None:
+        """Raise DamagedRecord where this cannot be the record of `key`."""
+
+
+R = TypeVar("R", bound=Record)
+
 
 class Stored(NamedTuple, Generic[T]):
-    """A record and its version, the bytes that the store has."""
+    """A record and its version, the bytes that the store has; None for a record that it does not have yet."""
 
     record: T
-    version: bytes
+    version: bytes | None
+
+
+async def read_stored(records: Records, kind: type[R], key: str) -> Stored[R] | None:
+    data = await records.get(SPACE, key)
+    return None if data is None else Stored(kind.parse(key, data), data)
 
 
 async def compare_and_set(records: Records, expected: Mapping[str, bytes | None], changes: Changes) -> None:
@@ -68,16 +91,3 @@ def write_record(record: object) -> bytes:
 def new_version(record: T) -> Stored[T]:
     """Return a record with the version that it has once it is written."""
     return Stored(record, write_record(record))
-
-
-def read_record(kind: type[T], data: bytes) -> T:
-    """Read a record from its JSON, whose fields must have the names and types that it declares, or raise DamagedRecord.
-
-    The error shows nothing of the record.
-    """
-    try:
-        return msgspec.json.decode(data, type=kind)
-    except msgspec.ValidationError:
-        raise DamagedRecord("it has not the fields of such a record, or one of a wrong type") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise DamagedRecord("it is not JSON") from None

@@ -1,1 +1,1 @@
-"""One file a service: which endpoint is answered by which call, and how its results become replies."""
+"""One file for each service: its endpoints, their handlers, and its error dialect."""

@@ -1,25 +1,28 @@
-"""Routes of section A."""
+"""Routes of dweets; see `toolkit.gateway.exchange.Routes`."""
 
 from __future__ import annotations
 
 import json
 from asyncio import Future
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.dweets.service.things import HotThing
+from toolkit.dweets.service.stored_formats import csv_names, csv_pieces, json_pieces
+from toolkit.dweets.service.stored_range import StoredRange
+from toolkit.dweets.service.things import CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
-from toolkit.gateway.exchange import Answer, Header, Request, Response, Route, Stream, WrongKey
+from toolkit.gateway.exchange import JSON, Answer, Header, Request, Response, Route, Stream, WrongKey
 from toolkit.gateway.http_stream import StreamWriter
-from toolkit.gateway.routes.stored_dweets import CSV, JAVASCRIPT, as_csv, as_json
 from toolkit.stores import Entry
 
+_CSV = b"text/csv; charset=utf-8"
 _EVENTS = b"text/event-stream"
+_JAVASCRIPT = b"application/javascript; charset=utf-8"
 _ANY_ORIGIN: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),)
 
 # The body may be longer than the content: white space around it, percent-encoding of a form.
@@ -27,8 +30,6 @@ _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
 
 
 class DweetRoutes:
-    """See `toolkit.gateway.exchange.Routes`."""
-
     segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
 
     def __init__(self, service: DweetService, *, cors: bool) -> None:
@@ -57,9 +58,9 @@ class DweetRoutes:
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        """Write a failure: HTTP 200, but for what is no operation of this service at all."""
+        """Answer with HTTP 200, except to what is no operation of this service."""
         if error.status == 413 and not request.raw_path.startswith(b"/dweets/"):
-            error = wire.too_large(wire.MAX_DWEET_BYTES)  # told by the server, which knows only of bodies
+            error = wire.too_large(wire.MAX_DWEET_BYTES)  # the server knows only the limit of the body
         is_no_operation = error.status == 421 or (error.status in (404, 405) and not request.values)
         status = error.status if is_no_operation else 200
         response = Response(status, wire.failed(error))
@@ -91,15 +92,15 @@ class DweetRoutes:
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _latest(self, request: Request) -> Response | Future[HotThing]:
+    def _latest(self, request: Request) -> Response | Future[CachedThing]:
         thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
-        hot = self._service.readable(thing, key, 1)
-        return _latest_of(hot) if hot is not None else self._service.load(thing, 1)
+        cached = self._service.readable(thing, key, 1)
+        return _latest_of(cached) if cached is not None else self._service.load(thing, 1)
 
-    def _history(self, request: Request) -> Response | Future[HotThing]:
+    def _history(self, request: Request) -> Response | Future[CachedThing]:
         thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
-        hot = self._service.readable(thing, key, wire.HISTORY_LENGTH)
-        return _history_of(hot) if hot is not None else self._service.load(thing, wire.HISTORY_LENGTH)
+        cached = self._service.readable(thing, key, wire.HISTORY_LENGTH)
+        return _history_of(cached) if cached is not None else self._service.load(thing, wire.HISTORY_LENGTH)
 
     async def _stored(self, request: Request) -> Response | Stream:
         try:
@@ -110,7 +111,12 @@ class DweetRoutes:
         stored = self._service.stored(request.values["thing"], query.get("key"), query["date"], query.get("hour"))
         if kind not in ("csv", "json"):
             raise MalformedRequest("responseType must be csv or json")
-        return await (as_csv(stored) if kind == "csv" else as_json(stored, query.get("callback")))
+        if kind == "csv":
+            names = await csv_names(stored)
+            return await _sent(stored, csv_pieces(stored, names), _CSV)
+        await stored.scan()
+        callback = query.get("callback")
+        return await _sent(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
 
     async def _stats(self, request: Request) -> Response:
         return _succeeded("getting", "stats", {"active_things": await self._service.stats()})
@@ -177,18 +183,33 @@ def _posted_quietly(_: list[Entry]) -> Response:
     return Response(204, b"")
 
 
-def _latest_of(thing: HotThing) -> Response:
+def _latest_of(thing: CachedThing) -> Response:
     record = thing.latest()
     if record is None:
         raise NotFound(wire.NOT_FOUND)
     return Response(200, b'{"this":"succeeded","by":"getting","the":"dweets","with":[%b]}' % record)
 
 
-def _history_of(thing: HotThing) -> Response:
+def _history_of(thing: CachedThing) -> Response:
     body = thing.history()
     if body is None:
         raise NotFound(wire.NOT_FOUND)
     return Response(200, body)
+
+
+async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type: bytes) -> Response | Stream:
+    """Return the pieces as a stream if they are too large to be held at once."""
+    if stored.is_small:
+        return Response(200, b"".join([piece async for piece in pieces]), content_type)
+
+    async def start(writer: StreamWriter) -> Callable[[], None]:
+        async for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+        writer.end()
+        return lambda: None
+
+    return Stream(start, content_type, is_finite=True)
 
 
 def _succeeded(by: str, the: str, data: object) -> Response:
@@ -211,7 +232,7 @@ def _jsonp(route: Route) -> Route:
 
     async def called_later(callback: str, answer: Awaitable[Any]) -> Answer:
         result = await answer
-        if isinstance(result, Stream):  # it was told its callback
+        if isinstance(result, Stream):  # its pieces have the callback already
             return result
         return _called(callback, result if isinstance(result, Response) else route.respond(result))
 
@@ -219,8 +240,8 @@ def _jsonp(route: Route) -> Route:
 
 
 def _called(callback: str, response: Response) -> Response:
-    if response.content_type == CSV:
+    if response.content_type in (_CSV, _JAVASCRIPT):  # what is stored is no script, or one already
         return response
     before, behind = wire.script_around(callback)
     body = before + wire.safe_in_script(response.body) + behind
-    return replace(response, body=body, content_type=JAVASCRIPT)
+    return replace(response, body=body, content_type=_JAVASCRIPT)

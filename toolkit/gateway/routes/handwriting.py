@@ -1,4 +1,4 @@
-"""Routes of section B."""
+"""Routes of handwriting; see `toolkit.gateway.exchange.Routes`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from toolkit.errors import KeyRejected, RateLimited, ServiceError
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
 from toolkit.handwriting import wire
-from toolkit.handwriting.service.authentication import Caller
-from toolkit.handwriting.service.handwriting import HandwritingService, fingerprint
+from toolkit.handwriting.service.handwriting import Caller, HandwritingService, fingerprint
 from toolkit.handwriting.service.query import check_query, listing_of
 from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance
@@ -19,13 +18,10 @@ _JSON = b"application/json; charset=utf-8"
 _NO_STORE: Header = (b"cache-control", b"no-store")
 _ROUTER_TEXTS = {404: wire.NOT_FOUND, 405: wire.METHOD_NOT_ALLOWED}
 
-# What a caller may do, once it is known: request, its query, who it is -> the answer.
 _Call = Callable[[Request, Mapping[str, str], Caller], Awaitable[Response]]
 
 
 class HandwritingRoutes:
-    """See `toolkit.gateway.exchange.Routes`."""
-
     segments = frozenset({b"handwritings", b"render"})
     cross_origin = False
 
@@ -35,14 +31,11 @@ class HandwritingRoutes:
         self.table = [
             Route(wire.LISTING, self._admitted(self._listing)),
             Route(wire.RECORD, self._admitted(self._record)),
-            *(
-                Route(endpoint, self._admitted(self._render(kind)), cancellable=True)
-                for kind, endpoint in wire.RENDER.items()
-            ),
         ]
+        for kind, endpoint in wire.RENDER.items():
+            self.table.append(Route(endpoint, self._admitted(self._render(kind)), cancellable=True))
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        """Write a failure in the words of this service."""
         if not request.values and error.status in _ROUTER_TEXTS and not isinstance(error, wire.InvalidParameters):
             error = ServiceError(_ROUTER_TEXTS[error.status], status=error.status)
         headers: list[Header] = [_NO_STORE]
@@ -57,7 +50,7 @@ class HandwritingRoutes:
         return WrongKey("handwriting", RateLimited(wire.RATE_EXCEEDED)) if is_given else None
 
     def _admitted(self, call: _Call) -> Handler:
-        """Let a call through once its caller is known and not too fast; every answer tells what is left."""
+        """Check the key and the rate of a call; every response tells what is left of the rate."""
 
         async def handle(request: Request) -> Response:
             check_query(request.query_string)
@@ -108,9 +101,5 @@ def _caching(name: str | None) -> tuple[Header, ...]:
 
 
 def _left(allowance: Allowance) -> tuple[Header, ...]:
-    limit, remaining, reset = allowance
-    return (
-        (b"x-ratelimit-limit", b"%d" % limit),
-        (b"x-ratelimit-remaining", b"%d" % remaining),
-        (b"x-ratelimit-reset", b"%d" % reset),
-    )
+    names = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
+    return tuple((name, b"%d" % number) for name, number in zip(names, allowance, strict=True))

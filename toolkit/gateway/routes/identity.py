@@ -1,4 +1,4 @@
-"""Routes of section D."""
+"""Routes of mobile identity; see `toolkit.gateway.exchange.Routes`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIMULATION_WARNING = (
     f"mobile identity simulates phones: it believes {wire.SIMULATED_ADDRESS} in calls to 127.0.0.1, so anybody who "
     "reaches this gateway can be any phone. Set public_url in IdentitySettings before you put a proxy in front of it."
 )
-# What the gateway itself refuses, before any handler: its status, and what to say in this service's words.
+# The gateway's own refusals, by status, in the words of this service.
 _OWN_WORDS = {
     404: envelope.NO_SUCH_OPERATION,
     405: envelope.USE_POST,
@@ -36,17 +36,6 @@ _OWN_WORDS = {
 
 
 class IdentityRoutes:
-    """See `toolkit.gateway.exchange.Routes`.
-
-    Parameters
-    ----------
-    service
-        Section D.
-    on_loopback
-        Whether the gateway listens to this machine only: only then are loopback names served, and phones simulated
-        if there is no public URL. The host of the settings' ``public_url`` is always served.
-    """
-
     segments = frozenset({b"account", b"mobileauth"})
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
     cross_origin = False
@@ -59,11 +48,9 @@ class IdentityRoutes:
         self.table = [*posts, Route(wire.OPEN_TARGET, self._open_target, safe=False)]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        """Write a failure: the envelope, or for a phone a single text."""
         error = _in_own_words(error, request)
-        retry: tuple[Header, ...] = ()
-        if (seconds := getattr(error, "retry_after", None)) is not None:
-            retry = ((b"retry-after", b"%d" % seconds),)
+        seconds = getattr(error, "retry_after", None)
+        retry: tuple[Header, ...] = () if seconds is None else ((b"retry-after", b"%d" % seconds),)
         if request.raw_path == _DEVICE_PATH:
             status, body = envelope.device_failed(error)
             return Response(status, body, headers=(*retry, _NO_REFERRER))
@@ -71,7 +58,7 @@ class IdentityRoutes:
         return Response(status, envelope.failed(echoable_request_id(request.body), error), headers=retry)
 
     def wrong_key(self, error: KeyRejected, request: Request) -> None:
-        """Return None: the service counts wrong keys, for all gateways on its store."""
+        """Count nothing: the service does, for all gateways on its store."""
 
     def _post(self, operation: wire.Operation) -> Handler:
         async def handle(request: Request) -> Response:
@@ -94,15 +81,12 @@ class IdentityRoutes:
         opened = await self._service.open_target(fingerprint, self._arrival(request))
         if answer_here == "f":
             return Response(200, envelope.final_fingerprint(opened.fingerprint), headers=(_NO_REFERRER,))
-        # 302 and never 307: the phone must not repeat what it sent here to somebody else.
+        # Never 307: the phone would send there what it sent here.
         location: Header = (b"location", opened.location.encode("ascii"))
         return Response(302, b"", b"text/plain", (location, _NO_REFERRER))
 
     def _origin(self, request: Request) -> str:
-        """Return scheme and host by which the gateway was reached, if it may be reached so.
-
-        A page of another host whose name was pointed at this machine (DNS rebinding) is turned away here.
-        """
+        """Return scheme and host by which the gateway was reached, or refuse (DNS rebinding, see `Hosts`)."""
         host = request.header(b"host").lower()
         if self._public.netloc and host == self._public.netloc.lower():
             return f"{self._public.scheme}://{self._public.netloc}"
@@ -117,14 +101,14 @@ class IdentityRoutes:
         return Arrival(request.client, address, headers)
 
     def _may_simulate(self, request: Request) -> bool:
-        """Whether the call comes from a program on this machine, as far as one can see: proxies name themselves."""
         if not simulates_phones(self._service.settings, on_loopback=self._on_loopback):
             return False
+        # Only for a program on this machine: a proxy names itself.
         return is_loopback(request.client) and not any(request.header(name) for name in _PROXY_HEADERS)
 
 
 def simulates_phones(settings: IdentitySettings, *, on_loopback: bool) -> bool:
-    """Whether a call to a loopback name may say which phone it is; with a public URL, others can reach those names."""
+    """Whether a call to a loopback name may say which phone it is: with a public URL, others reach those names too."""
     return on_loopback and settings.public_url is None
 
 

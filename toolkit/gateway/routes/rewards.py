@@ -1,4 +1,4 @@
-"""Routes of section C."""
+"""Routes of mobile rewards; see `toolkit.gateway.exchange.Routes`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ _READABLE: Header = (b"access-control-allow-origin", b"*")
 
 
 class RewardRoutes:
-    """See `toolkit.gateway.exchange.Routes`."""
-
     segments = frozenset({b"2.0", b"reward"})
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
-    # A partner key does not belong into a browser. The page's own beacons need no permission.
+    # Partner keys do not belong in a browser. The page's own beacons need no permission.
     cross_origin = False
 
     def __init__(self, service: RewardService) -> None:
@@ -34,16 +32,14 @@ class RewardRoutes:
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        """Write a failure: JSON, but for the pages that a person reads."""
+        """Answer in JSON, except for the pages that a person reads."""
         error = wire.in_dialect(error)
         if request.raw_path.startswith(_PAGES) and request.method in ("GET", "HEAD"):
             document = reward_page.notice(error.message)
             return Response(error.status, document.html, _HTML, _page_headers(document))
         if request.raw_path.startswith(_PAGES):
             return Response(error.status, wire.written(error), JSON, (_READABLE,))
-        headers: tuple[Header, ...] = ()
-        if isinstance(error, RateLimited):
-            headers = ((b"retry-after", b"%d" % error.retry_after),)
+        headers = ((b"retry-after", b"%d" % error.retry_after),) if isinstance(error, RateLimited) else ()
         return Response(error.status, wire.written(error), JSON, headers)
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
@@ -80,11 +76,8 @@ class RewardRoutes:
 
 
 def _page_headers(document: reward_page.Document) -> tuple[Header, ...]:
-    # The address holds the view's token: it must not travel on to other sites.
-    return (
-        (b"content-security-policy", document.policy.encode("ascii")),
-        (b"referrer-policy", b"no-referrer"),
-    )
+    # The address holds the view's token, which other sites must not see.
+    return (b"content-security-policy", document.policy.encode("ascii")), (b"referrer-policy", b"no-referrer")
 
 
 def _check_media_types(request: Request) -> None:

@@ -76,18 +76,7 @@ def rated_within(frame: pd.DataFrame, bounds: dict[str, Bounds | None]) -> pd.Da
 
 
 def id_of(name: str, titles: dict[str, str]) -> str:
-    """Return the id of the handwriting with this id or title (any case); `titles` has all titles by id.
-
-    Raises
-    ------
-    InvalidArgument
-        There is none; the message names the nearest titles.
-
-    Examples
-    --------
-    >>> id_of("molly", {"2D5QW0F80001": "Molly"})
-    '2D5QW0F80001'
-    """
+    """Return the id of the handwriting with this id or title (any case); `titles` has all titles by id."""
     if name in titles:
         return name
     if not isinstance(name, str):

@@ -13,14 +13,7 @@ import pandas as pd
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.hands_on_offer import (
-    Bounds,
-    Record,
-    id_of,
-    listing_frame,
-    rated_within,
-    records_of,
-)
+from toolkit.handwriting.client.hands_on_offer import Bounds, Record, id_of, listing_frame, rated_within, records_of
 from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
 from toolkit.handwriting.client.style import Distance, Ink, Style
 from toolkit.handwriting.client.sweeping import Few, swept
@@ -36,13 +29,6 @@ class HandwritingClient(PublicNames):
 
     A handwriting is named by its id or its title. Parameters have the names of the specification; None leaves one to
     the service.
-
-    Parameters
-    ----------
-    session
-        Calls to a server that speaks section B of the specification.
-    apikey
-        The consumer key.
     """
 
     def __init__(self, session: HttpSession, apikey: Secret) -> None:

@@ -28,7 +28,6 @@ class ContactSheet:
     Attributes
     ----------
     image : PIL.Image.Image
-        The picture.
     count : int
         How many writings are on it.
     digest : str
@@ -40,13 +39,7 @@ class ContactSheet:
     digest: str
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the picture as a PNG file and return where it is.
-
-        Raises
-        ------
-        InvalidArgument
-            The name does not end in ``.png``.
-        """
+        """Write the picture as a PNG file and return where it is."""
         return saved(png_bytes(self.image), path, ".png", "a contact sheet")
 
     def __repr__(self) -> str:
@@ -59,13 +52,7 @@ class ContactSheet:
 def picture_sheet(
     pictures: pd.DataFrame | Sequence[Handwritten], columns: int, labels: Sequence[str] | None
 ) -> ContactSheet:
-    """Return the sheet; see `toolkit.handwriting.client.handwriting.HandwritingClient.contact_sheet`.
-
-    Raises
-    ------
-    InvalidArgument
-        Nothing to show, fewer than one column, or not one label a picture.
-    """
+    """See `toolkit.handwriting.client.handwriting.HandwritingClient.contact_sheet`."""
     writings: list[Handwritten] = list(pictures["thumbnail"] if isinstance(pictures, pd.DataFrame) else pictures)
     texts = list(labels) if labels is not None else _labels(pictures)
     if not writings or columns < 1 or len(texts) != len(writings):

@@ -38,13 +38,7 @@ class Style:
     random_seed: int | Decimal | None = None
 
     def query(self, kind: Format) -> dict[str, str]:
-        """Return the parameters that are given, as they are written in a query.
-
-        Raises
-        ------
-        InvalidArgument
-            A value has a type that no parameter can have.
-        """
+        """Return the given parameters as they are written in a query; a wrong type raises InvalidArgument."""
         unit = "pt" if kind == "pdf" else "px"
         return {name: _written(name, value, unit) for name, value in self.given().items()}
 

@@ -19,25 +19,13 @@ Value = TypeVar("Value")
 Few: TypeAlias = Value | Sequence[Value]
 
 _MANY = 20
-_FIGURES = {
-    "width": "float64",
-    "height": "float64",
-    "lines": "Int64",
-    "ink_share": "float64",
-    "seed": "object",
-}
+_FIGURES = {"width": "float64", "height": "float64", "lines": "Int64", "ink_share": "float64", "seed": "object"}
 
 
 def swept(
     render: Callable[[str, Style], Handwritten], handwriting: Few[str], lists: Mapping[str, Any], progress: bool
 ) -> pd.DataFrame:
-    """Return one row a combination; see `toolkit.handwriting.client.handwriting.HandwritingClient.sweep`.
-
-    Raises
-    ------
-    InvalidArgument
-        A list is empty.
-    """
+    """See `toolkit.handwriting.client.handwriting.HandwritingClient.sweep`."""
     hands = _several("handwriting", handwriting)
     given = {name: _several(name, value) for name, value in lists.items() if value is not None}
     varied = [name for name, value in lists.items() if value is not None and not _is_single(value)]

@@ -7,8 +7,12 @@ catalogue and the contact sheet beside this file. Needs the extra ``hands`` and 
 from __future__ import annotations
 
 import argparse
+import base64
+import hashlib
 import io
 import json
+import subprocess
+import tarfile
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,19 +23,18 @@ from matplotlib.transforms import Affine2D
 from PIL import Image, ImageDraw
 from tqdm.auto import tqdm
 
-from toolkit.handwriting.catalogue import TABLE, Handwriting
-from toolkit.handwriting.hands import npm, shaping_font
+from toolkit.handwriting.catalogue import HANDS, Handwriting, Source, sources
+from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.known_losses import Loss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import glyph_path
-from toolkit.handwriting.hands.pack import PACKS, Measures, Pack, write_pack
 from toolkit.handwriting.hands.ratings import handwritings
-from toolkit.handwriting.hands.sources import Source, sources
 from toolkit.handwriting.hands.tracing import NOTHING, Tracing, traced
+from toolkit.handwriting.ink.hand import PACKS, Measures, write_pack
 from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.ink.ribbons import DOT, Strokes
 from toolkit.handwriting.parameters import Parameters
 
-LICENCES = PACKS.parent / "licences"
+LICENCES = HANDS / "licences"
 _FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
 LINE = "Thanks for the quick jam, Zoë!"
 _COLUMNS, _WIDTH, _HEIGHT = 4, 560, 66  # of the contact sheet
@@ -49,24 +52,41 @@ def main() -> None:
         PACKS.mkdir(exist_ok=True)
         LICENCES.mkdir(exist_ok=True)
         for source in tqdm([s for s in sources() if s.name in arguments.only], desc="hands"):
-            archive = npm.fetch(source.package, source.version, source.integrity, folder)
-            pack, redrawn = compiled(source, npm.read_member(archive, source.font) or b"")
-            write_pack(pack, PACKS / f"{source.name}.npz")
+            archive = fetch(source.package, source.version, source.integrity, folder)
+            glyphs, outlines = compile_hand(source, read_member(archive, source.font) or b"")
             (LICENCES / f"{source.name}.txt").write_text(_licence(source, archive))
-            tqdm.write(f"{source.name}: {len(pack.glyph_strokes)} glyphs, {redrawn} kept as outlines")
+            tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
     catalogue = handwritings()
-    TABLE.write_text("[\n" + ",\n".join(json.dumps(asdict(row)) for row in catalogue) + "\n]\n")
-    _contact_sheet(catalogue, TABLE.with_name("contact_sheet.png"))
+    (HANDS / "catalogue.json").write_text("[\n" + ",\n".join(json.dumps(asdict(row)) for row in catalogue) + "\n]\n")
+    _contact_sheet(catalogue, HANDS / "contact_sheet.png")
 
 
-def compiled(source: Source, font: bytes) -> tuple[Pack, int]:
-    """Return the pack of `font`, and how many of its glyphs keep their outline.
+class WrongArchive(Exception):
+    pass
 
-    Raises
-    ------
-    UnknownLoss
-        A glyph has other counters or parts than its outline, and is not listed in ``known_losses.json``.
-    """
+
+def fetch(package: str, version: str, integrity: str, folder: Path) -> Path:
+    """Fetch with ``npm pack`` unless the archive is there; raise WrongArchive if its sha512 is not `integrity`."""
+    archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz"
+    if not archive.exists():
+        command = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"]
+        subprocess.run(command, check=True, timeout=120, stdout=subprocess.DEVNULL)
+    digest = base64.b64encode(hashlib.sha512(archive.read_bytes()).digest()).decode()
+    if f"sha512-{digest}" != integrity:
+        raise WrongArchive(f"{archive.name}: sha512-{digest}, expected {integrity}")
+    return archive
+
+
+def read_member(archive: Path, name: str) -> bytes | None:
+    with tarfile.open(archive) as files:
+        if f"package/{name}" not in files.getnames():
+            return None
+        member = files.extractfile(f"package/{name}")
+        return None if member is None else member.read()
+
+
+def compile_hand(source: Source, font: bytes) -> tuple[int, int]:
+    """Write the pack, or raise UnknownLoss; return how many glyphs it has, and how many of them keep their outline."""
     cut = shaping_font.subsetted(font, _characters(source.name), _FEATURES)
     units, lift = _scale(cut, source.name)
     made = _traced_glyphs(source.name, cut, Affine2D().scale(1 / units).translate(0, lift))
@@ -74,13 +94,9 @@ def compiled(source: Source, font: bytes) -> tuple[Pack, int]:
     moved = {cut.getBestCmap()[ord(letter)]: by for letter, by in source.dots_moved.items()}
     order = cut.getGlyphOrder()
     strokes = [_with_dots_moved(glyph.strokes, moved.get(name, 0.0)) for name, glyph in zip(order, made, strict=True)]
-    pack = Pack(
-        _measures(source, cut, units, strokes),
-        shaping_font.without_outlines(cut),
-        Strokes.joined(strokes),
-        np.array([len(s.length) for s in strokes], np.int64),
-    )
-    return pack, sum(glyph.is_outline for glyph in made)
+    measures = _measures(source, cut, units, strokes)
+    write_pack(PACKS / f"{source.name}.npz", measures, shaping_font.without_outlines(cut), strokes)
+    return len(made), sum(glyph.is_outline for glyph in made)
 
 
 def _traced_glyphs(hand: str, font: TTFont, to_caps: Affine2D) -> list[Tracing]:
@@ -93,7 +109,6 @@ def _traced_glyphs(hand: str, font: TTFont, to_caps: Affine2D) -> list[Tracing]:
 
 
 def _losses(hand: str, font: TTFont, made: list[Tracing]) -> list[Loss]:
-    """Return the glyphs whose strokes have another form than their outline."""
     text: dict[str, str] = {}
     for code, name in sorted(font.getBestCmap().items()):
         text[name] = text.get(name, "") + chr(code)
@@ -152,9 +167,8 @@ def _measures(source: Source, font: TTFont, units: float, strokes: list[Strokes]
 
 
 def _licence(source: Source, archive: Path) -> str:
-    """Say where the hand comes from, and repeat the copyright and the licence of its font."""
-    text = npm.read_member(archive, "LICENSE_FONT")
-    names = TTFont(io.BytesIO(npm.read_member(archive, source.font) or b""))["name"]
+    text = read_member(archive, "LICENSE_FONT")
+    names = TTFont(io.BytesIO(read_member(archive, source.font) or b""))["name"]
     copyright_line = names.getDebugName(0) or ""
     licence = text.decode() if text else (names.getDebugName(13) or "")
     origin = f"{source.package} {source.version}, {source.font}"
@@ -165,7 +179,6 @@ def _licence(source: Source, archive: Path) -> str:
 
 
 def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
-    """Write a PNG with a row for every script and a column for every writer."""
     rows = -(-len(handwritings) // _COLUMNS)
     sheet = Image.new("L", (_COLUMNS * _WIDTH, rows * _HEIGHT), 255)
     draw = ImageDraw.Draw(sheet)

@@ -15,7 +15,7 @@ TABLE = Path(__file__).with_name("known_losses.json")
 
 
 class UnknownLoss(Exception):
-    """A compiled hand differs from its outlines in another way than ``known_losses.json`` says."""
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,18 +31,12 @@ class Loss:
 
 
 def known_losses() -> tuple[Loss, ...]:
-    """Return the list as committed. Rows are only ever deleted: the next compilation then repairs their glyphs."""
+    """Rows are only ever deleted: the next compilation then repairs their glyphs."""
     return msgspec.json.decode(TABLE.read_bytes(), type=tuple[Loss, ...])
 
 
 def check_losses(hand: str, found: Iterable[Loss]) -> None:
-    """Compare what the compilation of `hand` found with the list.
-
-    Raises
-    ------
-    UnknownLoss
-        A glyph lost its form and is not listed, or a listed one has another form than the list says.
-    """
+    """Raise UnknownLoss where a glyph lost its form and is not listed, or a listed one has another form than listed."""
     now, listed = set(found), {loss for loss in known_losses() if loss.hand == hand}
     if now == listed:
         return

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from fontTools.pens.basePen import BasePen
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
 from toolkit.handwriting.ink.canvases.raster import filled
+from toolkit.keyed_noise import Floats
 
 RESOLUTION = 200  # pixels in one cap height
 MARGIN = 8  # empty pixels round the picture
@@ -46,7 +46,7 @@ class _PathPen(BasePen):
 
 
 def glyph_path(glyphs: Any, name: str) -> Path | None:  # noqa: ANN401
-    """Return the outline of the glyph `name` in font units, or None when it has none."""
+    """Return the outline in font units, or None for a blank."""
     pen = _PathPen(glyphs)
     glyphs[name].draw(pen)
     return Path(pen.vertices, pen.codes) if pen.vertices else None
@@ -62,17 +62,12 @@ class Picture:
         shift = Affine2D().translate(-self._left, -self._bottom).scale(RESOLUTION).translate(MARGIN, MARGIN)
         self.ink = filled(path, shift, self.width, self.height) > 127
 
-    def to_caps(self, rows_columns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def to_caps(self, rows_columns: Floats) -> Floats:
         """Pixels (row, column) as (x, y) in cap heights, shape (n, 2); a pixel stands for its centre."""
         x = (rows_columns[:, 1] + 0.5 - MARGIN) / RESOLUTION + self._left
         y = (self.height - rows_columns[:, 0] - 0.5 - MARGIN) / RESOLUTION + self._bottom
         return np.stack([x, y], axis=1)
 
-    def to_pixels(
-        self, x: npt.NDArray[np.float64], y: npt.NDArray[np.float64]
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Points in cap heights as x and downward y in pixels of the picture."""
-        return (
-            (x - self._left) * RESOLUTION + MARGIN,
-            self.height - ((y - self._bottom) * RESOLUTION + MARGIN),
-        )
+    def to_pixels(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
+        down = (y - self._bottom) * RESOLUTION + MARGIN
+        return (x - self._left) * RESOLUTION + MARGIN, self.height - down

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from toolkit.handwriting.catalogue import Handwriting
-from toolkit.handwriting.hands.sources import Source, sources
+from toolkit.handwriting.catalogue import Handwriting, Source, sources
 from toolkit.handwriting.ink.hand import open_hand
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.writers import Writer, writer_of
@@ -29,7 +28,6 @@ _PAIRS = (
 
 
 def handwritings() -> list[Handwriting]:
-    """Return the whole catalogue, measured on the packs as they are."""
     rows = [(s, n, writer_of(s.name, n)) for s in sources() for n in range(len(s.titles))]
     shapers = [Shaper(source.name, writer) for source, _, writer in rows]
     ratings = zip(
@@ -46,7 +44,7 @@ def handwritings() -> list[Handwriting]:
 
 
 def _rated(values: list[float]) -> list[int]:
-    """Return values as ratings: 1400 on average, 100 a standard deviation, 1000..1800."""
+    """1400 on average, 100 a standard deviation, 1000..1800."""
     z = (np.array(values) - np.mean(values)) / np.std(values)
     return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]
 

@@ -40,7 +40,6 @@ def emoji_characters() -> set[int]:
 
 
 def subsetted(font: bytes, characters: set[int], features: list[str]) -> TTFont:
-    """Return the font with only `characters` and the glyphs that `features` make of them."""
     options = subset.Options()
     options.layout_features = features
     options.hinting = False

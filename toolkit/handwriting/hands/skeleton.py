@@ -9,6 +9,8 @@ import numpy.typing as npt
 from scipy import ndimage
 from skimage.morphology import skeletonize
 
+from toolkit.keyed_noise import Floats
+
 FREE = -1  # the node number of a free end
 _EIGHT = np.ones((3, 3), bool)
 _STEPS = ((-1, 0), (0, -1), (0, 1), (1, 0), (-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -20,15 +22,14 @@ class Branch:
 
     first: int
     last: int
-    points: npt.NDArray[np.float64]
-    radii: npt.NDArray[np.float64]
+    points: Floats
+    radii: Floats
 
     @property
     def length(self) -> float:
         return float(np.hypot(*np.diff(self.points, axis=0).T).sum()) if len(self.points) > 1 else 0.0
 
     def node(self, end: int) -> int:
-        """Node at the first (0) or last (1) end."""
         return self.last if end else self.first
 
 
@@ -37,8 +38,8 @@ class Skeleton:
     """Branches and nodes; ``centre`` (row, column) and ``radius`` of each node, in pixels."""
 
     branches: list[Branch]
-    centre: npt.NDArray[np.float64]
-    radius: npt.NDArray[np.float64]
+    centre: Floats
+    radius: Floats
 
     def arms(self) -> dict[int, list[tuple[int, int]]]:
         """Return for every node the (branch, end) pairs that meet there."""
@@ -65,7 +66,7 @@ def _degree(line: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return straight + diagonal + (p[2:, :-2] & ~s & ~w) + (p[2:, 2:] & ~s & ~e)
 
 
-def _traced(line: npt.NDArray[np.bool_], depth: npt.NDArray[np.float64]) -> Skeleton:
+def _traced(line: npt.NDArray[np.bool_], depth: Floats) -> Skeleton:
     junction = line & (_degree(line) > 2)
     near = line & ndimage.binary_dilation(junction, _EIGHT)
     node_of, nodes = ndimage.label(near, _EIGHT)

@@ -11,6 +11,7 @@ from scipy import ndimage
 from toolkit.handwriting.hands.outline import LEAST_PIXELS, RESOLUTION, Picture
 from toolkit.handwriting.hands.skeleton import FREE, Branch, Skeleton, skeleton
 from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes
+from toolkit.keyed_noise import Floats
 
 STEP = RESOLUTION / 30  # pixels between the points of a stroke
 _PINHOLE = 0.004 * RESOLUTION**2  # pixels
@@ -18,14 +19,14 @@ _EYE_GROWTH = RESOLUTION // 50  # pixels on every side; without it smoothing and
 _STRAIGHT = -0.35  # cosine between two arms that are one movement of the pen
 
 Arm = tuple[int, int]
-Line = tuple[npt.NDArray[np.float64], int]  # (row, column, radius) of shape (n, 3), and flags
+Line = tuple[Floats, int]  # (row, column, radius) of shape (n, 3), and flags
 
 
 def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
-    """Return the pen strokes of a drawn glyph in cap heights, y upwards, in writing order.
+    """Return the strokes in cap heights, y upwards, in writing order.
 
-    Most holes as small as the eye of an e are accidents of a scan between two strokes, and are filled. With
-    `open_eyes` they are counters: the strokes go round them, a little wider than drawn.
+    Holes as small as the eye of an e are mostly accidents of a scan, and are filled. With `open_eyes` they are
+    counters: the strokes go round them, a little wider than drawn.
     """
     ink = ndimage.binary_closing(np.pad(picture.ink, 2))[2:-2, 2:-2] | picture.ink
     ink = _with_eyes_open(ink) if open_eyes else _without_holes(ink, _PINHOLE)
@@ -38,7 +39,6 @@ def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
 
 
 def _without_holes(ink: npt.NDArray[np.bool_], least: float) -> npt.NDArray[np.bool_]:
-    """Fill the holes of fewer than `least` pixels."""
     hole_of, _ = ndimage.label(~ink)
     area = np.bincount(hole_of.ravel())
     return np.asarray(ink | (area < least)[hole_of])
@@ -60,7 +60,6 @@ def _as_strokes(lines: list[Line], picture: Picture) -> Strokes:
 
 
 def _lines(found: Skeleton) -> list[Line]:
-    """Follow every movement of the pen through the nodes."""
     mate = _mates(found)
     used: set[int] = set()
     loose = [(i, end) for i in range(len(found.branches)) for end in (0, 1) if (i, end) not in mate]
@@ -90,7 +89,7 @@ def _mates(found: Skeleton) -> dict[Arm, Arm]:
     return mate
 
 
-def _direction(branch: Branch, end: int, radius: float) -> npt.NDArray[np.float64]:
+def _direction(branch: Branch, end: int, radius: float) -> Floats:
     """Direction away from the node, measured past the node's own ink, where the axis is bent."""
     points = branch.points[::-1] if end else branch.points
     far = min(len(points) - 1, int(2.2 * radius) + 4)
@@ -101,7 +100,6 @@ def _direction(branch: Branch, end: int, radius: float) -> npt.NDArray[np.float6
 
 
 def _joined(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
-    """Concatenate the branches of a chain; each is entered at the given end."""
     arms = found.arms()
     parts = []
     for n, (i, end) in enumerate(chain):
@@ -127,11 +125,11 @@ def _joined(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
     return points, flags
 
 
-def _node_point(found: Skeleton, node: int) -> npt.NDArray[np.float64]:
+def _node_point(found: Skeleton, node: int) -> Floats:
     return np.array([[*found.centre[node], found.radius[node]]])
 
 
-def _trimmed(points: npt.NDArray[np.float64], found: Skeleton, head: int, tail: int) -> npt.NDArray[np.float64]:
+def _trimmed(points: Floats, found: Skeleton, head: int, tail: int) -> Floats:
     """Leave out what lies within 0.6 radii of a node that the pen passes: the axis is bent there."""
     before = 0 if head == FREE else int(0.6 * found.radius[head])
     after = 0 if tail == FREE else int(0.6 * found.radius[tail])
@@ -141,7 +139,7 @@ def _trimmed(points: npt.NDArray[np.float64], found: Skeleton, head: int, tail: 
     return points[middle : middle + 1]
 
 
-def arc_length(points: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def arc_length(points: Floats) -> Floats:
     """Return how far every point is from the first along the line; columns behind the second do not count."""
     return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))])
 
@@ -165,7 +163,7 @@ def _with_dots(lines: list[Line], ink: npt.NDArray[np.bool_]) -> list[Line]:
     return kept
 
 
-def _dash(pixels: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], float]:
+def _dash(pixels: Floats) -> tuple[Floats, float]:
     """Return a dash of the extent of a blob, and how many times longer than wide it is."""
     centre = pixels.mean(axis=0)
     variances, axes = np.linalg.eigh(np.cov((pixels - centre).T) if len(pixels) > 2 else np.eye(2))
@@ -176,7 +174,7 @@ def _dash(pixels: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], flo
     return np.column_stack([centre + offsets * along, np.full(3, minor)]), float(major / minor)
 
 
-def _unhooked(points: npt.NDArray[np.float64], flags: int) -> npt.NDArray[np.float64]:
+def _unhooked(points: Floats, flags: int) -> Floats:
     """Cut the hooks off the free ends: the axis of a stroke that is cut off flat bends into a corner there."""
     if flags & DOT:
         return points
@@ -187,7 +185,7 @@ def _unhooked(points: npt.NDArray[np.float64], flags: int) -> npt.NDArray[np.flo
     return points
 
 
-def _hook(points: npt.NDArray[np.float64]) -> int:
+def _hook(points: Floats) -> int:
     """How many points at the beginning narrow too fast for a pen."""
     arc = arc_length(points)
     inside = int(np.searchsorted(arc, 1.6 * np.median(points[:, 2])))
@@ -196,7 +194,7 @@ def _hook(points: npt.NDArray[np.float64]) -> int:
     return int(np.argmax(points[:, 2] >= 0.8 * points[inside, 2]))
 
 
-def _resampled(points: npt.NDArray[np.float64], flags: int) -> npt.NDArray[np.float64]:
+def _resampled(points: Floats, flags: int) -> Floats:
     """Smooth the pixel noise out along the arc and space the points evenly, one thirtieth of a cap height apart."""
     if flags & DOT:
         return points
@@ -211,7 +209,7 @@ def _resampled(points: npt.NDArray[np.float64], flags: int) -> npt.NDArray[np.fl
     return np.stack([np.interp(even, fine, column) for column in dense.T], axis=1)
 
 
-def _smoothed(points: npt.NDArray[np.float64], sigma: float, closed: bool) -> npt.NDArray[np.float64]:
+def _smoothed(points: Floats, sigma: float, closed: bool) -> Floats:
     if closed:
         ring = ndimage.gaussian_filter1d(points[:-1], sigma, axis=0, mode="wrap")
         return np.vstack([ring, ring[:1]])
@@ -222,7 +220,7 @@ def _smoothed(points: npt.NDArray[np.float64], sigma: float, closed: bool) -> np
     return np.asarray(np.abs(ndimage.gaussian_filter1d(extended, sigma, axis=0)[reach:-reach]))
 
 
-def _directed(points: npt.NDArray[np.float64], flags: int) -> Line:
+def _directed(points: Floats, flags: int) -> Line:
     """Write downwards and to the right."""
     if points[0, 0] + points[0, 1] <= points[-1, 0] + points[-1, 1]:
         return points, flags

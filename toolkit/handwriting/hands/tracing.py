@@ -14,8 +14,9 @@ from toolkit.handwriting.hands.outline import LEAST_PIXELS, Picture
 from toolkit.handwriting.hands.strokes import arc_length, glyph_strokes
 from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.ribbons import DOT, OUTLINE, Strokes, refined, ribbons
+from toolkit.keyed_noise import Floats
 
-LEAST_OVERLAP = 0.75  # intersection over union
+LEAST_OVERLAP = 0.75
 _DENSITY = 40  # points in one cap height of a stored contour
 _EIGHT = np.ones((3, 3), bool)
 
@@ -39,7 +40,6 @@ class Tracing:
 
     @property
     def is_outline(self) -> bool:
-        """Whether the glyph keeps its outline because strokes would not look like it."""
         return bool(np.any(self.strokes.flags & OUTLINE))
 
 
@@ -47,18 +47,18 @@ NOTHING = Tracing(Strokes.none(), Form(0, 0), Form(0, 0))
 
 
 def traced(outline: Path, *, known_loss: bool = False) -> Tracing:
-    """Return the strokes of a glyph, whose outline is in cap heights, y upwards.
+    """Return strokes that share the ink and the form of an outline, or else the outline itself.
 
-    Strokes that lost a counter or a part are traced once more, round the eyes that are filled otherwise. A pen can
-    write these; the outline, which no nib, haste or pressure changes, is kept only where that fails as well. A
-    `known_loss` keeps its form: it is listed in ``known_losses.json``.
+    Strokes that lost a counter or a part are traced once more, round the eyes that are filled otherwise. A glyph with
+    a `known_loss` keeps its form: it is listed in ``known_losses.json``.
     """
     picture = Picture(outline)
     wanted = form(picture.ink)
     for open_eyes in (False, True):
         strokes = glyph_strokes(picture, open_eyes=open_eyes)
         ink = drawn(strokes, picture)
-        if not _looks_alike(strokes, ink, picture):
+        only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT))
+        if not only_dots and intersection_over_union(ink, picture.ink) < LEAST_OVERLAP:
             break
         if known_loss or form(ink) == wanted:
             return Tracing(strokes, form(ink), wanted)
@@ -66,13 +66,8 @@ def traced(outline: Path, *, known_loss: bool = False) -> Tracing:
     return Tracing(strokes, form(drawn(strokes, picture)), wanted)
 
 
-def _looks_alike(strokes: Strokes, ink: Ink, picture: Picture) -> bool:
-    only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT))
-    return only_dots or overlap(ink, picture) >= LEAST_OVERLAP
-
-
 def form(ink: Ink) -> Form:
-    """Count the counters and the parts of a drawn glyph; what is smaller than `LEAST_PIXELS` does not count."""
+    """Count what a reader sees: what is smaller than `LEAST_PIXELS` does not count."""
     # The border joins all white that is not enclosed, so one of the white areas is the outside.
     return Form(_count(~np.pad(ink, 1), None) - 1, _count(ink, _EIGHT))
 
@@ -83,7 +78,6 @@ def _count(mask: Ink, neighbours: Ink | None) -> int:
 
 
 def drawn(strokes: Strokes, picture: Picture) -> Ink:
-    """Return the ink of `strokes` in the pixels of `picture`."""
     if not len(strokes.length):
         return np.zeros_like(picture.ink)
     outlines = ribbons(refined(strokes, 3))
@@ -91,13 +85,12 @@ def drawn(strokes: Strokes, picture: Picture) -> Ink:
     return coverage([replace(outlines, x=x, y=y)], picture.width, picture.height) > 127
 
 
-def overlap(ink: Ink, picture: Picture) -> float:
-    """Return the intersection over union of `ink` and the ink of the picture."""
-    return float((ink & picture.ink).sum() / max(1, (ink | picture.ink).sum()))
+def intersection_over_union(a: Ink, b: Ink) -> float:
+    return float((a & b).sum() / max(1, (a | b).sum()))
 
 
 def outline_as_strokes(path: Path) -> Strokes:
-    """Return the contours of an outline as they are, turning the way ribbons turn."""
+    """Contours turn the way ribbons turn."""
     polygons = [np.asarray(polygon, np.float64) for polygon in path.to_polygons(closed_only=True)]
     contours = [_evened(polygon) for polygon in polygons if len(polygon) > 3]
     if sum(_area(contour) for contour in contours) < 0:
@@ -107,14 +100,13 @@ def outline_as_strokes(path: Path) -> Strokes:
     return Strokes(x, y, np.zeros(len(x)), length, np.full(len(length), OUTLINE, np.uint8))
 
 
-def _evened(polygon: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Place points closely enough for the contour to bend."""
+def _evened(polygon: Floats) -> Floats:
     arc = arc_length(polygon)
     even = np.union1d(arc[:-1], np.linspace(0, arc[-1], max(4, int(arc[-1] * _DENSITY)), endpoint=False))
     keep = np.concatenate([[True], np.diff(even) > 0.004])
     return np.stack([np.interp(even[keep], arc, column) for column in polygon.T], axis=1)
 
 
-def _area(polygon: npt.NDArray[np.float64]) -> float:
+def _area(polygon: Floats) -> float:
     x, y = polygon.T
     return float((x * np.roll(y, -1) - y * np.roll(x, -1)).sum() / 2)

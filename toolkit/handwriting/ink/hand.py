@@ -1,15 +1,33 @@
-"""One compiled hand: which characters it writes, how it shapes a run of text, and the strokes of its glyphs."""
+"""One hand: which characters it writes, how it shapes a run of text, the strokes of its glyphs, and its file."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import uharfbuzz as hb
 
-from toolkit.handwriting.hands.pack import PACKS, read_pack
+from toolkit.handwriting.catalogue import HANDS
 from toolkit.handwriting.ink.ribbons import Strokes
+from toolkit.keyed_noise import Integers
+
+PACKS = HANDS / "packs"
+_UNITS = 1024  # stored numbers are whole 1/1024 of the cap height
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """Figures of one hand; lengths in cap heights."""
+
+    name: str
+    units_per_cap: float  # font units in one cap height (top of the drawn H)
+    space: float  # advance of the space
+    descender: float  # how far the deepest of ``gjpqy`` goes below the baseline
+    nib: float  # mean half width of the strokes of the letters
+    joined: bool  # letters are joined: only whole words may move
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +42,12 @@ class Placed:
 
 
 class Hand:
-    def __init__(self, name: str) -> None:
-        pack = read_pack(PACKS / f"{name}.npz")
-        self.measures = pack.measures
-        self._strokes = pack.strokes
-        self._glyph_stroke = np.concatenate([[0], np.cumsum(pack.glyph_strokes)])
-        self._stroke_point = np.concatenate([[0], np.cumsum(pack.strokes.length)])
-        face = hb.Face(pack.font)
+    def __init__(self, measures: Measures, font: bytes, strokes: Strokes, strokes_of_glyph: Integers) -> None:
+        self.measures = measures
+        self._strokes = strokes  # of all glyphs, one after another, in cap heights, y upwards
+        self._glyph_stroke = np.concatenate([[0], np.cumsum(strokes_of_glyph)])
+        self._stroke_point = np.concatenate([[0], np.cumsum(strokes.length)])
+        face = hb.Face(font)
         self._font = hb.Font(face)
         self._characters = frozenset(face.unicodes)
 
@@ -50,7 +67,6 @@ class Hand:
         ]
 
     def glyph(self, number: int) -> Strokes:
-        """Return the strokes of glyph `number` in cap heights, y upwards; a space has none."""
         s0, s1 = self._glyph_stroke[number : number + 2]
         p0, p1 = self._stroke_point[s0], self._stroke_point[s1]
         s = self._strokes
@@ -59,4 +75,25 @@ class Hand:
 
 @cache
 def open_hand(name: str) -> Hand:
-    return Hand(name)
+    with np.load(PACKS / f"{name}.npz") as stored:
+        # 16-bit sums wrap round, exactly as the differences did
+        whole = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
+        x, y, radius = whole / _UNITS
+        strokes = Strokes(x, y, radius, stored["length"].astype(np.int64), stored["flags"])
+        measures = Measures(**json.loads(stored["measures"].tobytes()))
+        return Hand(measures, stored["font"].tobytes(), strokes, stored["glyph_strokes"].astype(np.int64))
+
+
+def write_pack(path: Path, measures: Measures, font: bytes, glyphs: list[Strokes]) -> None:
+    """Write the file of a hand: whole numbers, each point as the change of the change, which packs well."""
+    strokes = Strokes.joined(glyphs)
+    whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * _UNITS).astype(np.int16)
+    np.savez_compressed(
+        path,
+        measures=np.frombuffer(json.dumps(asdict(measures)).encode(), np.uint8),
+        font=np.frombuffer(font, np.uint8),
+        points=np.diff(np.diff(whole, prepend=np.int16(0)), prepend=np.int16(0)),
+        length=strokes.length.astype(np.uint16),
+        flags=strokes.flags,
+        glyph_strokes=np.array([len(glyph.length) for glyph in glyphs], np.uint8),
+    )

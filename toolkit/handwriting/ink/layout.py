@@ -27,7 +27,6 @@ class Layout:
 
     @property
     def starts_line(self) -> Integers:
-        """Indices of the words that begin a line."""
         return np.nonzero(np.diff(self.line, prepend=-1))[0]
 
     def until(self, line: int) -> Layout:
@@ -43,10 +42,9 @@ class _Word:
 
 
 def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise) -> Layout:
-    """Break `text` into lines and place its words.
+    """Break `text` into lines of at most `width` cap heights and place its words; None breaks at line ends only.
 
-    `width` is the room for a line in cap heights, None breaks at line ends only. `variance` is the largest relative
-    change of a gap between words, in stream ``word``, by the number of the word on the page.
+    `variance` is the largest relative change of a gap between words, looked up by the number of the word on the page.
     """
     lines = [line for paragraph in text.split("\n") for line in _broken(shaper, paragraph, width)]
     count = sum(len(line) for line in lines)
@@ -66,7 +64,6 @@ def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noi
 
 
 def _after_blank(shaper: Shaper, x: float, word: _Word, before: str | None, change: float = 0.0) -> float:
-    """Where `word` begins when the one before it ended at `x`."""
     if "\t" in word.blank:
         stop = TAB * shaper.space
         for character in word.blank:
@@ -79,7 +76,7 @@ def _after_blank(shaper: Shaper, x: float, word: _Word, before: str | None, chan
 
 
 def _broken(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[list[_Word]]:
-    """Yield the lines of one paragraph: whole words, a word wider than the page cut at characters."""
+    """Yield the lines of one paragraph; a word wider than the page is cut at characters."""
     line: list[_Word] = []
     x, blank = 0.0, ""
     for token in _TOKENS.findall(paragraph):

@@ -1,8 +1,7 @@
 """The moving hand: from words at their places to strokes on the page.
 
-Everything that varies is correlated, because a hand drifts and does not rattle: lines slope and wander, words sit a
-little high or low and bend as one piece, letters change size and slant slowly along the line, and every letter is
-deformed by its own elastic field. In joined scripts only whole words move, so that the joins hold.
+Everything that varies is correlated, because a hand drifts and does not rattle. In joined scripts only whole words
+move, so that the joins hold.
 """
 
 from __future__ import annotations
@@ -38,8 +37,6 @@ class Trace(NamedTuple):
 
 
 class _Letters(NamedTuple):
-    """The words of a layout as arrays over all points and letters of the page."""
-
     x: Floats  # (points,)
     y: Floats  # (points,)
     of_point: Integers  # (points,) letter of every point
@@ -49,7 +46,6 @@ class _Letters(NamedTuple):
 
 
 def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> Trace:
-    """Return the strokes of all words of `layout`, moved as the writer moves."""
     words, shake = layout.words, shaper.writer.shake
     strokes = Strokes.joined(word.strokes for word in words)
     count = np.array([len(word.origin_x) for word in words], np.int64)

@@ -41,7 +41,6 @@ class Page:
     overflow: bool  # whether some ink lies outside the page
 
     def seen(self) -> npt.NDArray[np.bool_]:
-        """Return which strokes touch the page, shape (strokes,)."""
         s = self.strokes
         if not len(s.length):
             return np.zeros(0, bool)
@@ -73,7 +72,6 @@ def compose(
     parameters: Parameters, layout: Layout, trace: Trace, shaper: Shaper, noise: KeyedNoise,
     baseline: Floats,
 ) -> Page:  # fmt: skip
-    """Return the page of `layout`, whose ink is `trace` (radius in cap heights)."""
     size = parameters.handwriting_size
     writer = shaper.writer
     line = layout.line[trace.word]
@@ -124,8 +122,6 @@ def _placing(
 
 
 class _Box(NamedTuple):
-    """What the ink covers."""
-
     left: float
     top: float
     right: float
@@ -139,13 +135,11 @@ class _Box(NamedTuple):
         return cls(float(low_x), float(low_y), float(high_x), float(high_y))
 
     def leaves(self, width: float, height: float, dx: float, dy: float) -> bool:
-        """Return whether it leaves a page of this size when it is moved."""
         left, top, right, bottom = self.left + dx, self.top + dy, self.right + dx, self.bottom + dy
         return min(left, top) < -_TOLERANCE or right > width + _TOLERANCE or bottom > height + _TOLERANCE
 
 
 def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _Box) -> tuple[float, float]:
-    """Return width and height, from the text where they are automatic."""
     size, padding = parameters.handwriting_size, parameters.min_padding or 0.0
     nib = shaper.nib * size
     below = size * max(parameters.line_spacing / 2, shaper.measures.descender)
@@ -169,7 +163,7 @@ def _fitting(name: str, length: float, kind: Format) -> float:
 
 
 def _shift(parameters: Parameters, width: float, height: float, ink: _Box) -> tuple[float, float]:
-    """Return how far the ink moves right and down to be in the middle, where a padding is asked for."""
+    """How far the ink moves right and down to be in the middle, where a padding is asked for."""
     padding = parameters.min_padding
     if padding is None:
         return 0.0, 0.0

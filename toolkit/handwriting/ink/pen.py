@@ -20,10 +20,9 @@ DOT_WIDTH = 1.25
 
 
 def inked_radius(strokes: Strokes, nib: float, contrast: float, noise: KeyedNoise) -> Floats:
-    """Return half the width of the ink at every point, in cap heights.
+    """Return half the width of the ink at every point, in cap heights, for a pen of half width `nib`.
 
-    The radius of the strokes is the weight of the ink, 1 on average; `contrast` says how much of it shows. `nib` is
-    half the width of the pen in cap heights.
+    The radius of the strokes is the weight of the ink, 1 on average; `contrast` says how much of it shows.
     """
     if not len(strokes.x):
         return np.zeros(0)

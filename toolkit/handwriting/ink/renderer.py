@@ -15,8 +15,7 @@ from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
-from toolkit.handwriting.ink.canvases.replay import draw_replay
-from toolkit.handwriting.ink.canvases.svg import draw_svg
+from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
 from toolkit.handwriting.ink.layout import Layout, lay_out
 from toolkit.handwriting.ink.motion import write
 from toolkit.handwriting.ink.page import Page, baselines, compose, wrap_width
@@ -33,18 +32,7 @@ _BEYOND = 3.0  # lines this many cap heights below the page cannot reach it
 
 
 def render(parameters: Parameters) -> Handwritten:
-    r"""Write a text and return it as a file with its figures; the parameters have a positive seed.
-
-    Raises InvalidParameters where some characters are missing in the handwriting and its fallbacks, or where an
-    automatic width or height exceeds what the format allows.
-
-    Examples
-    --------
-    >>> from toolkit.handwriting.catalogue import catalogue
-    >>> done = render(Parameters(catalogue().by_title("Molly"), "png", "Hello", height=None, random_seed=7))
-    >>> done.data[:4], done.lines
-    (b'\x89PNG', 1)
-    """
+    """Write a text with a positive seed, or raise InvalidParameters where it cannot be written or drawn."""
     milliseconds, since = dict.fromkeys(STAGES, 0.0), time.perf_counter()
 
     def lap(stage: str) -> None:
@@ -63,7 +51,7 @@ def render(parameters: Parameters) -> Handwritten:
 
 
 def writable_text(parameters: Parameters) -> str:
-    """Return the text in NFC with LF as line end, or raise InvalidParameters with the characters that are missing."""
+    """Return the text in NFC with LF as line end, or raise InvalidParameters with the missing characters."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
     if missing := _shaper(parameters.handwriting).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
@@ -71,7 +59,7 @@ def writable_text(parameters: Parameters) -> str:
 
 
 def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
-    """Return the ink of one rendering before it is drawn; see `render`. `lap` is called after each stage."""
+    """Return the ink before it is drawn; `lap` is called after each stage."""
     text = writable_text(parameters)
     shaper = _shaper(parameters.handwriting)
     noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
@@ -90,13 +78,9 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
     return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words))
 
 
-def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
-    return _kept_shaper(handwriting.script, handwriting.writer, every)
-
-
 @cache
-def _kept_shaper(script: str, writer: int, every: int) -> Shaper:
-    return Shaper(script, writer_of(script, writer), every)
+def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
+    return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer), every)
 
 
 def _visible(layout: Layout, baseline: np.ndarray, parameters: Parameters) -> Layout:
@@ -108,7 +92,6 @@ def _visible(layout: Layout, baseline: np.ndarray, parameters: Parameters) -> La
 
 
 def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
-    """Return the file and the share of the page under ink."""
     ink, size = parameters.handwriting_color, parameters.handwriting_size
     if parameters.kind == "png":
         return draw_png(page, RGB(*ink.rgb()), lap)

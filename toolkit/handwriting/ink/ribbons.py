@@ -44,22 +44,19 @@ class Strokes:
 
     @classmethod
     def joined(cls, parts: Iterable[Strokes]) -> Strokes:
-        """Return all strokes of all parts, one part after another."""
         several = [cls.none(), *parts]
         return cls(*(np.concatenate([getattr(part, name) for part in several]) for name in cls.__slots__))
 
     @property
     def start(self) -> Integers:
-        """Index of the first point of each stroke."""
         return np.cumsum(self.length) - self.length
 
     @property
     def stroke_of_point(self) -> Integers:
-        """Number of the stroke of every point."""
         return np.repeat(np.arange(len(self.length)), self.length)
 
     def steps(self) -> Floats:
-        """Return the distance from every point to the next one of its stroke, 0 at the last."""
+        """Distance from every point to the next one of its stroke, 0 at the last."""
         step = np.zeros(len(self.x))
         dx, dy = np.diff(self.x), np.diff(self.y)
         step[:-1] = np.sqrt(dx * dx + dy * dy)
@@ -67,7 +64,7 @@ class Strokes:
         return step
 
     def ends(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return two masks over the points: first of its stroke, last of its stroke."""
+        """Two masks over the points: first of its stroke, last of its stroke."""
         first, last = np.zeros(len(self.x), bool), np.zeros(len(self.x), bool)
         start = self.start
         first[start] = True
@@ -81,15 +78,12 @@ class Strokes:
         return np.where(first, i, i - 1), np.where(last, i, i + 1), first, last
 
     def select(self, keep: npt.NDArray[np.bool_]) -> Strokes:
-        """Return only the strokes marked in `keep`, shape (m,)."""
         points = np.repeat(keep, self.length)
         return Strokes(self.x[points], self.y[points], self.radius[points], self.length[keep], self.flags[keep])
 
 
 @dataclass(frozen=True, slots=True)
 class Polygons:
-    """Closed polygons as arrays: their corners, how many corners each has, and the stroke that each belongs to."""
-
     x: Floats
     y: Floats
     length: Integers
@@ -97,7 +91,7 @@ class Polygons:
 
 
 def refined(strokes: Strokes, pieces: int) -> Strokes:
-    """Return the strokes with every interval cut in `pieces` along a Catmull-Rom curve."""
+    """Cut every interval in `pieces` along a Catmull-Rom curve."""
     if pieces <= 1 or not len(strokes.x):
         return strokes
     before, after, first, last = strokes.neighbours()
@@ -123,7 +117,6 @@ def refined(strokes: Strokes, pieces: int) -> Strokes:
 
 
 def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
-    """Return the unit direction of writing at every point, as two arrays of shape (n,)."""
     before, after, _, _ = strokes.neighbours()
     tx, ty = strokes.x[after] - strokes.x[before], strokes.y[after] - strokes.y[before]
     norm = np.sqrt(tx * tx + ty * ty)
@@ -135,8 +128,7 @@ def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
 def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
     """Return the outline of the ink: one ribbon a stroke, a disc wherever the pen turns sharply.
 
-    Contours flagged `OUTLINE` are passed through as they are. The ribbons have only `every` so many of the points,
-    evenly, and the ends: enough where curves follow.
+    Contours flagged `OUTLINE` pass as they are. Ribbons have only `every` so many of the points: enough for curves.
     """
     drawn = (strokes.flags & OUTLINE) > 0
     written = strokes.select(~drawn) if drawn.any() else strokes
@@ -150,15 +142,7 @@ def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
 
 
 def evenly(length: Integers, every: int) -> tuple[Integers, Integers]:
-    """Choose every so many points of each stroke, evenly, and its ends.
-
-    Returns the indices of the chosen points, and how many there are of each stroke.
-
-    Examples
-    --------
-    >>> [part.tolist() for part in evenly(np.array([9, 1]), 4)]
-    [[0, 4, 8, 9], [3, 1]]
-    """
+    """Choose every so many points of each stroke, evenly, and its ends: their indices, and how many of each stroke."""
     gaps = length - 1
     kept = np.maximum(-(-gaps // every), np.minimum(gaps, 2))
     stroke = np.repeat(np.arange(len(kept)), kept + 1)

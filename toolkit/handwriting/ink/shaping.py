@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from cachetools import LRUCache, cached
 
-from toolkit.handwriting.hands.sources import chain
+from toolkit.handwriting.catalogue import fallback_chain
 from toolkit.handwriting.ink.hand import Hand, Placed, open_hand
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, evenly
 from toolkit.handwriting.writers import Writer
@@ -63,7 +63,7 @@ class Shaper:
     """Shapes words for one script in one writer's hand, with only `every` so many points where a text has millions."""
 
     def __init__(self, script: str, writer: Writer, every: int = 1) -> None:
-        self.hands: list[Hand] = [open_hand(name) for name in chain(script)]
+        self.hands: list[Hand] = [open_hand(name) for name in fallback_chain(script)]
         self.writer = writer
         self._every = every
         self.measures = self.hands[0].measures
@@ -97,7 +97,7 @@ class Shaper:
         return word
 
     def points(self, text: str) -> int:
-        """Return about how many points the strokes of `text` have when all of them are used."""
+        """About how many points the strokes of `text` have when all of them are used."""
         return sum(count * self._points_of(character) for character, count in Counter(text).items())
 
     def _count_points(self, character: str) -> int:
@@ -106,7 +106,7 @@ class Shaper:
         return sum(len(hand.glyph(at.glyph).x) for at in hand.shape(written)) if written else 0
 
     def missing(self, text: str) -> tuple[str, ...]:
-        """Return the characters that no hand of the chain writes, each once, in order."""
+        """Characters that no hand of the chain writes, each once, in order."""
         return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._hand_of(c) is None)
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
@@ -205,7 +205,7 @@ def _coarser(glyph: Strokes, every: int) -> Strokes:
 
 
 def _breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:
-    """Places inside the word where a new cluster begins, with the width before it."""
+    """Places where a new cluster begins, with the width before it."""
     return tuple(
         (place, float(origin[n]))
         for n, (before, place) in enumerate(pairwise(places), 1)

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 
 
 class QueueFull(Exception):
-    """Too many wait for a turn."""
+    pass
 
 
 class FairTurns:
@@ -40,7 +40,6 @@ class FairTurns:
             raise
 
     def give_back(self) -> None:
-        """End a turn: the next key has the next one."""
         while self._waiting:
             key = next(iter(self._waiting))
             queue = self._waiting.pop(key)

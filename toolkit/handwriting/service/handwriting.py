@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from toolkit.errors import NotFound, RateLimited
+from toolkit.errors import KeyRejected, NotFound, RateLimited
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.service.authentication import Caller, caller_of
-from toolkit.handwriting.service.query import Listing, parameters_of
+from toolkit.handwriting.service.query import Dialect, Listing, parameters_of
 from toolkit.handwriting.service.render_pool import RenderPool
 from toolkit.handwriting.wire import Format, InvalidParameters
 from toolkit.rate_limit import Allowance, LimitReached, RateLimit
@@ -30,36 +31,26 @@ RENDERER_VERSION = "3"
 
 @dataclass(frozen=True)
 class HandwritingSettings:
-    """Who may call section B, and how much.
-
-    Attributes
-    ----------
-    apikeys
-        Secret of HTTP Basic by apikey. None takes any key that is not empty.
-    burst, calls_a_second
-        Token bucket of each key.
-    renderers
-        Texts rendered at once, each in its own process, started by the first text.
-    waiting
-        Texts that may wait for that, of all keys together; the keys take turns.
-    render_seconds
-        CPU time that one text may take; the largest page needs about 6 seconds.
-    seconds
-        The clock of the token buckets.
-    """
-
+    #: Secret of HTTP Basic by apikey. None accepts any key that is not empty.
     apikeys: Mapping[Secret, Secret] | None = None
+    #: Token bucket of each key.
     burst: int = 3_000
     calls_a_second: float = 100.0
+    #: Texts rendered at once, each in its own process, and texts that may wait, of all keys together.
     renderers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
     waiting: int = 100
+    #: CPU time that one text may take; the largest page needs about 6 seconds.
     render_seconds: float = 20.0
+    #: The clock of the token buckets.
     seconds: Callable[[], float] = time.monotonic
 
 
-class HandwritingService:
-    """Section B of the specification; the `world` gives fresh seeds."""
+class Caller(NamedTuple):
+    key: Secret
+    dialect: Dialect
 
+
+class HandwritingService:
     def __init__(self, world: OutsideWorld, settings: HandwritingSettings) -> None:
         self._world = world
         self._secrets = settings.apikeys
@@ -67,7 +58,16 @@ class HandwritingService:
         self._pool = RenderPool(settings.renderers, settings.waiting, settings.render_seconds)
 
     def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
-        return caller_of(self._secrets, query, authorization)
+        """Return who calls, or raise KeyRejected; the key of the query counts before HTTP Basic."""
+        if query.get("apikey"):
+            key = Secret(query["apikey"])
+            if self._secrets is None or key in self._secrets:
+                return Caller(key, "open")
+        elif pair := _basic(authorization):
+            key, secret = pair
+            if self._secrets is None or self._secrets.get(key) == secret:
+                return Caller(key, "strict")
+        raise KeyRejected(wire.UNAUTHORIZED, status=401)
 
     def admit(self, caller: Caller) -> Allowance:
         """Count a call and return what is left, or raise RateLimited."""
@@ -80,27 +80,19 @@ class HandwritingService:
         return self._limit.left(caller.key)
 
     def listing(self, asked: Listing) -> list[dict[str, str | int]]:
-        """Return the records of one page; ties are in the order of their ids, so that paging is stable."""
-        records = [handwriting.record() for handwriting in catalogue()]
+        records = [handwriting.record() for handwriting in catalogue().values()]
         # The catalogue is in the order of the ids, and sorting keeps that where two values are equal.
         records.sort(key=lambda record: _sortable(record[asked.order_by]), reverse=asked.order_dir == "desc")
         return records[asked.offset : asked.offset + asked.limit]
 
     def record(self, handwriting_id: str) -> dict[str, str | int]:
-        """Return the record of one handwriting, or raise NotFound."""
-        handwriting = catalogue().by_id(handwriting_id)
+        handwriting = catalogue().get(handwriting_id)
         if handwriting is None:
             raise NotFound(wire.HANDWRITING_NOT_FOUND)
         return handwriting.record()
 
     async def checked(self, query: Mapping[str, str], kind: Format, caller: Caller) -> Parameters:
-        """Return the parameters of a rendering; the seed is positive or None.
-
-        Raises
-        ------
-        InvalidParameters
-            With all problems, also the characters that cannot be written.
-        """
+        """Return the parameters, their seed positive or None, or raise InvalidParameters with all problems."""
         parameters, problems = parameters_of(query, kind, caller.dialect)
         if parameters is None or problems:
             if parameters is not None and not any(problem.field == "text" for problem in problems):
@@ -109,15 +101,6 @@ class HandwritingService:
         return parameters
 
     async def render(self, parameters: Parameters, caller: Caller) -> Handwritten:
-        """Render in another process, with a fresh seed if the parameters have none.
-
-        Raises
-        ------
-        InvalidParameters
-            The text cannot be drawn like this, or that takes too much work.
-        Overloaded
-            Too many texts wait, or the machine is too busy.
-        """
         seed = parameters.random_seed or self._world.random.getrandbits(63) or 1
         return await self._pool.render(replace(parameters, random_seed=seed), caller.key)
 
@@ -126,7 +109,7 @@ class HandwritingService:
 
 
 def fingerprint(parameters: Parameters) -> str | None:
-    """Return a name for what these parameters always give, or None if each rendering gets a fresh seed."""
+    """Return a name for what these parameters always give, or None where each rendering has a fresh seed."""
     if parameters.random_seed is None:
         return None
     canonical = f"{RENDERER_VERSION} {parameters.kind} {parameters.handwriting.id} {parameters!r}"
@@ -135,3 +118,15 @@ def fingerprint(parameters: Parameters) -> str | None:
 
 def _sortable(value: str | int) -> str | int:
     return value.casefold() if isinstance(value, str) else value
+
+
+def _basic(authorization: str) -> tuple[Secret, Secret] | None:
+    """Return key and secret, or None where the header is not HTTP Basic."""
+    scheme, _, token = authorization.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+    try:
+        key, colon, secret = base64.b64decode(token.strip(), validate=True).decode("utf-8").partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return (Secret(key), Secret(secret)) if key and colon else None

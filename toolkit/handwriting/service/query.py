@@ -22,7 +22,7 @@ from toolkit.handwriting.parameters import (
 )  # fmt: skip
 from toolkit.handwriting.wire import Format, Problem
 
-#: ``strict`` is the service of 2016: CMYK for a PDF and RGB for everything else.
+#: ``strict`` (HTTP Basic) is the service of 2016: CMYK for a PDF and RGB for everything else. ``open`` takes both.
 Dialect = Literal["open", "strict"]
 
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -32,8 +32,6 @@ _Parsers: TypeAlias = Mapping[str, Callable[[str, str], Any]]
 
 
 class Listing(NamedTuple):
-    """Which handwritings to list, and in which order."""
-
     limit: int = wire.DEFAULT_LIMIT
     offset: int = 0
     order_by: str = "id"
@@ -47,18 +45,7 @@ def check_query(query_string: bytes) -> None:
 
 
 def listing_of(query: Mapping[str, str]) -> Listing:
-    """Read what a listing is asked for.
-
-    Raises
-    ------
-    InvalidParameters
-        With all problems.
-
-    Examples
-    --------
-    >>> listing_of({"limit": "2", "order_by": "title"})
-    Listing(limit=2, offset=0, order_by='title', order_dir='asc')
-    """
+    """Return the page of the listing, or raise InvalidParameters with all problems."""
     problems: list[Problem] = []
     parsers: _Parsers = {
         "limit": _limit,
@@ -73,15 +60,9 @@ def listing_of(query: Mapping[str, str]) -> Listing:
 
 
 def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> tuple[Parameters | None, list[Problem]]:
-    """Read the parameters of a rendering, and everything that is wrong with them.
-
-    Returns
-    -------
-    tuple of Parameters or None, list of Problem
-        Where there are problems, the parameters hold what could be read, and defaults; None without a handwriting.
-    """
+    """Return what could be read (None without a handwriting), with defaults for the rest, and all problems."""
     problems: list[Problem] = []
-    handwriting = catalogue().by_id(query.get("handwriting_id", ""))
+    handwriting = catalogue().get(query.get("handwriting_id", ""))
     if handwriting is None:
         why = wire.ID_NOT_FOUND if query.get("handwriting_id") else "handwriting_id is required"
         problems.append(Problem("handwriting_id", why))
@@ -108,7 +89,6 @@ def _layout_parsers(kind: Format, dialect: Dialect) -> _Parsers:
 
 
 def _parsed(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
-    """Return the values that are given and right; note what is wrong with the others."""
     parsed = {}
     for field, parse in parsers.items():
         if field in query:
@@ -145,11 +125,11 @@ _LONGEST_SEED = 100  # characters; a seed is a key, not an essay
 
 
 class Wrong(ValueError):
-    """A value is wrong; the text says why."""
+    pass
 
 
 def _side(field: str, text: str, kind: Format) -> float | None:
-    """Parse a width or a height: points, or None for ``auto``."""
+    """None is ``auto``."""
     if text.strip().lower() == "auto":
         return None
     points = _distance(field, text, kind)

@@ -22,6 +22,7 @@ WORKER = "toolkit.handwriting.service.render_worker"
 # So many times its CPU time, and it hangs or the machine is far too busy. (Windows has this limit only.)
 _WALL_TIMES = 10
 _RETRY_SECONDS = 2.0
+_FAILED = "the gateway failed at this rendering"
 # Starting a process takes about as long, so a shorter rendering is not interrupted.
 _GRACE_SECONDS = 1.0
 
@@ -32,10 +33,7 @@ Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
 
 
 class RenderPool:
-    """Renders at most `size` texts at once, each in its own process; `most_waiting` others wait for their turn.
-
-    One text may take so many `seconds` of CPU time.
-    """
+    """Renders `size` texts at once, each in its own process and in at most so many `seconds` of CPU time."""
 
     def __init__(self, size: int, most_waiting: int, seconds: float) -> None:
         self._turns = FairTurns(size, most_waiting)
@@ -47,24 +45,13 @@ class RenderPool:
         self._abandoned: set[WorkerProcess] = set()
 
     async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
-        """Render a text for the caller with this key; a cancelled call is not rendered, or not to its end.
-
-        Raises
-        ------
-        InvalidParameters
-            The text cannot be drawn like this, or that takes too much work.
-        Overloaded
-            Too many texts wait, or the machine is too busy.
-        ServiceFailure
-            The process died or failed.
-        """
+        """Render a text for the caller with this key; a cancelled call is not rendered, or not to its end."""
         outcome = await self._run((parameters, False, self._seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
         return outcome
 
     async def missing_characters(self, parameters: Parameters, key: Hashable) -> tuple[Problem, ...]:
-        """Return the problem of a text with characters that cannot be written, if it has some; raises as `render`."""
         outcome = await self._run((parameters, True, self._seconds), key)
         return outcome if isinstance(outcome, tuple) else ()
 
@@ -95,7 +82,7 @@ class RenderPool:
             raise _error_of(outcome)
         if isinstance(outcome, str):
             log.error("rendering failed: %s", outcome)
-            raise _failure()
+            raise ServiceFailure(_FAILED)
         return outcome
 
     def _free(self, worker: WorkerProcess) -> None:
@@ -129,8 +116,4 @@ def _error_of(died: WorkerDied) -> ServiceFailure | InvalidParameters:
         return InvalidParameters([Problem(None, wire.TOO_MUCH_WORK)])
     if died.death is Death.WALL_LIMIT:
         return Overloaded(wire.TOO_BUSY, retry_after=_RETRY_SECONDS)
-    return _failure()
-
-
-def _failure() -> ServiceFailure:
-    return ServiceFailure("the gateway failed at this rendering")
+    return ServiceFailure(_FAILED)

@@ -28,23 +28,9 @@ _ORDERS = {
 
 
 class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
-    """A field for the title, and a page of hands to choose from.
+    """A field for the title, and a page of hands; `attempt` does what a click asks for, and says what goes wrong.
 
-    Parameters
-    ----------
-    client
-        ``tk.handwriting``.
-    handwriting
-        Id or title of the first choice.
-    attempt
-        Does what a click asks for, and says what goes wrong.
-
-    Attributes
-    ----------
-    handwriting : str
-        Title of the chosen hand.
-    name, order, back_button, on_button, cards
-        The controls; ``cards`` are the buttons under the pictures.
+    ``handwriting`` is the title of the chosen hand, ``cards`` are the buttons under the pictures.
     """
 
     handwriting = traitlets.Unicode("")
@@ -81,8 +67,6 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         if snippet != self._snippet:
             self._snippet = snippet
             self._draw()
-
-    # -- pages --------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")

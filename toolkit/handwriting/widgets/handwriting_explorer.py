@@ -6,13 +6,12 @@ import base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import ipywidgets
 import traitlets
 from PIL import Image
 
-from toolkit.handwriting.client.handwriting import HandwritingClient
 from toolkit.handwriting.client.picture_sheet import picture_sheet
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import Handwritten, png_bytes
@@ -21,16 +20,10 @@ from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, Format
 from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, in_turn, row
 
+if TYPE_CHECKING:
+    from toolkit.connection import Connection
+
 _TEXT = "The quick brown fox\njumps over the lazy dog."
-
-
-class Connected(Protocol):
-    """What has a client of section B, as a connection has."""
-
-    @property
-    def handwriting(self) -> HandwritingClient:
-        """The client."""
-        ...
 
 
 class _Settings(NamedTuple):
@@ -52,15 +45,13 @@ class HandwritingExplorer(ServiceWidget):
     ----------
     tk
         A connection.
-    text
-        What is written at first.
-    handwriting
-        Id or title of the first hand.
+    text, handwriting
+        What is shown first.
 
     Attributes
     ----------
     result : Handwritten or None
-        The picture that is shown; observe it to follow.
+        The picture that is shown.
     kept : Handwritten or None
         What it is compared with.
     text, picker, look, kind, keep_button, drop_button
@@ -81,7 +72,7 @@ class HandwritingExplorer(ServiceWidget):
     result = traitlets.Instance(Handwritten, allow_none=True)
     kept = traitlets.Instance(Handwritten, allow_none=True)
 
-    def __init__(self, tk: Connected, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
+    def __init__(self, tk: Connection, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
         super().__init__()
         self._client = tk.handwriting
         self._drawn: _Settings | None = None
@@ -127,8 +118,6 @@ class HandwritingExplorer(ServiceWidget):
         shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
         return f"HandwritingExplorer: {shown}"
 
-    # -- layout -------------------------------------------------------------------------------------------
-
     def _lay_out(self) -> None:
         wide = ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible")
         offers = row(self.kind, self.link, self.keep_button, self.drop_button)
@@ -142,8 +131,6 @@ class HandwritingExplorer(ServiceWidget):
         self.kind.observe(lambda _: self._attempt(self._describe), "value")
         self.keep_button.on_click(lambda _: self._keep())
         self.drop_button.on_click(lambda _: self._drop())
-
-    # -- drawing ------------------------------------------------------------------------------------------
 
     def _attempt(self, work: Callable[[], None]) -> None:
         """Do it; the status line shows what goes wrong, and the last picture stays."""

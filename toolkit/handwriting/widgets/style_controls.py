@@ -15,19 +15,7 @@ _LABEL, _WIDTH = "7.5em", "22em"
 
 
 class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
-    """Sliders, ink and seed.
-
-    Parameters
-    ----------
-    changed
-        Called after each change that a person or a program makes.
-
-    Attributes
-    ----------
-    size, width, height, height_auto, padding, line_spacing, line_variance, word_variance, colour, inks, seed, \
-seed_locked, reroll_button
-        The controls: set ``.value`` or ``.click()`` as a person would.
-    """
+    """Sliders, ink and seed; `changed` is called after each change that a person or a program makes."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed

@@ -1,4 +1,4 @@
-"""Read the answers of section D: checked against the contract, then DataFrames, with every secret wrapped at once."""
+"""Read responses: check them against the contract, wrap every secret and make DataFrames."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ import pandas as pd
 
 from toolkit.errors import UnexpectedReply
 from toolkit.frames import declared_frame
+from toolkit.identity import wire
 from toolkit.identity.client.held_secrets import AuthenticatedUser
 from toolkit.identity.flow import State
-from toolkit.identity.wire import (
-    ADDRESS_FIELDS,
-    CHALLENGE_FIELDS,
-    DETAIL_FIELDS,
-    ECHO_FIELDS,
-    ELIGIBILITY_FIELDS,
-    GUID,
-    OPEN_TARGET,
-    PAYMENT_FIELDS,
-)
+from toolkit.identity.wire import GUID
 from toolkit.secret import Secret
 
 Response = Mapping[str, Any]
@@ -43,16 +35,16 @@ def _columns(fields: Mapping[str, str], prefix: str = "") -> dict[str, str]:
     return {prefix + column_name(name): dtype for name, dtype in fields.items()}
 
 
-ECHO_COLUMNS = _columns(ECHO_FIELDS)
-ELIGIBILITY_COLUMNS = _columns(ELIGIBILITY_FIELDS) | _columns(CHALLENGE_FIELDS)
-PAYMENT_COLUMNS = _columns(PAYMENT_FIELDS)
-DETAIL_COLUMNS = _columns(DETAIL_FIELDS) | _columns(ADDRESS_FIELDS, "billing_")
+ECHO_COLUMNS = _columns(wire.ECHO_FIELDS)
+ELIGIBILITY_COLUMNS = _columns(wire.ELIGIBILITY_FIELDS) | _columns(wire.CHALLENGE_FIELDS)
+PAYMENT_COLUMNS = _columns(wire.PAYMENT_FIELDS)
+DETAIL_COLUMNS = _columns(wire.DETAIL_FIELDS) | _columns(wire.ADDRESS_FIELDS, "billing_")
 
 
 def expect(condition: bool, what: str) -> None:
-    """Raise UnexpectedReply where an answer is not what the contract allows; `what` holds nothing of the answer."""
+    """Raise UnexpectedReply where a response breaks the contract; `what` must hold nothing of the response."""
     if not condition:
-        raise UnexpectedReply(f"the answer breaks the contract: {what}")
+        raise UnexpectedReply(f"the response breaks the contract: {what}")
 
 
 def matching(response: Response, name: str, pattern: re.Pattern[str]) -> str:
@@ -68,10 +60,10 @@ def secret_in(response: Response, name: str) -> Secret:
 
 
 def started(response: Response, base_url: str) -> tuple[str, Secret, int]:
-    """Read a new transaction: its id, the first fingerprint, and the seconds that lives."""
+    """Read a new transaction: its id, the first fingerprint and its life in seconds."""
     fingerprint = secret_in(response, "VerificationFingerprint")
-    # What a phone is sent to must be this very gateway and nothing more than the fingerprint's own address.
-    own = Secret(f"{base_url}{OPEN_TARGET.path_for()}?vfp={response['VerificationFingerprint']}")
+    # A phone must be sent to this very gateway, and to nothing but the fingerprint's own URL.
+    own = Secret(f"{base_url}{wire.OPEN_TARGET.path_for()}?vfp={response['VerificationFingerprint']}")
     given = response.get("TargetUrl")
     expect(isinstance(given, str) and Secret(given) == own, "TargetUrl is not on the gateway's own origin")
     seconds = response.get("ExpiresIn")
@@ -98,7 +90,7 @@ def echo_frame(response: Response) -> pd.DataFrame:
 
 
 def eligibility_frame(response: Response) -> pd.DataFrame:
-    """Read an eligibility answer: one row, with the challenge in it where there is one."""
+    """Read a user's eligibility and challenge: one row."""
     expect(type(response.get("Eligible")) is bool, "Eligible is not a boolean")
     challenge = response.get("Challenge")
     expect(challenge is None or isinstance(challenge, dict), "Challenge is not an object")
@@ -108,8 +100,8 @@ def eligibility_frame(response: Response) -> pd.DataFrame:
     return _frame([{**response, **(challenge or {})}], ELIGIBILITY_COLUMNS)
 
 
-def state_told(eligibility: pd.DataFrame) -> State:
-    """Return where an eligibility answer says that the flow stands."""
+def state_of(eligibility: pd.DataFrame) -> State:
+    """Return the state in which an eligibility response leaves the flow."""
     row = eligibility.iloc[0]
     if not row["eligible"]:
         return State.NOT_ELIGIBLE
@@ -119,7 +111,7 @@ def state_told(eligibility: pd.DataFrame) -> State:
 
 
 def payment_frame(response: Response) -> pd.DataFrame:
-    """Read a payment list: one row a payment, in the order of the answer."""
+    """Read a payment list: one row per payment, in the order of the response."""
     payments = _payments(response)
     for payment in payments:
         if payment.get("LastFour") is not None:
@@ -130,7 +122,7 @@ def payment_frame(response: Response) -> pd.DataFrame:
 
 
 def detail_frame(response: Response) -> pd.DataFrame:
-    """Read payment details: one row a payment, in the order asked, the address in columns ``billing_...``."""
+    """Read payment details: one row per payment, the address in columns ``billing_...``."""
     payments = _payments(response)
     rows = []
     for payment in payments:
@@ -145,7 +137,7 @@ def detail_frame(response: Response) -> pd.DataFrame:
 def _payments(response: Response) -> list[dict[str, Any]]:
     payments = response.get("Payments")
     if not isinstance(payments, list) or not all(isinstance(payment, dict) for payment in payments):
-        raise UnexpectedReply("the answer breaks the contract: Payments is not a list of objects")
+        raise UnexpectedReply("the response breaks the contract: Payments is not a list of objects")
     for payment in payments:
         matching(payment, "PaymentId", GUID)
     return payments
@@ -157,7 +149,7 @@ def _frame(rows: Iterable[Response], columns: Mapping[str, str]) -> pd.DataFrame
         return declared_frame(named, columns)
     except (ValueError, TypeError, OverflowError):
         # The caller drops the context: the library's text quotes values.
-        raise UnexpectedReply("the answer breaks the contract: a field has another type") from None
+        raise UnexpectedReply("the response breaks the contract: a field has another type") from None
 
 
 def _milliseconds(text: str) -> int:

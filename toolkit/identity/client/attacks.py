@@ -1,7 +1,6 @@
-"""Ten attacks on a flow: each is really sent, and each is refused by a rule that has a name.
+"""Ten attacks on a flow. Each is really sent, and a rule with a name refuses it.
 
-They use phones of their own, so that the flow a person is in the middle of stays as it is; only "let the clock
-run" makes it older.
+They use their own phones and leave a person's present flow alone; only "let the clock run" makes it older.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Scene(NamedTuple):
-    """Where an attack takes place: the client that is attacked, another one, and the demo world."""
+    """The client that is attacked, another one, and the demo world."""
 
     client: IdentityClient
     other: IdentityClient
@@ -36,7 +35,7 @@ class Scene(NamedTuple):
 
 
 class Attack(NamedTuple):
-    """What is tried, the rule that refuses it, and why there is that rule."""
+    """An attack, the rule and status that refuse it, and the reason for the rule."""
 
     title: str
     rule: str
@@ -46,7 +45,7 @@ class Attack(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What came of an attack: its status, the words, and whether the named rule held."""
+    """The result of an attack; `refused` is whether the rule held."""
 
     title: str
     status: int | str | None
@@ -60,7 +59,7 @@ def _replay_final(scene: Scene) -> ServiceError:
     proof = scene.proof()
     user = scene.client.finish_authentication(proof)
     _refused(lambda: scene.client.finish_authentication(proof))
-    # The second use revoked the first one's code as well.
+    # The second use also revoked the code of the first.
     return _refused(lambda: scene.client.eligibility(user))
 
 
@@ -96,7 +95,7 @@ def _swap_client(scene: Scene) -> ServiceError:
 def _wait(scene: Scene) -> ServiceError:
     user = scene.user()
     scene.gateway.clock.advance(seconds=301)
-    # The client itself would not even send it: it is told a later end, so that the gateway has to say no.
+    # The client does not send an expired code, so the forged user claims a later end.
     return _refused(lambda: scene.client.eligibility(_forged(user.service_alias, user)))
 
 
@@ -119,7 +118,6 @@ def _guess(scene: Scene) -> ServiceError:
 
 
 def _preview(scene: Scene) -> int:
-    """Look at TargetUrl as a link preview does, then open it as the phone: return the preview's HTTP status."""
     phone = scene.gateway.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
     status = scene.client.preview(transaction)
@@ -162,7 +160,7 @@ ATTACKS: dict[str, Attack] = {
 
 
 def carry_out(name: str, client: IdentityClient, gateway: Gateway) -> Outcome:
-    """Try one of `ATTACKS` on a client of the demo world and tell what came of it."""
+    """Try one of `ATTACKS` on a client of the demo world."""
     attack = ATTACKS[name]
     keys = gateway.credentials
     scene = Scene(client.called_by(keys["ApiClientId"]), client.called_by(keys["OtherApiClientId"]), gateway)

@@ -1,14 +1,13 @@
-"""One call of section D: request out, answer in, a step in the trace, and errors that show nothing."""
+"""Calls of the identity client: each is sent once, recorded as a step of the trace, and its errors show no secret."""
 
 from __future__ import annotations
 
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
@@ -35,21 +34,21 @@ TRACE_COLUMNS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Step:
-    """One call: what went out and came back, redacted; where the flow stood before and after."""
+    """One call, with every secret redacted; `before` and `after` are where the flow may have stood."""
 
     n: int
     operation: str
-    http: int | None
-    status: int | None
-    description: str
+    request: Mapping[str, Any]
     before: frozenset[State]
     after: frozenset[State]
-    ms: float
-    seconds_left: float | None = None
-    request: Mapping[str, Any] = field(default_factory=dict)
+    http: int | None = None
+    status: int | None = 0
+    description: str = SUCCESS
     response: Mapping[str, Any] = field(default_factory=dict)
+    ms: float = 0.0
+    seconds_left: float | None = None
 
     @property
     def transition(self) -> str:
@@ -61,9 +60,9 @@ class Step:
 class RecordedCalls:
     """Sends the calls of one client and keeps a step of each.
 
-    Each call is sent once: a second Finish or a second opening would kill the code, so nothing is ever retried.
-    Errors are raised where no frame holds an answer, and without context: a notebook saves tracebacks, and IPython
-    can be told to print every value in them.
+    Each call is sent once: a second Finish or a second opening would revoke the code, so nothing is retried.
+    Errors are raised in frames that hold no response, and without context: notebooks save tracebacks, and IPython
+    can print every value in them.
     """
 
     def __init__(self, http: HttpSession, api_client_id: Secret, now: Callable[[], int] | None = None) -> None:
@@ -81,97 +80,79 @@ class RecordedCalls:
         *,
         holder: Holder | None = None,
         call: Call | None = None,
-        told: Callable[[T], State] | None = None,
+        state_of: Callable[[T], State] | None = None,
     ) -> T:
         """Make a POST call and return what `read` makes of its response.
 
-        `holder` is whose flow the `call` moves; `told` says where to, where the table leaves more than one state.
+        `call` moves the flow of `holder`; `state_of` says where to, if the table leaves more than one state.
         """
-        self._count += 1
         given = {name: value for name, value in fields.items() if value is not None}
-        body = {"RequestId": f"req-{self._count:03d}", "ApiClientId": self._api_client_id, **given}
+        body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id, **given}
 
-        def understand(envelope: Mapping[str, Any], reply: HttpReply) -> T:
+        def send(step: Step) -> T:
+            reply = self._http.call(operation.endpoint, body=body)
+            envelope = _object_of(reply, step, operation.endpoint)
             return read(_response_of(envelope, body, reply, _line_of(operation.endpoint)))
 
-        send = partial(self._http.call, operation.endpoint, body=body)
-        step = _Step(operation.name, _line_of(operation.endpoint), body, call, holder)
-        outcome = self._attempt(step, send, understand, told)
+        outcome = self._record(operation.name, body, send, holder, call, state_of)
         return _result(outcome)
 
     def open(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret:
         """Open a TargetUrl as a phone does and return the final fingerprint."""
-        self._count += 1
         query: dict[str, str | Secret | None] = {"vfp": fingerprint, "r": "f"}
-        send = partial(self._http.call, OPEN_TARGET, query=query, headers=headers)
-        step = _Step(Call.OPEN, _line_of(OPEN_TARGET), query, Call.OPEN, holder)
-        return _result(self._attempt(step, send, lambda answer, reply: _opened(answer, reply, fingerprint)))
 
-    def _attempt(
+        def send(step: Step) -> Secret:
+            reply = self._http.call(OPEN_TARGET, query=query, headers=headers)
+            answer = _object_of(reply, step, OPEN_TARGET)
+            if reply.status != 200:
+                raise _device_error(reply.status)
+            final = secret_in(answer, "vfp")
+            expect(final != fingerprint, "the final fingerprint is the first one")
+            return final
+
+        return _result(self._record(Call.OPEN, query, send, holder, Call.OPEN))
+
+    def _record(
         self,
-        step: _Step,
-        send: Callable[[], HttpReply],
-        understand: Callable[[Mapping[str, Any], HttpReply], T],
-        told: Callable[[T], State] | None = None,
+        operation: str,
+        sent: Mapping[str, Any],
+        send: Callable[[Step], T],
+        holder: Holder | None,
+        call: Call | None,
+        state_of: Callable[[T], State] | None = None,
     ) -> T | ToolkitError:
-        began = time.perf_counter()
-        reply: HttpReply | None = None
-        answer: Mapping[str, Any] = {}
+        self._count += 1
+        before = holder.states if holder else frozenset({State.NEW} if call is Call.START else ())
+        step = Step(self._count, operation, redacted(sent), before, before)
+        known: State | None = None
         outcome: T | ToolkitError
-        state = None
+        began = time.perf_counter()
         try:
-            reply = send()
-            answer = _object_of(reply, step.line)
-            outcome = understand(answer, reply)
-            state = told and told(outcome)
+            outcome = send(step)
+            known = state_of(outcome) if state_of else None
         except ToolkitError as error:
             outcome = error
-        ms = round((time.perf_counter() - began) * 1000, 3)
-        status = _status_of(outcome)
-        before, after = _moved(step, status, state)
-        user = next((one for one in (outcome, step.holder) if isinstance(one, AuthenticatedUser)), None)
-        self.steps.append(
-            Step(
-                n=self._count,
-                operation=step.operation,
-                http=reply.status if reply is not None else None,
-                status=status,
-                description=getattr(outcome, "message", str(outcome)) if isinstance(outcome, ToolkitError) else SUCCESS,
-                before=before,
-                after=after,
-                ms=ms,
-                seconds_left=user.seconds_left(self.now()) if user is not None else None,
-                request=redacted(step.content),
-                response=redacted(answer),
-            )
-        )
+            step.status = error.code if isinstance(error, ServiceError) and isinstance(error.code, int) else None
+            step.description = getattr(error, "message", str(error))
+        step.ms = round((time.perf_counter() - began) * 1000, 3)
+        if known is not None:
+            step.after = frozenset({known})
+        elif call is not None and step.status is not None:
+            step.after = states_after(before, call, step.status)
+        if holder is not None:
+            holder.states = step.after
+        user = outcome if isinstance(outcome, AuthenticatedUser) else holder
+        if isinstance(user, AuthenticatedUser):
+            step.seconds_left = user.seconds_left(self.now())
+        self.steps.append(step)
         return outcome
-
-
-class _Step(NamedTuple):
-    """A call that goes out, and whose flow it moves."""
-
-    operation: str
-    line: str
-    content: Mapping[str, Any]
-    call: Call | None
-    holder: Holder | None
-
-
-def _moved(step: _Step, status: int | None, told: State | None) -> tuple[frozenset[State], frozenset[State]]:
-    """Return where the flow stood before a call and stands after it, and tell its holder."""
-    before = step.holder.states if step.holder else frozenset({State.NEW} if step.call is Call.START else ())
-    after = states_after(before, step.call, status) if step.call is not None and status is not None else before
-    if told is not None:
-        after = frozenset({told})
-    if step.holder is not None:
-        step.holder.states = after
-    return before, after
 
 
 def _result(outcome: T | ToolkitError) -> T:
     if isinstance(outcome, ToolkitError):
-        raise _bare(outcome)
+        # Without the frames and errors behind it, which saw the response.
+        outcome.__context__ = outcome.__cause__ = None
+        raise outcome.with_traceback(None)
     return outcome
 
 
@@ -179,27 +160,20 @@ def _line_of(endpoint: Endpoint) -> str:
     return f"{endpoint.method} {endpoint.template}"
 
 
-def _bare(error: ToolkitError) -> ToolkitError:
-    """Return the error without the frames and errors behind it, which saw the answer."""
-    error.__context__ = error.__cause__ = None
-    return error.with_traceback(None)
-
-
-def _status_of(outcome: object) -> int | None:
-    if isinstance(outcome, ServiceError):
-        return outcome.code if isinstance(outcome.code, int) else None
-    return None if isinstance(outcome, ToolkitError) else 0
-
-
-def _object_of(reply: HttpReply, request: str) -> Mapping[str, Any]:
+def _object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping[str, Any]:
+    """Return the JSON object of a reply and note it in the step."""
+    step.http = reply.status
     if 300 <= reply.status < 400:
-        raise UnexpectedReply(f"{request} was answered by a redirect ({reply.status}), which is not followed")
+        raise UnexpectedReply(
+            f"{_line_of(endpoint)} was answered by a redirect ({reply.status}), which is not followed"
+        )
     try:
         value = json.loads(reply.body)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise UnexpectedReply(f"the answer to {request} ({reply.status}) is not a JSON object")
+        raise UnexpectedReply(f"the response to {_line_of(endpoint)} ({reply.status}) is not a JSON object")
+    step.response = redacted(value)
     return value
 
 
@@ -217,27 +191,19 @@ def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply:
     return dict(response or {})
 
 
-def _opened(answer: Mapping[str, Any], reply: HttpReply, first: Secret) -> Secret:
-    if reply.status != 200:
-        raise _device_error(reply.status)
-    final = secret_in(answer, "vfp")
-    expect(final != first, "the final fingerprint is the first one")
-    return final
-
-
 def _device_error(http: int) -> ToolkitError:
-    # A phone is told no status; these are what the three HTTP statuses stand for.
+    # A phone gets no status code: each of these HTTP statuses has one cause.
     code = {404: 2001, 410: 2003, 429: 2040}.get(http)
     error = error_of({"Status": code}, http, request=_line_of(OPEN_TARGET)) if code else None
     return error or UnexpectedReply(f"{_line_of(OPEN_TARGET)} was answered by HTTP {http}")
 
 
-def states_after(states: Iterable[State], call: Call, status: int) -> frozenset[State]:
+def states_after(states: frozenset[State], call: Call, status: int) -> frozenset[State]:
     """Return where the flow may stand after a call was answered with this status."""
     rows = [row for row in MOVES if row.call is call and row.status == status]
-    # An answer may say that the flow stood elsewhere: expired or revoked, which the caller could not know.
-    told = [row for row in rows if row.state in states] or rows
-    return frozenset(row.next for row in told) or frozenset(states)
+    # The flow may have expired or been revoked, which the caller learns only from this response.
+    possible = [row for row in rows if row.state in states] or rows
+    return frozenset(row.next for row in possible) or states
 
 
 def redacted(value: Any, name: str = "") -> Any:  # noqa: ANN401

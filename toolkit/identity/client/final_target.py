@@ -1,4 +1,4 @@
-"""The end of the redirects on this machine: a listener that takes one browser's final fingerprint, then closes."""
+"""A listener on this machine for the end of the redirects: it takes one final fingerprint, then closes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _SOCKET_SECONDS = 5.0
 class FinalTargetListener:
     """Listens on a free port of 127.0.0.1 for one request to ``/done``.
 
-    Its `url` is what ``start_authentication(final_target_url=...)`` takes. The page that it answers does not hold
-    the fingerprint, and nothing is written to any log.
+    Pass it as ``start_authentication(final_target_url=...)``. Its page and logs never contain the fingerprint.
 
     Examples
     --------
@@ -32,7 +31,7 @@ class FinalTargetListener:
     def __init__(self) -> None:
         self._received: Secret | None = None
         self._is_over = threading.Event()
-        # Not HTTPServer: that one asks the name service for its own name first.
+        # Not HTTPServer, which looks up its own host name first.
         self._server = TCPServer(("127.0.0.1", 0), self._handler())
         self._server.timeout = _POLL_SECONDS
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}"
@@ -40,9 +39,9 @@ class FinalTargetListener:
         self._thread.start()
 
     def fingerprint(self, timeout: float = 60.0) -> Secret:
-        """Wait for the browser and return the final fingerprint; the listener is closed then.
+        """Wait for the browser, close the listener and return the final fingerprint.
 
-        Raises Unreachable where no browser came in time, SessionClosed where it was closed before.
+        Raises Unreachable if no browser comes in time, SessionClosed if it was closed before.
         """
         came = self._is_over.wait(timeout)
         self.close()
@@ -53,7 +52,7 @@ class FinalTargetListener:
         return self._received
 
     def close(self) -> None:
-        """Stop listening. Calling it again is fine."""
+        """Stop listening; a second call does nothing."""
         self._is_over.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -69,15 +68,6 @@ class FinalTargetListener:
             while not self._is_over.is_set():
                 self._server.handle_request()
 
-    def _take(self, target: str) -> bool:
-        """Take the fingerprint of a request's target; False where it is not the expected one."""
-        parts = urlsplit(target)
-        given = parse_qs(parts.query).get("vfp", [])
-        if parts.path != _PATH or len(given) != 1 or self._received is not None:
-            return False
-        self._received = Secret(given[0])
-        return True
-
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         listener = self
 
@@ -85,13 +75,16 @@ class FinalTargetListener:
             timeout = _SOCKET_SECONDS
 
             def do_GET(self) -> None:  # noqa: N802
-                taken = listener._take(self.path)
-                self.send_response(200 if taken else 404)
+                parts = urlsplit(self.path)
+                given = parse_qs(parts.query).get("vfp", [])
+                fits = parts.path == _PATH and len(given) == 1 and listener._received is None
+                self.send_response(200 if fits else 404)
                 self.send_header("Content-Type", "text/html; charset=utf-8")
                 self.send_header("Cache-Control", "no-store")
                 self.send_header("Referrer-Policy", "no-referrer")
                 self.end_headers()
-                if taken:
+                if fits:
+                    listener._received = Secret(given[0])
                     self.wfile.write(_PAGE)
                     listener._is_over.set()
 

@@ -12,8 +12,8 @@ from toolkit.secret import Secret
 class Handset:
     """A phone as a caller sees it. Made by ``gateway.handset("happy")``.
 
-    ``address`` is its own on its network, ``device_ip`` and ``carrier_short_code`` what its app tells the caller, None
-    for what it does not know. ``result`` is what a flow with this phone comes to, ``answer`` its owner's answer.
+    ``address`` is its address on its network, ``device_ip`` and ``carrier_short_code`` are what its app tells the
+    caller, if it knows them. ``result`` says how a flow with this phone ends, ``answer`` is its owner's.
 
     Examples
     --------
@@ -30,5 +30,5 @@ class Handset:
 
     @property
     def network_headers(self) -> dict[str, str]:
-        """What the simulated network adds to this phone's calls, in place of a carrier's header enrichment."""
+        """The headers that the simulated network adds to this phone's calls."""
         return {SIMULATED_ADDRESS: self.address}

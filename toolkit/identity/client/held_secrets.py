@@ -1,6 +1,6 @@
-"""What a person holds between two calls: a transaction, a proof, an authenticated user. Their secrets can be forgotten.
+"""What a caller holds between two calls: a transaction, a proof, an authenticated user.
 
-None of them can be pickled or copied, because a `Secret` cannot, and none shows more than a short hash.
+Their secrets can be forgotten. They cannot be pickled or copied, and show at most a short hash.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Holder:
         return self._held is None
 
     def secret(self, name: str) -> Secret:
-        """Return one of its secrets, or raise SessionClosed where they are forgotten."""
+        """Return one of its secrets; SessionClosed if they are forgotten."""
         if self._held is None:
             raise SessionClosed("this session is over and its secrets are forgotten; begin a new one")
         return self._held[name]
@@ -78,10 +78,7 @@ class PhoneProof(Holder):
 
 
 class AuthenticatedUser(Holder):
-    """A user whose phone was proven: alias, code and when it ends. Made by ``finish_authentication``.
-
-    ``service_alias`` may be stored; the code never leaves this object.
-    """
+    """A user whose phone was proven; ``service_alias`` may be stored. Made by ``finish_authentication``."""
 
     def __init__(self, service_alias: str, code: Secret, expires: int, phone: tuple[str, str, str]) -> None:
         super().__init__(frozenset({State.FINISHED}), code=code)
@@ -100,11 +97,10 @@ class AuthenticatedUser(Holder):
         return max(0.0, (self._expires - now) / 1000)
 
     def check_life(self, now: int) -> None:
-        """Raise CodeExpired where the code is over."""
+        """Raise CodeExpired if the code is over."""
         if now >= self._expires:
-            raise CodeExpired(
-                f"the code ended at {self.expires_at:%H:%M:%S} UTC; begin again with start_authentication"
-            )
+            ended = f"{self.expires_at:%H:%M:%S} UTC"
+            raise CodeExpired(f"the code ended at {ended}; begin again with start_authentication")
 
     def __repr__(self) -> str:
         who = f"{self.service_alias[:8]} at {self.mobile_operator_name}"
@@ -112,12 +108,12 @@ class AuthenticatedUser(Holder):
 
 
 def fresh_verifier() -> tuple[Secret, Secret]:
-    """Return a PKCE verifier and its S256 challenge (no secret, but nothing that need be shown either)."""
+    """Return a PKCE verifier and its S256 challenge."""
     verifier = secrets.token_urlsafe(32)
     digest = hashlib.sha256(verifier.encode("ascii")).digest()
     return Secret(verifier), Secret(base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"))
 
 
 def hidden(answer: str | Secret | None) -> Secret | None:
-    """Return an answer to the challenge as a secret of which not even a hash is shown."""
+    """Return an answer to the challenge as a secret that shows not even a hash."""
     return None if answer is None else Secret(answer, guessable=True)

@@ -1,4 +1,4 @@
-"""What one types in a notebook for section D: ``tk.identity``."""
+"""The client of mobile identity: ``tk.identity``."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ from toolkit.errors import InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import wire
-from toolkit.identity.client import answers
+from toolkit.identity.client import answers, held_secrets
 from toolkit.identity.client.calls import TRACE_COLUMNS, RecordedCalls, Step
 from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import (
-    AuthenticatedUser,
-    PhoneProof,
-    StartedTransaction,
-    fresh_verifier,
-    hidden,
-)
+from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hidden
 from toolkit.identity.client.session import IdentitySession
 from toolkit.identity.flow import Call
 from toolkit.public_names import PublicNames
@@ -83,25 +77,25 @@ class IdentityClient(PublicNames):
         Parameters
         ----------
         handset
-            A simulated phone: its address and carrier are taken from it.
+            A simulated phone, in place of `device_ip` and `carrier_short_code`.
         device_ip, carrier_short_code
-            The phone's address, or the short code of its carrier, or both if they belong together.
+            The phone's address, the short code of its carrier, or both.
         final_target_url
-            Where the phone is sent at the end: one that is registered for this client, or a listener.
+            Where the phone is redirected at the end: a URL registered for this client, or a listener.
 
         Raises
         ------
         MalformedRequest
             1000 a URL that is not registered, 1003 a carrier that is not supported.
         NotAuthenticated
-            1038: address and carrier do not belong together.
+            1038: address and carrier do not match.
         """
         if handset is not None:
             device_ip, carrier_short_code = handset.device_ip, handset.carrier_short_code
         if device_ip is None and carrier_short_code is None:
             raise InvalidArgument("give a handset, a device_ip or a carrier_short_code")
         url = final_target_url.url if isinstance(final_target_url, FinalTargetListener) else final_target_url
-        verifier, challenge = fresh_verifier()
+        verifier, challenge = held_secrets.fresh_verifier()
         fields = {
             "DeviceIp": device_ip,
             "CarrierShortCode": carrier_short_code,
@@ -118,13 +112,8 @@ class IdentityClient(PublicNames):
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
 
-        Works once for each transaction, and is never repeated. It succeeds also when the network did not identify
-        the phone: `finish_authentication` says so.
-
-        Parameters
-        ----------
-        handset
-            The simulated phone that opens it; None opens it from this machine, over its own network.
+        Works once for each transaction. If the network does not identify the phone, only `finish_authentication`
+        says so. Without a `handset` this machine opens TargetUrl, over its own network.
 
         Raises
         ------
@@ -136,16 +125,16 @@ class IdentityClient(PublicNames):
         return PhoneProof(transaction, final)
 
     def preview(self, transaction: StartedTransaction) -> int:
-        """Look at TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405, nothing used up."""
+        """Look at TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405, nothing is used."""
         look = Endpoint("HEAD", wire.OPEN_TARGET.template, wire.OPEN_TARGET.query)
         return self._http.call(look, query={"vfp": transaction.secret("fingerprint")}).status
 
     def await_device(
         self, transaction: StartedTransaction, listener: FinalTargetListener, *, timeout: float = 60.0
     ) -> PhoneProof:
-        """Wait until a browser on this machine was sent from TargetUrl to the listener.
+        """Wait until TargetUrl redirects a browser on this machine to the listener.
 
-        Raises Unreachable where no browser came within `timeout` seconds.
+        Raises Unreachable if no browser comes within `timeout` seconds.
         """
         if transaction.final_target_url != listener.url:
             raise InvalidArgument("this transaction was started with another final target")
@@ -164,18 +153,16 @@ class IdentityClient(PublicNames):
             2002 too late (60 seconds), 2003 used before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
-        return self._calls.post(
-            wire.FINISH,
-            fields,
-            lambda response: answers.authenticated(response, self._calls.now()),
-            holder=proof,
-            call=Call.FINISH,
-        )
+
+        def read(response: answers.Response) -> AuthenticatedUser:
+            return answers.authenticated(response, self._calls.now())
+
+        return self._calls.post(wire.FINISH, fields, read, holder=proof, call=Call.FINISH)
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
         """Ask whether payments may be fetched: ``POST /account/2014/07/25/getEligibility``.
 
-        Not being eligible is an answer and no error; only the payment calls are refused then.
+        A user who is not eligible is no error here; the payment calls are refused then.
 
         Returns
         -------
@@ -190,13 +177,9 @@ class IdentityClient(PublicNames):
         NotAuthenticated
             2012: the code was revoked.
         """
+        fields, read = self._proof_of(user), answers.eligibility_frame
         frame = self._calls.post(
-            wire.ELIGIBILITY,
-            self._proof_of(user),
-            answers.eligibility_frame,
-            holder=user,
-            call=Call.ELIGIBILITY,
-            told=answers.state_told,
+            wire.ELIGIBILITY, fields, read, holder=user, call=Call.ELIGIBILITY, state_of=answers.state_of
         )
         row = frame.iloc[0]
         user.challenge_id = None if pd.isna(row["challenge_id"]) else row["challenge_id"]
@@ -205,15 +188,12 @@ class IdentityClient(PublicNames):
     def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Call `eligibility` first.
 
-        Parameters
-        ----------
-        answer
-            To the challenge's question. Needed until one was right.
+        The challenge's question needs an `answer` until one was right.
 
         Returns
         -------
         pandas.DataFrame
-            One row a payment: ``payment_id``, ``payment_type``, ``brand``, ``last_four``, ``expiration_month``,
+            One row per payment: ``payment_id``, ``payment_type``, ``brand``, ``last_four``, ``expiration_month``,
             ``expiration_year``, ``is_default``.
 
         Raises
@@ -228,7 +208,7 @@ class IdentityClient(PublicNames):
             1012: there is no customer data.
         """
         answer = hidden(answer)
-        fields = self._proof_of(user) | _answer_fields(user, answer)
+        fields = self._proof_of(user, answer)
         return self._calls.post(wire.PAYMENT_LIST, fields, answers.payment_frame, holder=user, call=Call.PAYMENTS)
 
     def payment_details(
@@ -241,62 +221,58 @@ class IdentityClient(PublicNames):
         payment_ids
             1 to 20 distinct ids of `payment_list`.
         answer
-            To the challenge's question, where none was right yet.
+            As for `payment_list`.
 
         Returns
         -------
         pandas.DataFrame
-            One row a payment, in the order asked: ``payment_id``, ``payment_type``, ``brand``,
+            One row per payment, in the order of `payment_ids`: ``payment_id``, ``payment_type``, ``brand``,
             ``masked_account_number``, ``expiration_month``, ``expiration_year``, ``name_on_account`` and the address
             as ``billing_line1`` to ``billing_country_code``.
 
         Raises
         ------
         NotFound
-            2030: one of them is not on file for this user; nothing of the others is told.
+            2030: one of them is not on file for this user.
         ServiceError
             As for `payment_list`.
         """
         answer = hidden(answer)
-        fields = self._proof_of(user) | _answer_fields(user, answer) | {"PaymentIds": [str(one) for one in payment_ids]}
+        fields = self._proof_of(user, answer) | {"PaymentIds": [str(one) for one in payment_ids]}
         return self._calls.post(wire.PAYMENT_DETAILS, fields, answers.detail_frame, holder=user, call=Call.PAYMENTS)
 
     def session(self) -> IdentitySession:
-        """Return a session for one phone, to be used in a ``with`` statement: at its end all secrets are forgotten."""
+        """Return a session for one phone, for a ``with`` statement, which forgets all secrets at its end."""
         return IdentitySession(self)
 
     def listen(self) -> FinalTargetListener:
-        """Listen on a free port of this machine for one browser that comes back with a final fingerprint."""
+        """Listen on a free port of this machine for one browser with a final fingerprint."""
         return FinalTargetListener()
 
     def called_by(self, api_client_id: Secret) -> IdentityClient:
-        """Return a client that calls as somebody else, over the same connection and with a trace of its own."""
+        """Return a client with another key, over the same connection and with its own trace."""
         return IdentityClient(self._http, api_client_id, self._calls.now)
 
     def trace(self) -> pd.DataFrame:
-        """Return one row for each call so far, oldest first (the last 1,000).
+        """Return one row for each of the last 1,000 calls, oldest first, without any secret.
 
         Returns
         -------
         pandas.DataFrame
             ``n``, ``operation``, ``http``, ``status``, ``description``, ``transition``, ``ms``, ``seconds_left`` (of
-            the code, where there is one). No secret is in it.
+            the code, where there is one).
         """
         rows = [{name: getattr(step, name) for name in TRACE_COLUMNS} for step in self._calls.steps]
         return declared_frame(rows, TRACE_COLUMNS)
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The calls so far with their redacted requests and responses."""
+        """The calls of the trace with their redacted requests and responses."""
         return tuple(self._calls.steps)
 
-    def _proof_of(self, user: AuthenticatedUser) -> dict[str, object]:
-        code = user.secret("code")
+    def _proof_of(self, user: AuthenticatedUser, answer: Secret | None = None) -> dict[str, object]:
+        fields: dict[str, object] = {"ServiceAlias": user.service_alias, "AuthenticationCode": user.secret("code")}
         user.check_life(self._calls.now())
-        return {"ServiceAlias": user.service_alias, "AuthenticationCode": code}
-
-
-def _answer_fields(user: AuthenticatedUser, answer: Secret | None) -> dict[str, object]:
-    if answer is None or user.challenge_id is None:
-        return {}
-    return {"ChallengeId": user.challenge_id, "ChallengeAnswer": answer}
+        if answer is not None and user.challenge_id is not None:
+            fields |= {"ChallengeId": user.challenge_id, "ChallengeAnswer": answer}
+        return fields

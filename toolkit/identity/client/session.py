@@ -1,4 +1,4 @@
-"""A session: one phone, from the first call to the payments, that forgets every secret at its end."""
+"""A session: the calls for one phone, whose secrets are forgotten at its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HeldT = TypeVar("HeldT", bound=Holder)
 
 
 class IdentitySession:
-    """The same calls as the client's, without handing anything around. Made by ``tk.identity.session()``.
+    """The calls of the client for one phone; it holds what they need. Made by ``tk.identity.session()``.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class IdentitySession:
     def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
         """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
 
-        A `proof` that came some other way must be of this session's own transaction: another may be planted.
+        A `proof` must be of this session's own transaction: an attacker could have planted another.
         """
         self._check_open()
         proof = proof or _needed(self._proof, "authenticate_device")

@@ -1,4 +1,4 @@
-"""Read the body of a call: one JSON object, no tricks, every field of its declared shape."""
+"""Read the body of a call: one JSON object, with every field of its declared form."""
 
 from __future__ import annotations
 
@@ -16,18 +16,13 @@ _MAX_PAYMENT_IDS = 20
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
-    """Return the body's object, or raise status 2.
-
-    Refused are: no JSON, no object, a name twice, NaN, a lone surrogate, too deep, a number too long.
-    """
+    """Return the body's object, or raise status 2, also for a name twice, NaN, a lone surrogate and deep nesting."""
     if len(body) > MAX_BODY_BYTES:
         raise refusal(2, envelope.BODY_TOO_LARGE, http=413)
     try:
         # ValueError: also what an integer of 5,000 digits raises, which is no JSONDecodeError.
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_no_name_twice)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails at a lone surrogate, which no answer could hold
-    except _NameTwice:
-        raise refusal(2, envelope.DUPLICATE_NAMES) from None
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails at a lone surrogate, which no response can hold
     except UnicodeError:
         raise refusal(2, envelope.NOT_UNICODE) from None
     except (ValueError, RecursionError):
@@ -47,9 +42,9 @@ def echoable_request_id(body: bytes) -> str | None:
 
 
 def check_fields(operation: Operation, body: dict[str, Any]) -> None:
-    """Check every field against its declared shape; AdditionalInfo of status 1000 names the rule, never the value."""
+    """Check every field; AdditionalInfo of status 1000 names the rule, never the value."""
     for field in operation.fields:
-        # null is the same as absent for what may be absent, and never a value.
+        # null is the same as absent for an optional field, and never a value.
         missing = body.get(field.name) is None
         if (missing and field.required) or (not missing and not _is_well_formed(field, body[field.name])):
             raise refusal(1000, field.rule)
@@ -60,14 +55,8 @@ def check_fields(operation: Operation, body: dict[str, Any]) -> None:
 
 
 def normal_address(text: object) -> str | None:
-    """Return an IP address in its one normal form, or None where it is none.
-
-    Examples
-    --------
-    >>> normal_address("::ffff:203.0.113.7"), normal_address("fe80::1%eth0"), normal_address(True)
-    ('203.0.113.7', None, None)
-    """
-    # A number or True would be taken for an address by ip_address, and a zone says nothing outside its machine.
+    """Return an IP address in its one normal form, or None if it is not one."""
+    # ip_address accepts numbers and True, and a zone means nothing outside its machine.
     if type(text) is not str or "%" in text:
         return None
     try:
@@ -77,14 +66,10 @@ def normal_address(text: object) -> str | None:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-class _NameTwice(ValueError):
-    pass
-
-
 def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _NameTwice
+        raise refusal(2, envelope.DUPLICATE_NAMES)
     return found
 
 

@@ -16,16 +16,16 @@ from toolkit.secret import Secret
 LONGEST_LIFE = 600
 
 _LONGEST_URL = 2048
-# Checked before any parsing: parsers drop tabs and line ends and read a backslash as a slash.
+# Checked before parsing: parsers drop tabs and line ends and read a backslash as a slash.
 _PRINTABLE = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
-# Only literals. `localhost`, 127.1 or 0x7f000001 may be another machine, or another program's idea of this one.
+# Only literals: `localhost`, 127.1 or 0x7f000001 may be resolved differently by another program.
 _LOOPBACK = re.compile(r"(?P<host>127\.0\.0\.1|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::(?P<port>[0-9]{1,5}))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A client of the service: what it is called here, its ApiClientId, and where phones may be sent to for it."""
+    """A client of the service; phones are redirected only to its `final_targets`."""
 
     name: str
     api_client_id: Secret
@@ -40,26 +40,17 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class IdentitySettings:
-    """The settings of the service.
-
-    Parameters
-    ----------
-    first_life, final_life, code_life
-        Seconds that the first fingerprint, the final one and the code live; 1 to 600.
-    calls_a_minute, failures_a_minute
-        Calls of one client; and guesses of one client, wrong keys of one address, wrong fingerprints of one of both.
-    public_url
-        The https origin that phones reach, where the gateway serves more than this machine.
-    legacy_http_200
-        Answer failures with HTTP 200 and only a ``Status`` that tells the truth, as the service of 2014 did.
-    """
-
+    #: Seconds that the first fingerprint, the final one and the code live, 1 to 600.
     first_life: int = 120
     final_life: int = 60
     code_life: int = 300
+    #: For one client.
     calls_a_minute: int = 600
+    #: Guesses of one client, wrong keys of one address, wrong fingerprints of one client or address.
     failures_a_minute: int = 60
+    #: The https origin that phones reach, if the gateway serves more than this machine.
     public_url: str | None = None
+    #: Answer failures with HTTP 200, as the service of 2014 did; ``Status`` still names the failure.
     legacy_http_200: bool = False
 
     def __post_init__(self) -> None:
@@ -72,19 +63,14 @@ class IdentitySettings:
 
 @dataclass(frozen=True, slots=True)
 class IdentitySetup:
-    """Everything that section D needs to know from outside: its callers, the mobile networks, the settings."""
-
     callers: Sequence[Caller] = ()
     carrier: Carrier = field(default_factory=SimulatedCarrier)
     settings: IdentitySettings = field(default_factory=IdentitySettings)
 
 
 def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
-    """Return the enabled caller with this ApiClientId.
-
-    Every caller is compared, each in constant time, so that the answer's time says nothing about any of them. Unknown
-    and disabled ones are refused with one text.
-    """
+    """Return the enabled caller with this ApiClientId; unknown and disabled ones are refused with one text."""
+    # Every caller is compared, each in constant time: the time of the response must not help to guess a key.
     given = Secret(api_client_id if type(api_client_id) is str else "")
     fitting = [caller for caller in callers if caller.api_client_id == given and given]
     if not fitting or not fitting[0].enabled:
@@ -93,13 +79,7 @@ def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
 
 
 def is_allowed_form(url: str) -> bool:
-    """Whether a URL could be a final target at all, of whichever client.
-
-    Examples
-    --------
-    >>> is_allowed_form("http://127.0.0.1:8890/done"), is_allowed_form("http://localhost:8890/done")
-    (True, False)
-    """
+    """Whether a URL could be a final target: https, or http to a loopback literal."""
     if len(url) > _LONGEST_URL or not _PRINTABLE.fullmatch(url):
         return False
     scheme, _, rest = url.partition("://")
@@ -108,7 +88,7 @@ def is_allowed_form(url: str) -> bool:
     named = {"http": literal, "https": literal or _HOST.fullmatch(host)}.get(scheme)
     if named is None or not 0 < int(named["port"] or 443) < 65536:
         return False
-    # The parser must see what was just read, or one of the two is wrong.
+    # The parser must agree with the patterns, or one of the two is wrong.
     parts = urlsplit(url)
     if parts.netloc != host or "#" in url:
         return False
@@ -116,12 +96,8 @@ def is_allowed_form(url: str) -> bool:
 
 
 def is_registered(url: str, registered: tuple[str, ...]) -> bool:
-    """Whether a URL of allowed form is one of the client's: exactly, or but for the port of a loopback literal."""
+    """Whether a URL is registered exactly, or but for the port of a loopback literal."""
     return url in registered or any(_without_loopback_port(url) == _without_loopback_port(own) for own in registered)
-
-
-def with_fingerprint(url: str, fingerprint: str) -> str:
-    return f"{url}{'&' if '?' in url else '?'}vfp={fingerprint}"
 
 
 def _without_loopback_port(url: str) -> tuple[str, str] | str:

@@ -12,20 +12,18 @@ from toolkit.identity.service.subscribers import Subscriber
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """How a phone's call reached the gateway.
+    """How a phone's call reached the gateway."""
 
-    ``peer`` is the address that the call came from. ``address`` is the phone's own: the peer's, or what a simulated
-    handset on this machine says. ``headers`` are those of the call with lower-case names: a carrier that enriches
-    headers puts the subscriber there.
-    """
-
+    #: The address that the call came from.
     peer: str
+    #: The phone's own address: the peer's, or the one that a simulated handset on this machine names.
     address: str
+    #: With lower-case names. A carrier that enriches headers puts the subscriber here.
     headers: Mapping[str, str]
 
 
 class Carrier(Protocol):
-    """What the service asks mobile networks. Implement these five to plug in a real header enrichment."""
+    """What the service asks mobile networks; implement it to connect a real one."""
 
     async def supports(self, short_code: str) -> bool:
         """Whether this is the short code of a carrier that can identify phones now."""
@@ -34,19 +32,15 @@ class Carrier(Protocol):
         """Return the short code of the carrier that this address belongs to."""
 
     async def identify(self, arrival: Arrival) -> Subscriber | None:
-        """Return whose phone made this call, only if its network is certain."""
+        """Return whose phone made this call, or None if its network is not certain."""
 
-    async def subscriber(self, subscriber_id: str) -> Subscriber | None:
-        """Return what is known of a subscriber now."""
+    async def subscriber(self, subscriber_id: str) -> Subscriber | None: ...
 
-    async def name_of(self, short_code: str) -> str:
-        """Return the name that people know the carrier by."""
+    async def name_of(self, short_code: str) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """A carrier of the simulation: short code, name, address blocks, and whether it still serves."""
-
     short_code: str
     name: str
     blocks: tuple[str, ...] = ()
@@ -56,8 +50,7 @@ class Network:
 class SimulatedCarrier:
     """Mobile networks in memory, for the demo world and for tests.
 
-    The first half of each block of addresses is mobile, the second half is fixed line and Wi-Fi: a phone there is
-    reachable but not identified.
+    The first half of each address block is mobile, the second half is Wi-Fi, where a phone is not identified.
     """
 
     def __init__(self, networks: Iterable[Network] = (), subscribers: Iterable[Subscriber] = ()) -> None:
@@ -84,7 +77,6 @@ class SimulatedCarrier:
         return next((code for block, code in self._blocks if parsed in block), None)
 
     async def identify(self, arrival: Arrival) -> Subscriber | None:
-        """Return whose phone made this call, only if it came over the mobile half of a network."""
         found = self._by_address.get(arrival.address)
         return self._by_id[found] if found is not None and self._is_mobile(arrival.address) else None
 
@@ -101,11 +93,5 @@ class SimulatedCarrier:
 
 
 def wifi_address(address: str) -> str:
-    """Return the same phone's address while it is on Wi-Fi: as far into the other half of an IPv4 /24.
-
-    Examples
-    --------
-    >>> wifi_address("203.0.113.7")
-    '203.0.113.135'
-    """
+    """Return the phone's address on Wi-Fi: the same place in the other half of an IPv4 /24."""
     return str(ip_address(int(ip_address(address)) + 128))

@@ -28,30 +28,29 @@ _ZIP = re.compile(r"([0-9]{5})(?:-?[0-9]{4})?")
 
 
 def is_right(answer: str, subscriber: Subscriber) -> bool:
-    """Whether this answers the question, however it was typed: full-width digits, spaces around, ZIP+4."""
+    # However it was typed: full-width digits, spaces around, ZIP+4.
     typed = _ZIP.fullmatch(unicodedata.normalize("NFKC", answer).strip())
     given = typed[1] if typed else ""
     return hmac.compare_digest(given.encode("ascii"), subscriber.address.postal_code.encode("ascii"))
 
 
 class Attempts(msgspec.Struct, frozen=True, array_like=True):
-    """Wrong answers for one alias: how many in a row, and when each of the last hour was given."""
+    """Wrong answers for one alias."""
 
     in_a_row: int = 0
+    #: When each wrong answer of the last hour was given.
     times: tuple[int, ...] = ()
 
     def at(self, now: int) -> Attempts:
-        """Return what of it still counts: a lock that is over takes its row of answers with it."""
+        """Return what still counts: the end of a lock also ends its row of answers."""
         times = tuple(time for time in self.times if time > now - _HOUR)
         over = not times or (self.in_a_row >= ATTEMPTS and now >= times[-1] + LOCK_SECONDS * 1000)
         return Attempts(0 if over else self.in_a_row, times)
 
     def left(self) -> int:
-        """Return how many more wrong answers there may be."""
         return max(0, min(ATTEMPTS - self.in_a_row, ATTEMPTS_AN_HOUR - len(self.times)))
 
     def seconds_locked(self, now: int) -> int:
-        """Return for how long no answer is taken, rounded up; 0 where one is."""
         ends = []
         if self.in_a_row >= ATTEMPTS:
             ends.append(self.times[-1] + LOCK_SECONDS * 1000)
@@ -61,7 +60,7 @@ class Attempts(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ChallengeBook:
-    """The attempts of all aliases, kept durably: neither a new code nor a restart gives new ones."""
+    """The attempts of all aliases, stored durably: neither a new code nor a restart gives new ones."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -69,18 +68,17 @@ class ChallengeBook:
     async def attempts(self, alias: str, subscriber: Subscriber, now: int) -> Attempts:
         return (await self._read(alias, subscriber, now))[1]
 
-    async def judge(self, alias: str, subscriber: Subscriber, answer: str, now: int) -> tuple[Fact, Attempts]:
-        """Take one answer: what it was, and the attempts after it.
+    async def evaluate(self, alias: str, subscriber: Subscriber, answer: str, now: int) -> tuple[Fact, Attempts]:
+        """Evaluate one answer, unless locked; return the result and the attempts after it.
 
-        While the lock holds no answer is evaluated. A verdict is given only once its attempt is written down, so a
-        hundred guesses at once learn no more than three in a row.
+        It returns only once the attempt is stored, so a hundred guesses at once learn no more than three in a row.
         """
         while True:
             stored, attempts = await self._read(alias, subscriber, now)
             if attempts.seconds_locked(now):
                 return Fact.STILL_LOCKED, attempts
             if is_right(answer, subscriber):
-                # The row of wrong answers is over, their hour is not.
+                # A right answer ends the row of wrong ones but not their hour.
                 fact, after = Fact.RIGHT_ANSWER, Attempts(0, attempts.times)
             else:
                 after = Attempts(attempts.in_a_row + 1, (*attempts.times, now))
@@ -91,7 +89,7 @@ class ChallengeBook:
     async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[bytes | None, Attempts]:
         stored = await self._records.get(_SPACE, alias)
         if stored is None and subscriber.wrong_answers:
-            # What the carrier's own file says against the question counts as given just now.
+            # Wrong answers in the carrier's own file count as given just now.
             seeded = Attempts(subscriber.wrong_answers, (now,) * subscriber.wrong_answers)
             await self._records.swap(_SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR)
             stored = await self._records.get(_SPACE, alias)

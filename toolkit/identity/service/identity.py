@@ -1,6 +1,6 @@
-"""The rules of section D, in their order: client, shapes, rate limit, authentication, eligibility, challenge, payments.
+"""The rules in their order: client, fields, rate limit, authentication, eligibility, challenge, payments.
 
-No HTTP in here. Nothing about an alias can be learned before its authentication has passed.
+A caller learns nothing about an alias before its authentication has passed.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ _Work = Callable[[Caller, Body], Awaitable[Body]]
 
 
 class IdentityService:
-    """Section D over a store."""
-
     def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
         self._world = world
         self._callers = tuple(setup.callers)
@@ -51,10 +49,9 @@ class IdentityService:
         }
 
     async def answer(self, operation: wire.Operation, body: Body, address: str, origin: str) -> Body:
-        """Make one of the six POST calls and return the ``Response`` of its envelope.
+        """Make a POST call and return the ``Response`` of its envelope; the fields of `body` are not checked yet.
 
-        The body is a JSON object that is not checked yet; `address` is where the call came from, `origin` the scheme
-        and host by which the gateway was reached.
+        `address` is where the call came from, `origin` the scheme and host by which the gateway was reached.
         """
         try:
             caller = caller_with(body.get("ApiClientId"), self._callers)
@@ -75,7 +72,6 @@ class IdentityService:
             raise
 
     async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
-        """Let a phone use the first fingerprint."""
         try:
             return await self._authentication.open_target(fingerprint, arrival)
         except ServiceError as error:
@@ -108,7 +104,7 @@ class IdentityService:
         payments = _payments_of(authentication, subscriber)
         asked = [payment_id.lower() for payment_id in request["PaymentIds"]]
         if not payments.keys() >= set(asked):
-            # Unknown and somebody else's are one answer, and it does not say which of them it was.
+            # One answer for unknown ids and for those of others, and it does not say which id it was.
             raise refusal(2030, envelope.PAYMENT_NOT_ON_FILE)
         return {"Payments": [_details(one, payments[one], subscriber) for one in asked]}
 
@@ -129,7 +125,7 @@ class IdentityService:
     async def _answer_challenge(
         self, found: Found, authentication: Authentication, subscriber: Subscriber, request: Body
     ) -> bool:
-        """Judge the answer; False where the record changed in between and all must be looked at again."""
+        """Evaluate the answer; False if the record changed in between and the caller must start over."""
         now = self._world.clock.now()
         attempts = await self._challenges.attempts(authentication.alias, subscriber, now)
         state = authentication.state
@@ -141,7 +137,7 @@ class IdentityService:
             fact = Fact.NO_ANSWER
         else:
             answer = request["ChallengeAnswer"]
-            fact, attempts = await self._challenges.judge(authentication.alias, subscriber, answer, now)
+            fact, attempts = await self._challenges.evaluate(authentication.alias, subscriber, answer, now)
         step = move(state, Call.PAYMENTS, fact)
         written = step.next is authentication.state or await self._authentication.advance(
             found, replace(authentication, state=step.next)
@@ -201,7 +197,7 @@ def _challenge_refusal(status: int, attempts: Attempts, now: int) -> ServiceErro
 
 
 def _payments_of(authentication: Authentication, subscriber: Subscriber) -> dict[str, Payment]:
-    # Named by the alias, so that an id of one client's user means nothing to another client.
+    # Derived from the alias, so that an id of one client's user means nothing to another client.
     scope = UUID(authentication.alias)
     return {str(uuid5(scope, f"payment {n}")): payment for n, payment in enumerate(subscriber.payments)}
 

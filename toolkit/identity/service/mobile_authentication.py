@@ -1,4 +1,4 @@
-"""From an address to a code: the first three calls of the flow, and the check that guards all others."""
+"""The first three calls of the flow, from an address to a code, and the check of a code for all others."""
 
 from __future__ import annotations
 
@@ -15,36 +15,35 @@ from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Call, Fact, State, move
 from toolkit.identity.service import one_time
 from toolkit.identity.service.body_checks import normal_address
-from toolkit.identity.service.callers import Caller, IdentitySetup, is_registered, with_fingerprint
+from toolkit.identity.service.callers import Caller, IdentitySetup, is_registered
 from toolkit.identity.service.carrier import Arrival
-from toolkit.identity.service.one_time import Authentication, Found, OneTimeRecords, Proof, Transaction
+from toolkit.identity.service.one_time import Authentication, Found, Proof, Transaction
 from toolkit.identity.service.subscribers import Subscriber
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Store
 
-_ALIASES = "identity.aliases"
+_SPACE, _ALIASES = "identity", "identity.aliases"
+#: A record outlives its secret by this, so that "expired" and "used" differ from "unknown".
+_MILLISECONDS_REMEMBERED = 900_000
 _STATE_FACTS = {"ACTIVE": Fact.ACTIVE, "SUSPENDED": Fact.SUSPENDED, "DEACTIVATED": Fact.DEACTIVATED}
 
 
 class Opened(NamedTuple):
-    """A phone was here: the final fingerprint, and where a browser goes with it."""
+    """The final fingerprint, and the URL to which a browser is redirected with it."""
 
     fingerprint: str
     location: str
 
 
 class MobileAuthentication:
-    """Fingerprints in, codes out."""
-
     def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
-        self._records = OneTimeRecords(store.fleeting)
+        self._records = store.fleeting
         self._durable = store.records
         self._world = world
         self._carrier = setup.carrier
         self._settings = setup.settings
 
     async def start(self, caller: Caller, request: dict[str, Any], origin: str) -> dict[str, Any]:
-        """Begin a transaction for the phone at this address, or of this carrier; TargetUrl begins with `origin`."""
         device_ip = normal_address(request.get("DeviceIp"))
         carrier = await self._carrier_for(device_ip, request.get("CarrierShortCode"))
         if not is_registered(request["FinalTargetUrl"], caller.final_targets):
@@ -59,8 +58,8 @@ class MobileAuthentication:
             final_target=request["FinalTargetUrl"],
             code_challenge=request.get("CodeChallenge"),
         )
-        key = one_time.transaction_key(fingerprint)
-        await self._records.change({key: None}, {key: transaction.bytes()}, transaction.expires)
+        key = one_time.key_of(Transaction, fingerprint)
+        await self._change({key: None}, {key: transaction.bytes()}, transaction.expires)
         return {
             "AuthenticateTransactionId": self._world.fresh_id(),
             "TargetUrl": f"{origin}{wire.OPEN_TARGET.path_for()}?vfp={fingerprint}",
@@ -83,12 +82,9 @@ class MobileAuthentication:
         return serving
 
     async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
-        """Use the first fingerprint: it succeeds whether or not the network identified the phone.
-
-        That it did not is told at the end, to the client, and never to the phone.
-        """
-        key = one_time.transaction_key(fingerprint)
-        found = await self._records.find(key)
+        """Use the first fingerprint; if the network does not identify the phone, only `finish` says so."""
+        key = one_time.key_of(Transaction, fingerprint)
+        found = await self._find(key)
         transaction = Transaction.parse(found[key])
         if transaction is None:
             raise refusal(2001)
@@ -113,21 +109,21 @@ class MobileAuthentication:
             subscriber=subscriber.id if subscriber is not None else None,
         )
         final = one_time.fresh_token()
-        changes = {key: replace(transaction, state=step.next).bytes(), one_time.proof_key(final): proof.bytes()}
-        if not await self._records.change(found, changes, proof.expires):
+        changes = {key: replace(transaction, state=step.next).bytes(), one_time.key_of(Proof, final): proof.bytes()}
+        if not await self._change(found, changes, proof.expires):
             raise refusal(move(step.next, Call.OPEN).status)
-        return Opened(final, with_fingerprint(transaction.final_target, final))
+        url = transaction.final_target
+        return Opened(final, f"{url}{'&' if '?' in url else '?'}vfp={final}")
 
     async def finish(self, caller: Caller, request: dict[str, Any]) -> dict[str, Any]:
-        """Use the final fingerprint: the answer holds the alias and the code.
+        """Exchange the final fingerprint for alias and code.
 
-        A second use is refused and revokes the code that came from the first (RFC 6749, 4.1.2): a fingerprint
-        used twice has been stolen once.
+        A second use is refused and revokes the code of the first (RFC 6749, 4.1.2), as one of the two was a thief.
         """
         fingerprint = request["VerificationFingerprint"]
-        key = one_time.proof_key(fingerprint)
+        key = one_time.key_of(Proof, fingerprint)
         while True:
-            found = await self._records.find(key)
+            found = await self._find(key)
             proof = Proof.parse(found[key])
             if proof is None or proof.caller != caller.name:
                 raise await self._no_proof(caller, fingerprint)
@@ -141,9 +137,9 @@ class MobileAuthentication:
                 return answer
 
     async def _no_proof(self, caller: Caller, fingerprint: str) -> ServiceError:
-        """Return why there is no such proof: a first fingerprint sent too early, or nothing of this client's."""
-        key = one_time.transaction_key(fingerprint)
-        transaction = Transaction.parse((await self._records.find(key))[key])
+        """Return why there is no such proof: a first fingerprint sent too early, or an unknown one."""
+        key = one_time.key_of(Transaction, fingerprint)
+        transaction = Transaction.parse((await self._find(key))[key])
         if transaction is None or transaction.caller != caller.name:
             return refusal(2001)
         if transaction.state is not State.STARTED:
@@ -157,16 +153,16 @@ class MobileAuthentication:
         if proof.issued is not None:
             alias, code_hash = proof.issued
             live = one_time.live_code_key(alias)
-            # Only this proof's own code: a newer one may be the rightful user's.
-            await self._records.change({live: code_hash.encode("ascii")}, {live: b"revoked"}, proof.expires)
+            # Only this proof's own code: a newer one may belong to the rightful user.
+            await self._change({live: code_hash.encode("ascii")}, {live: b"revoked"}, proof.expires)
         return refusal(step.status, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
 
     async def _use(self, found: Found, key: str, proof: Proof) -> dict[str, Any] | None:
-        """Use a proof once; None where somebody else changed something in between."""
+        """Use a proof once; None if another caller changed a record in between."""
         subscriber = await self._carrier.subscriber(proof.subscriber) if proof.subscriber is not None else None
         step = move(proof.state, Call.FINISH, _fact_at_finish(proof, subscriber))
         if step.status or subscriber is None:
-            if not await self._records.change(found, {key: replace(proof, state=step.next).bytes()}, proof.expires):
+            if not await self._change(found, {key: replace(proof, state=step.next).bytes()}, proof.expires):
                 return None
             raise refusal(step.status, envelope.NOT_BY_NETWORK if step.status == 1001 else None)
         return await self._issue(found, key, replace(proof, state=step.next), subscriber)
@@ -181,11 +177,11 @@ class MobileAuthentication:
         )
         changes = {
             key: replace(proof, issued=(alias, code_hash)).bytes(),
-            one_time.code_key(code_hash): authentication.bytes(),
-            # The one live code of this alias: an older one is revoked by no longer being it.
+            one_time.key_of(Authentication, code): authentication.bytes(),
+            # Replaces the alias's live code, which revokes an older one.
             live: code_hash.encode("ascii"),
         }
-        if not await self._records.change(found, changes, expires):
+        if not await self._change(found, changes, expires):
             return None
         return {
             "AuthenticateFinishTransactionId": self._world.fresh_id(),
@@ -198,7 +194,7 @@ class MobileAuthentication:
         }
 
     async def _alias_of(self, caller: str, subscriber_id: str) -> str:
-        """Return the alias of this pair, the same for ever and random: two clients cannot compare theirs."""
+        """Return the alias of this pair: it never changes, and it is random, so two clients cannot compare theirs."""
         key = one_time.hashed(f"{len(caller)}:{caller}:{subscriber_id}")
         stored = await self._durable.get(_ALIASES, key)
         if stored is not None:
@@ -206,30 +202,34 @@ class MobileAuthentication:
         fresh = self._world.fresh_id()
         if await self._durable.swap(_ALIASES, {key: None}, {key: fresh.encode("ascii")}):
             return fresh
-        # Of two first times at once, one alias stands and both get it.
+        # Two calls made the first alias at once: one was stored, and both return it.
         return await self._alias_of(caller, subscriber_id)
 
     async def authenticated(self, caller: Caller, request: dict[str, Any], call: Call) -> tuple[Found, Authentication]:
-        """Return the authentication of an alias and its code, with the record as it was found.
-
-        Missing, unknown, of another client and not a pair are one answer: 2010.
-        """
-        code_hash = one_time.hashed(request.get("AuthenticationCode") or "")
-        key, live = one_time.code_key(code_hash), one_time.live_code_key(request.get("ServiceAlias") or "")
-        found = await self._records.find(key, live)
+        """Return the record of an alias and its code; missing, unknown, foreign and mismatched ones all get 2010."""
+        code = request.get("AuthenticationCode") or ""
+        key = one_time.key_of(Authentication, code)
+        live = one_time.live_code_key(request.get("ServiceAlias") or "")
+        found = await self._find(key, live)
         authentication = Authentication.parse(found[key])
         if authentication is None or not _is_pair(authentication, caller, request):
             raise refusal(2010)
-        if found[live] != code_hash.encode("ascii"):
+        if found[live] != one_time.hashed(code).encode("ascii"):
             raise refusal(move(State.REVOKED, call).status)
         if self._world.clock.now() >= authentication.expires:
             raise refusal(move(State.EXPIRED, call).status, envelope.START_AGAIN)
         return {key: found[key]}, authentication
 
     async def advance(self, found: Found, authentication: Authentication) -> bool:
-        """Write an authentication down if its record is still as it was found."""
-        changes = dict.fromkeys(found, authentication.bytes())
-        return await self._records.change(found, changes, authentication.expires)
+        """Store an authentication if its record is still as it was found."""
+        return await self._change(found, dict.fromkeys(found, authentication.bytes()), authentication.expires)
+
+    async def _find(self, *keys: str) -> Found:
+        return {key: await self._records.get(_SPACE, key) for key in keys}
+
+    async def _change(self, found: Found, changes: dict[str, bytes], expires: int) -> bool:
+        """Make all changes if the records are still as they were found: of many callers at once, one succeeds."""
+        return await self._records.swap(_SPACE, found, changes, expires + _MILLISECONDS_REMEMBERED)
 
 
 def _is_this_phone(transaction: Transaction, subscriber: Subscriber, arrival: Arrival) -> bool:
@@ -252,7 +252,7 @@ def _is_pair(authentication: Authentication, caller: Caller, request: dict[str, 
 
 
 def _check_verifier(challenge: str | None, verifier: str | None) -> None:
-    """Check PKCE (RFC 7636, S256 only): a verifier exactly where a challenge was sent, or a downgrade would pass."""
+    """Check PKCE (RFC 7636, S256 only); a verifier without a challenge is refused too, or a downgrade would pass."""
     if challenge is None or verifier is None:
         if challenge is verifier:
             return

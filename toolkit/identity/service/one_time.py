@@ -1,9 +1,4 @@
-"""Fingerprints and codes: good once or for a short while, kept only as hashes, and never on a disk.
-
-Each lives in a record under the hash of its secret. A change of a record says what it was before, so of many callers
-at once exactly one succeeds. Records outlive their secrets for a while, so that "expired" and "used" can be told from
-"unknown".
-"""
+"""Records of fingerprints and codes: stored under the hash of the secret, and never on a disk."""
 
 from __future__ import annotations
 
@@ -15,17 +10,13 @@ from typing import Self
 import msgspec
 
 from toolkit.identity.flow import State
-from toolkit.stores import Records
-
-_SPACE = "identity"
-_MILLISECONDS_REMEMBERED = 900_000
 
 #: Records as they were read, by key: what a change expects to find.
 Found = Mapping[str, bytes | None]
 
 
 def fresh_token() -> str:
-    """Return 256 bits of the operating system as 43 characters of base64url. No seed ever drives it."""
+    """Return 256 random bits of the operating system as 43 characters of base64url, never seeded."""
     return secrets.token_urlsafe(32)
 
 
@@ -46,7 +37,7 @@ class _Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transaction(_Record, frozen=True):
-    """What the first fingerprint stands for."""
+    """The record of a first fingerprint."""
 
     caller: str
     carrier: str
@@ -56,17 +47,18 @@ class Transaction(_Record, frozen=True):
 
 
 class Proof(_Record, frozen=True):
-    """What the final fingerprint stands for; ``issued`` holds alias and code hash once it was used well."""
+    """The record of a final fingerprint."""
 
     caller: str
     carrier: str
     code_challenge: str | None
     subscriber: str | None
+    #: Alias and code hash, once it was exchanged for a code.
     issued: tuple[str, str] | None = None
 
 
 class Authentication(_Record, frozen=True):
-    """What the code stands for."""
+    """The record of a code."""
 
     caller: str
     alias: str
@@ -74,32 +66,10 @@ class Authentication(_Record, frozen=True):
     challenge_id: str | None = None
 
 
-def transaction_key(fingerprint: str) -> str:
-    return f"first:{hashed(fingerprint)}"
-
-
-def proof_key(fingerprint: str) -> str:
-    return f"final:{hashed(fingerprint)}"
-
-
-def code_key(code_hash: str) -> str:
-    return f"code:{code_hash}"
+def key_of(record: type[_Record], secret: str) -> str:
+    return f"{record.__name__.lower()}:{hashed(secret)}"
 
 
 def live_code_key(alias: str) -> str:
-    """Return the key of the hash of the one code of an alias that is good."""
+    """Return the key of the hash of an alias's only valid code."""
     return f"live:{alias}"
-
-
-class OneTimeRecords:
-    """Read records, and change them only if they are still as they were read."""
-
-    def __init__(self, fleeting: Records) -> None:
-        self._records = fleeting
-
-    async def find(self, *keys: str) -> Found:
-        return {key: await self._records.get(_SPACE, key) for key in keys}
-
-    async def change(self, found: Found, changes: Mapping[str, bytes], expires: int) -> bool:
-        """Make all changes if everything found still holds; of many at once, one succeeds."""
-        return await self._records.swap(_SPACE, found, changes, expires + _MILLISECONDS_REMEMBERED)

@@ -1,4 +1,4 @@
-"""How often a client may call and guess, and how many wrong keys and fingerprints an address may send."""
+"""Limits by the minute on calls, guesses, wrong keys and wrong fingerprints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MINUTE = 60_000
 
 
 class RateLimits:
-    """Counts by the minute; all but the wrong keys in records that the gateways of a store share."""
+    """All counts but those of wrong keys are shared by the gateways of a store."""
 
     def __init__(self, fleeting: Records, now: Callable[[], int], settings: IdentitySettings) -> None:
         self._records = fleeting
@@ -36,20 +36,19 @@ class RateLimits:
             raise self._too_many()
 
     async def count_guess(self, caller: str) -> None:
-        """Count a failure by which a client could guess at a user's data."""
         await self._records.count(_SPACE, f"guesses of {caller}", expires=self._end())
 
     def check_key(self, address: str, caller: str | None) -> None:
-        """Take note of a call with the key of `caller`, or with a wrong one: None."""
+        """Count a call with the key of `caller`; None means a wrong key."""
         try:
             self._wrong_keys.check(address, caller)
         except LimitReached as reached:
             raise refusal(2040, retry_after=math.ceil(reached.retry_after)) from None
 
     async def count_wrong_fingerprint(self, whose: str) -> None:
-        """Count a wrong fingerprint of a client or an address; too many of them limit nothing but wrong ones.
+        """Count a wrong fingerprint of a client or an address; right ones are never limited.
 
-        A fingerprint is too long to be guessed, and anybody can send wrong ones in another's name.
+        A fingerprint is too long to guess, and anybody could send wrong ones in another's name.
         """
         if await self._records.count(_SPACE, f"fingerprints of {whose}", expires=self._end()) > self._failures:
             raise self._too_many()

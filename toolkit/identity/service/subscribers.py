@@ -1,7 +1,6 @@
-"""The people whom a carrier knows, and the file that the demo world reads them from.
+"""The subscribers of a carrier, and the data file of the demo world's invented ones.
 
-Nobody in that file exists: numbers are of the 555-01xx range, addresses of the networks kept for documentation, mail
-is at example.com, and of each published test card only the first six and last four digits are kept.
+Of each published test card the file holds only the first six and last four digits.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import msgspec
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """A payment on file: a carrier bill, or a card without its middle digits."""
+    """A carrier bill, or a card without its middle digits."""
 
     payment_type: str
     brand: str | None = None
@@ -34,8 +33,6 @@ class Payment:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A billing address."""
-
     line1: str
     city: str
     region: str
@@ -46,13 +43,6 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Subscriber:
-    """A person with a phone, as the carrier knows them.
-
-    ``account`` is POSTPAID, PREPAID or BUSINESS; ``state`` ACTIVE, SUSPENDED or DEACTIVATED; ``record`` PRESENT,
-    NONE (there never was one) or LOST (there should be one). ``asks`` is whether the payment calls need the
-    challenge answered, ``wrong_answers`` what is on file against the question.
-    """
-
     id: str
     mobile_number: str
     carrier: str
@@ -61,16 +51,16 @@ class Subscriber:
     email: str
     address: Address
     payments: tuple[Payment, ...]
-    account: str = "POSTPAID"
-    state: str = "ACTIVE"
-    record: str = "PRESENT"
+    account: str = "POSTPAID"  # or PREPAID, BUSINESS
+    state: str = "ACTIVE"  # or SUSPENDED, DEACTIVATED
+    record: str = "PRESENT"  # or NONE (there never was one), LOST (there should be one)
     opted_out: bool = False
+    #: Whether the payment calls need the challenge answered.
     asks: bool = True
     wrong_answers: int = 0
 
     @property
     def masked_number(self) -> str:
-        """All but the last two digits hidden."""
         return "*" * 9 + self.mobile_number[-2:]
 
 
@@ -79,5 +69,4 @@ class _File(msgspec.Struct):
 
 
 def load_subscribers(path: Path) -> list[Subscriber]:
-    """Read the subscribers of a demo world from its data file."""
     return msgspec.json.decode(path.read_bytes(), type=_File).subscribers

@@ -1,4 +1,4 @@
-"""Two diagrams of a flow: who said what to whom so far, and where the state table says it stands."""
+"""Two diagrams of a flow: the calls so far, and its state in the state table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: ``plain`` follows the theme, ``good`` and ``bad`` have a colour and always a word as well.
+#: ``plain`` follows the theme; ``good`` and ``bad`` have a colour and always a word as well.
 Tone = Literal["plain", "good", "bad"]
 Point = tuple[float, float]
 
@@ -26,7 +26,7 @@ _HEADS = 44.0
 _CALLER, _GATEWAY, _CARRIER, _PHONE = 70.0, 370.0, 560.0, 750.0
 _PEOPLE = {"your program": _CALLER, "gateway": _GATEWAY, "carrier": _CARRIER, "phone": _PHONE}
 
-#: What comes back when a call succeeds, as the words of the diagram.
+#: What the diagram says when a call succeeds.
 _BROUGHT = {
     Call.START.value: "TargetUrl, first fingerprint",
     "authenticateByRedirectFinish": "alias, code",
@@ -52,7 +52,7 @@ _PLACES: dict[State, Point] = {
     State.EXPIRED: (60, 190),
     State.REVOKED: (465, 190),
 }
-#: The two ends open from almost everywhere: words say it better than a dozen arrows.
+#: Almost every state can end in these two, so words replace a dozen arrows.
 _ENDS_IN_WORDS: dict[State, tuple[Point, str]] = {
     State.EXPIRED: ((238.0, 190.0), "the life of a fingerprint or a code is over"),
     State.REVOKED: ((620.0, 190.0), "used twice, or a newer code came"),
@@ -69,10 +69,7 @@ class _Said(NamedTuple):
 
 
 def states_svg(current: Iterable[State]) -> str:
-    """Return the state table as SVG, the present state filled.
-
-    Every arrow is a row of the table. Left out is what asking for eligibility again may change.
-    """
+    """Return the state table as SVG, the present state filled; moves by a repeated getEligibility are left out."""
     here = frozenset(current)
     figure, axes = _sheet(_STATES_HEIGHT)
     _draw_states(axes, here)
@@ -80,7 +77,7 @@ def states_svg(current: Iterable[State]) -> str:
 
 
 def calls_svg(steps: Sequence[Step]) -> str:
-    """Return who said what to whom as SVG; a refusal is red and begins with a cross and its status."""
+    """Return a sequence diagram of the calls as SVG; a refusal is red and begins with a cross and its status."""
     said = [one for step in steps for one in _said_in(step)]
     figure, axes = _sheet(_calls_height(said))
     _draw_calls(axes, said)
@@ -89,13 +86,13 @@ def calls_svg(steps: Sequence[Step]) -> str:
 
 
 def diagrams_png(current: Iterable[State], steps: Sequence[Step]) -> bytes:
-    """Return both diagrams below each other as PNG on white."""
+    """Return both diagrams as one PNG on white."""
     said = [one for step in steps for one in _said_in(step)]
     figure, axes = _sheet(_STATES_HEIGHT + _calls_height(said))
     _draw_states(axes, frozenset(current))
     _draw_calls(axes, said, _STATES_HEIGHT)
     out = io.BytesIO()
-    # No software name or date in the file: the same diagrams are the same bytes.
+    # Without a software name the same diagrams are the same bytes.
     figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
 
@@ -144,7 +141,7 @@ def _draw_states(axes: Axes, here: frozenset[State]) -> None:
     for state, place in _PLACES.items():
         is_here = state in here
         tone: Tone = ("bad" if state in _BAD else "good") if is_here else "plain"
-        _box(axes, place, _NODE, f"● {state}" if is_here else str(state), tone, filled=is_here)
+        _box(axes, place, _NODE, f"● {state}" if is_here else str(state), tone)
     for place, text in _ENDS_IN_WORDS.values():
         _label(axes, place, text)
 
@@ -156,13 +153,12 @@ def _edges() -> list[tuple[State, State]]:
 
 
 def _between(start: Point, end: Point) -> tuple[Point, Point]:
-    """Return where an arrow between two boxes begins and ends."""
     (x1, y1), (x2, y2) = start, end
     if x1 != x2:
         side = _NODE[0] / 2 if x2 > x1 else -_NODE[0] / 2
         return (x1 + side, y1), (x2 - side, y2)
     side = _NODE[1] / 2 if y2 > y1 else -_NODE[1] / 2
-    # There and back again are two arrows beside each other.
+    # Two arrows in opposite directions stand beside each other.
     shift = -8.0 if y2 > y1 else 8.0
     return (x1 + shift, y1 + side), (x2 + shift, y2 - side)
 
@@ -185,16 +181,15 @@ def _arrow(axes: Axes, start: Point, end: Point, tone: Tone = "plain", *, dashed
     axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "linewidth": 1, **line})
 
 
-def _box(
-    axes: Axes, middle: Point, size: tuple[float, float], text: str, tone: Tone = "plain", *, filled: bool = False
-) -> None:
+def _box(axes: Axes, middle: Point, size: tuple[float, float], text: str, tone: Tone = "plain") -> None:
+    """Draw a box with a text; only a plain one is not filled."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch
 
     corner = middle[0] - size[0] / 2, middle[1] - size[1] / 2
-    fill, style = to_rgba(_COLOURS[tone], 0.18) if filled else "none", "round,pad=0,rounding_size=6"
+    fill, style = "none" if tone == "plain" else to_rgba(_COLOURS[tone], 0.18), "round,pad=0,rounding_size=6"
     axes.add_patch(FancyBboxPatch(corner, *size, boxstyle=style, facecolor=fill, edgecolor=_COLOURS[tone]))
-    _label(axes, middle, text, tone, weight="bold" if filled else "normal")
+    _label(axes, middle, text, tone, weight="normal" if tone == "plain" else "bold")
 
 
 def _label(axes: Axes, middle: Point, text: str, tone: Tone = "plain", *, weight: str = "normal") -> None:

@@ -1,9 +1,8 @@
-"""IdentityWalkthrough: the flow of section D step by step, with its diagrams and with attacks on it."""
+"""IdentityWalkthrough: the authentication flow step by step, with its diagrams and with attacks on it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, i
 if TYPE_CHECKING:
     from toolkit.connection import Connection
 
-#: The steps in their order: what the button says, and the call behind it.
+#: The label of each step's button, in their order.
 STEPS: dict[str, str] = {
     "start": "1 Start",
     "open": "2 Open TargetUrl",
@@ -36,7 +35,7 @@ STEPS: dict[str, str] = {
 
 
 class IdentityWalkthrough(ServiceWidget):
-    """Walk through the flow: choose a phone, take step after step, see what travels; then try to break it.
+    """Walk through the flow: choose a phone, take step after step, see each request and response; then attack it.
 
     A step opens only after the one before it succeeded. Every call is really made; secrets are shown as short hashes.
 
@@ -52,17 +51,15 @@ class IdentityWalkthrough(ServiceWidget):
     preset : ipywidgets.Dropdown
         The phone; choosing another one begins again.
     start, open, finish, eligibility, payment_list, payment_details, again : ipywidgets.Button
-        The steps, and the way back to the beginning.
+        The steps, and a new beginning.
     answer : ipywidgets.Password
         To the challenge; forgotten as soon as it is used. Left empty, the phone's owner answers.
-    attack : ipywidgets.Dropdown
-        What to try.
-    attack_button : ipywidgets.Button
-        Tries it.
+    attack, attack_button : ipywidgets.Dropdown, ipywidgets.Button
+        Choose an attack and try it.
     state : str
-        Where the flow stands, as far as the caller can know.
+        The state of the flow, as far as the caller can know.
     outcome : Outcome or None
-        What came of the last attack.
+        The result of the last attack.
 
     Examples
     --------
@@ -86,14 +83,6 @@ class IdentityWalkthrough(ServiceWidget):
         self._main = tk.identity
         self._session = self._main.session()
         self._refused_attacks = 0
-        self._calls: dict[str, Callable[[], str]] = {
-            "start": self._start,
-            "open": self._open,
-            "finish": self._finish,
-            "eligibility": self._eligibility,
-            "payment_list": self._payment_list,
-            "payment_details": self._payment_details,
-        }
         self._make_controls(tk.gateway.presets, preset)
         self._lay_out()
         self._begin()
@@ -108,8 +97,8 @@ class IdentityWalkthrough(ServiceWidget):
         """Take a step as a click on its button would: one of `STEPS`."""
         label = STEPS[step][2:]
         with self.working(label):
-            said = self._calls[step]()
-            self._done = list(self._calls).index(step) + 1
+            said: str = getattr(self, f"_{step}")()
+            self._done = list(STEPS).index(step) + 1
             self.say(f"{label}: {said}")
         self._refresh()
 
@@ -124,7 +113,7 @@ class IdentityWalkthrough(ServiceWidget):
 
     @in_turn
     def try_attack(self, name: str) -> Outcome | None:
-        """Try one of the attacks and return what came of it; None where it could not be tried."""
+        """Try one of the attacks and return its result; None if it could not be tried."""
         self.outcome = None
         with self.working(f"Trying: {ATTACKS[name].title}"):
             self.outcome = carry_out(name, self._main, self._gateway)
@@ -139,7 +128,7 @@ class IdentityWalkthrough(ServiceWidget):
         return diagrams_png(self._states, self._client.steps)
 
     def summary(self) -> str:
-        """Return phone, state and counts: the same for the same clicks."""
+        """Return phone, state and counts."""
         calls = len(self._client.steps)
         return (
             f"IdentityWalkthrough: {self.preset.value}, {self.state} after {calls} call{'s' * (calls != 1)}, "
@@ -184,7 +173,6 @@ class IdentityWalkthrough(ServiceWidget):
 
     @in_turn
     def _begin(self) -> None:
-        """Forget the flow and begin with the chosen phone."""
         self._session.close()
         self._client = self._main.called_by(self._gateway.credentials["ApiClientId"])
         self._session = self._client.session()
@@ -200,7 +188,7 @@ class IdentityWalkthrough(ServiceWidget):
 
     def _open(self) -> str:
         self._session.authenticate_device(self._phone)
-        return "the phone brought a final fingerprint; whether it proves anything is told at the next step."
+        return "the phone brought a final fingerprint; the next step says whether it proves anything."
 
     def _finish(self) -> str:
         user = self._session.finish_authentication()
@@ -209,7 +197,7 @@ class IdentityWalkthrough(ServiceWidget):
     def _eligibility(self) -> str:
         told = self._session.eligibility().iloc[0]
         if not told["eligible"]:
-            return f"not eligible ({told['ineligible_reason']}). That is an answer; the next step is refused."
+            return f"not eligible ({told['ineligible_reason']}). That is no error, but the next step is refused."
         return str(told["question"]) if pd.notna(told["question"]) else "eligible, and nothing is asked."
 
     def _payment_list(self) -> str:
@@ -224,7 +212,7 @@ class IdentityWalkthrough(ServiceWidget):
         return ", ".join(details["masked_account_number"].dropna()) or "no card, a carrier bill only."
 
     def _answer(self) -> Secret | None:
-        """Take the answer out of its field: a widget's values are saved with the notebook."""
+        # Cleared, as a widget's values are saved with the notebook.
         typed = Secret(self.answer.value, guessable=True)
         self.answer.value = ""
         return typed or self._phone.answer
@@ -270,7 +258,6 @@ def _life_html(user: AuthenticatedUser | None, now: int) -> str:
 
 
 def _outcome_html(outcome: Outcome) -> str:
-    # The rule in words, not only in colour.
     mark = "✓ Refused" if outcome.refused else "✗ Not refused"
     return (
         f'<div role="status"><b>{mark} by rule {escape(outcome.rule)}</b>, status {outcome.status}: '

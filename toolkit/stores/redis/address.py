@@ -1,16 +1,14 @@
-"""Where a Redis is, read from a URL. The password in the URL is never shown.
+"""Where a Redis is, read from a URL; the password in it is never shown.
 
 ::
 
-    redis://[user:password@]host[:port][/db]
-    rediss://...                                           the same over TLS
+    redis://[user:password@]host[:port][/db]               rediss:// for TLS
     unix://[user:password@]/path/to/redis.sock[?db=0]
-    redis+sentinel://host[:port],host[:port]/service[/db]  the master that Sentinel names; rediss+sentinel for TLS
-    redis+cluster://host[:port],host[:port]                a Redis Cluster; rediss+cluster for TLS
+    redis+sentinel://host[:port],host[:port]/service[/db]  the master that Sentinel names; rediss+sentinel:// for TLS
+    redis+cluster://host[:port],host[:port]                a Redis Cluster; rediss+cluster:// for TLS
 
-Options of our own after the question mark: ``prefix`` (what every key begins with), ``replicas`` (how many must
-confirm what is acknowledged), ``timeout`` (seconds until a Redis that does not answer counts as away). All others
-are those of the redis package's own URLs, such as ``ssl_ca_certs``.
+Options after the question mark: ``prefix`` (of every key), ``replicas`` (how many must confirm what is acknowledged),
+``timeout`` (seconds until a Redis that does not answer counts as away), and those of redis-py's own URLs.
 """
 
 from __future__ import annotations
@@ -29,7 +27,6 @@ from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
 _SCHEMES = re.compile(r"unix|(rediss?)(?:\+(sentinel|cluster))?")
-_USUAL_SECONDS = "2.0"
 
 
 class BadAddress(ValueError):
@@ -41,29 +38,27 @@ class BadAddress(ValueError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RedisAddress:
-    """One Redis: of kind ``server``, ``sentinel`` or ``cluster``, with the hosts where to begin.
-
-    `options` is what redis-py's connections are made with; it holds the password. `shown` is the URL without it.
-    """
+    """One Redis: of kind ``server``, ``sentinel`` or ``cluster``, with the hosts where to begin."""
 
     kind: str
     hosts: tuple[tuple[str, int], ...]
+    connection_class: type[AbstractConnection]
+    #: Of redis-py's connections; they hold the password.
     options: Mapping[str, Any]
     service: str
     prefix: str
     replicas: int
     timeout: float
+    #: The URL without the password.
     shown: str
 
     def __repr__(self) -> str:
         return f"<{self.shown}>"
 
-    # Connections repeat nothing: whether a call that broke off may be repeated, its caller decides.
-
     def pool(self, place: tuple[str, int] | None, on_connect: Callable[[Any], Any]) -> ConnectionPool:
         """Return the connections to a node of the cluster, or to the server that the URL or Sentinel names."""
         # A batch has one deadline instead of a timer for each response.
-        options = {**self._connection_options(), "socket_timeout": None, "redis_connect_func": on_connect}
+        options = {**self._usual_options(), "socket_timeout": None, "redis_connect_func": on_connect}
         if self.kind == "sentinel":
             names = "ssl", "retry", "socket_connect_timeout"
             of_sentinel = {name: value for name, value in options.items() if name.startswith(names)}
@@ -71,38 +66,27 @@ class RedisAddress:
             return SentinelConnectionPool(self.service, sentinel, **options)
         options.pop("ssl")
         where = {"host": place[0], "port": place[1]} if place else {}
-        return ConnectionPool(**{**options, "connection_class": self.options["connection_class"], **where})
+        return ConnectionPool(connection_class=self.connection_class, **{**options, **where})
 
     def cluster(self) -> RedisCluster:
-        """Return the client that knows the layout of the cluster."""
-        options = {name: value for name, value in self._connection_options().items() if name not in ("host", "port")}
+        options = {name: value for name, value in self._usual_options().items() if name not in ("host", "port")}
         nodes = [ClusterNode(*host) for host in self.hosts]
         return RedisCluster(startup_nodes=nodes, socket_timeout=self.timeout, **options)
 
-    def _connection_options(self) -> dict[str, Any]:
+    def _usual_options(self) -> dict[str, Any]:
         return {
-            **{name: value for name, value in self.options.items() if name != "connection_class"},
-            "ssl": issubclass(self.options["connection_class"], SSLConnection),
+            **self.options,
+            "ssl": issubclass(self.connection_class, SSLConnection),
             "protocol": 2,
             "driver_info": None,
+            # Whether a call that broke off may be repeated, its caller decides.
             "retry": Retry(NoBackoff(), 0),
             "socket_connect_timeout": self.timeout,
         }
 
 
 def redis_address(url: str) -> RedisAddress:
-    """Read the URL of a Redis.
-
-    Raises
-    ------
-    BadAddress
-        It cannot be read.
-
-    Examples
-    --------
-    >>> redis_address("redis://:a-password@localhost/2?prefix=lab:").shown
-    'redis://localhost:6379/2'
-    """
+    """Read the URL of a Redis; raise BadAddress if it cannot be read."""
     try:
         return _address(urlsplit(url))
     except BadAddress:
@@ -128,7 +112,7 @@ def _address(parts: SplitResult) -> RedisAddress:
     prefix = given.pop("prefix", "gateway:")
     if not prefix.isprintable() or set(prefix) & set("{}"):
         raise BadAddress("prefix must be printable and without braces")
-    replicas, timeout = int(given.pop("replicas", "0")), float(given.pop("timeout", _USUAL_SECONDS))
+    replicas, timeout = int(given.pop("replicas", "0")), float(given.pop("timeout", "2.0"))
     if not (0 <= replicas < 100 and 0 < timeout <= 3600):
         raise BadAddress("replicas is a small number, timeout a number of seconds")
     login, at, hosts = parts.netloc.rpartition("@")
@@ -138,16 +122,14 @@ def _address(parts: SplitResult) -> RedisAddress:
     ]
     if kind == "server" and len(servers) > 1:
         raise BadAddress("several hosts need redis+sentinel:// or redis+cluster://")
-    options: dict[str, Any] = {"connection_class": Connection, "db": 0, **servers[0]}
+    options = {"db": 0, **servers[0]}
     if kind == "cluster" and options.pop("db"):
         raise BadAddress("a cluster has one database only")
-    make: type[AbstractConnection] = options["connection_class"]
-    make(**{name: value for name, value in options.items() if name != "connection_class"})  # TypeError: no such option
-    if not match[1]:
-        return RedisAddress(kind, (), options, "", prefix, replicas, timeout, f"unix://{path}")
+    connection_class: type[AbstractConnection] = options.pop("connection_class", Connection)
+    connection_class(**options)  # TypeError: no such option
     usual_port = 26379 if kind == "sentinel" else 6379
-    places = tuple((server["host"], server.get("port", usual_port)) for server in servers)
+    places = tuple((server["host"], server.get("port", usual_port)) for server in servers if match[1])
     where = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places)
-    end = {"server": f"/{options.get('db')}", "sentinel": parts.path.rstrip("/"), "cluster": ""}[kind]
-    shown = f"{parts.scheme}://{where}{end}"
-    return RedisAddress(kind, places, options, service, prefix, replicas, timeout, shown)
+    end = {"server": f"/{options.get('db')}" if match[1] else path, "sentinel": parts.path.rstrip("/"), "cluster": ""}
+    shown = f"{parts.scheme}://{where}{end[kind]}"
+    return RedisAddress(kind, places, connection_class, options, service, prefix, replicas, timeout, shown)

@@ -6,7 +6,8 @@
 -- append the stream of its journal, whose channel is named like the stream. ARGV: the run of the master (its node, empty
 -- outside of a cluster; its replication id; '1' where it was promoted); where the name begins in a stream's key; then
 -- the appends: a head (the highest number in use, how many entries to keep, up to which number older ones may go, both
--- -1 for none; how many entries), and the entries, each with its time and the lengths of its id and data in front.
+-- -1 for none; how many entries; 1 to write the index), and the entries, each with its time and the lengths of its id
+-- and data in front.
 -- Answers for each append the number before its first entry, and the number of its last.
 -- Redis numbers the entries (`0-*`) and remembers the last number also of a stream that was trimmed to nothing.
 
@@ -23,7 +24,7 @@ local answer, index = {}, {}
 
 for k = 3, #KEYS do
   local key, append = KEYS[k], ARGV[k + 2]
-  local used, keep, floor, count, at = struct.unpack('>dddI4', append)
+  local used, keep, floor, count, is_indexed, at = struct.unpack('>dddI4B', append)
   if used < floor_of_epoch then used = floor_of_epoch end
   local before, last, time
   for i = 1, count do
@@ -58,8 +59,11 @@ for k = 3, #KEYS do
   if listeners[2 * k - 4] > 0 and KEYS[k + 1] ~= key then redis.call('SPUBLISH', key, string.format('%.0f', last)) end
   local n = #answer
   answer[n + 1], answer[n + 2] = before, last
-  index[n + 1], index[n + 2] = string.format('%.0f', time), string.sub(key, ARGV[4])
+  if is_indexed == 1 then
+    index[#index + 1] = string.format('%.0f', time)
+    index[#index + 1] = string.sub(key, ARGV[4])
+  end
 end
 
-redis.call('ZADD', KEYS[2], 'GT', unpack(index))
+if #index > 0 then redis.call('ZADD', KEYS[2], 'GT', unpack(index)) end
 return answer

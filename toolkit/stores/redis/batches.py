@@ -7,8 +7,10 @@ writes before it, and so that it can tell a call that was never sent from one wh
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import struct
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import hiredis
@@ -18,12 +20,12 @@ from redis.asyncio.connection import AbstractConnection
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.redis.durability import reason_of
-from toolkit.stores.redis.scripts import TEXTS
 
 if TYPE_CHECKING:
     from toolkit.stores.redis.topology import Node
 
 Argument = bytes | str | int
+Run = tuple[bytes, ...]  # a run of a master, read again at each new connection
 
 UNREACHABLE = (exceptions.RedisError, OSError, TimeoutError)
 # What waits for one server, or is on its way: more than that is refused, so that memory stays bounded.
@@ -32,12 +34,13 @@ _BYTES_OF_A_CALL = 600
 # One script call takes no more than this, so that other clients of its server do not wait long for it.
 _ENTRIES_A_CALL, _BYTES_A_CALL = 1_000, 1024 * 1024
 
+# All keys of a script call lie in one slot, so a cluster runs the scripts too.
+_SCRIPTS = [files(__package__).joinpath(name).read_bytes() for name in ("append.lua", "records.lua", "beat.lua")]
+APPEND, RECORDS, BEAT = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
+
 
 class Call(Request[Any]):
-    """One command, or a script with its keys; `read` makes the result of the response.
-
-    `tag` is the hash tag of its keys.
-    """
+    """One command, or a script, on keys of a hash tag; `read` makes the result of the response."""
 
     __slots__ = ("arguments", "entries", "read", "size", "started", "tag", "writes")
 
@@ -57,8 +60,7 @@ class Call(Request[Any]):
         self.started = self.future.get_loop().time()
         self.entries, self.size = 0, _BYTES_OF_A_CALL
 
-    def command(self, group: Sequence[Any], run: Sequence[bytes]) -> Sequence[Argument]:
-        """Return what is sent for all calls of a group in a run of the master; see `append.lua`."""
+    def command(self, group: Sequence[Any], run: Run) -> Sequence[Argument]:
         return self.arguments
 
     def answer(self, group: Sequence[Any], response: Any) -> None:  # noqa: ANN401
@@ -80,7 +82,6 @@ class Batches:
         self._failed_at = float("-inf")
 
     def submit(self, call: Call) -> asyncio.Future[Any]:
-        """Send a call with the next batch, and return its future."""
         if self._bytes >= _BYTES_WAITING:
             call.fail(StoreUnavailable(f"too much waits for {self._node.shown}"))
         else:
@@ -89,7 +90,6 @@ class Batches:
         return call.future
 
     async def close(self) -> None:
-        """Refuse new calls and wait for those that were submitted."""
         await self._group.close()
         await asyncio.sleep(0)  # the responses of the last batch are delivered on the next turn of the loop
 
@@ -105,9 +105,8 @@ class Batches:
             self._bytes -= sum([call.size for call in calls])
 
     async def _exchange(self, groups: Sequence[Group], *, with_scripts: bool = False) -> list[Any]:
-        """Return the response to each group, or its error."""
         node, connection, responses = self._node, None, []
-        loads: list[Sequence[Argument]] = [(b"SCRIPT", b"LOAD", text) for text in TEXTS] if with_scripts else []
+        loads: list[Sequence[Argument]] = [(b"SCRIPT", b"LOAD", text) for text in _SCRIPTS] if with_scripts else []
         waits = self._replicas > 0 and any([group[0].writes for group in groups])
         try:
             async with asyncio.timeout(node.timeout):  # one for all: a timer for each response costs more
@@ -135,7 +134,9 @@ class Batches:
             if connection is not None:
                 await node.pool.release(connection)
         del responses[: len(loads)]
-        if not waits or _is_at_least(responses.pop(), self._replicas):
+        confirmed = responses.pop() if waits else self._replicas
+        # A replica refuses WAIT, after it has refused the writes.
+        if isinstance(confirmed, int) and confirmed >= self._replicas:
             return responses
         why = f"kept by {node.shown}, but not confirmed by {self._replicas} replicas in time"
         return [
@@ -195,11 +196,6 @@ def _deliver(answered: Sequence[tuple[Group, Any]]) -> None:
 def _fail(group: Group, error: Exception) -> None:
     for call in group:
         call.fail(error)
-
-
-def _is_at_least(confirmed: object, replicas: int) -> bool:
-    # A replica refuses WAIT, after it has refused the writes.
-    return isinstance(confirmed, int) and confirmed >= replicas
 
 
 async def _response(connection: AbstractConnection) -> Any:  # noqa: ANN401

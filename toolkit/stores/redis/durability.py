@@ -28,7 +28,7 @@ Info = Mapping[str, str]
 
 
 def reason_of(error: BaseException | None) -> str:
-    """Return why a call failed; these libraries know of addresses only, so it holds no secret."""
+    # These libraries know of addresses only, so their words hold no secret.
     if isinstance(error, TimeoutError | RedisTimeoutError):
         return "no answer in time"
     text = str(error) or type(error).__name__
@@ -39,7 +39,6 @@ def reason_of(error: BaseException | None) -> str:
 
 
 def info_of(answer: bytes) -> dict[str, str]:
-    """Read the answer to INFO."""
     rows = (row.partition(":") for row in answer.decode("utf-8", "replace").splitlines())
     return {name: value for name, _, value in rows}
 
@@ -59,7 +58,7 @@ def check(info: Info, address: RedisAddress) -> None:
 
 
 def warnings_about(info: Info, fsync: str | None, address: RedisAddress) -> list[str]:
-    """Return where this Redis guarantees less than one may expect; `fsync` is None where it does not tell."""
+    """Return where this Redis guarantees less than expected; `fsync` is None where it may not be asked."""
     found = []
     if info.get("aof_enabled") == "0":
         found.append(

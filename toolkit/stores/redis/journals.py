@@ -11,17 +11,17 @@ from typing import Any
 
 from toolkit.stores import Draft, Entry, Follower
 from toolkit.stores.group_commit import failed
-from toolkit.stores.redis.batches import Argument, Call
+from toolkit.stores.redis.batches import APPEND, Argument, Call, Run
 from toolkit.stores.redis.listener import Subscription
-from toolkit.stores.redis.scripts import APPEND
 from toolkit.stores.redis.topology import Topology
 from toolkit.stores.subscribers import Subscribers
 
-# An entry is one field of a stream entry, packed, because every field costs Redis time: its time, the lengths of its id
-# and of its data; both follow.
+# An entry is one packed field, because every field costs Redis time: its time, two lengths, its id and its data.
 _ENTRY = Struct(">dII")
-_HEAD = Struct(">dddI")  # see append.lua
+_HEAD = Struct(">dddIB")  # see append.lua
 _ENTRIES_A_READ = 1_000
+# Updating the index of names costs Redis as much as an append: a busy journal's time in it may lag by so long.
+_MILLISECONDS_INDEXED, _MOST_INDEXED = 5_000, 100_000
 # A name that is no longer followed is often followed again at once: its channel stays open for so long.
 _SECONDS_TO_LINGER = 2.0
 _SECONDS_FOR_RESPONSE = 0.001
@@ -33,7 +33,7 @@ _entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, 
 class Append(Call):
     """One append to one journal; all of a group are one script call."""
 
-    __slots__ = ("drafts", "floor", "journals", "keep", "key", "name", "packed")
+    __slots__ = ("drafts", "floor", "journals", "keep", "key", "name", "packed", "run")
 
     def __init__(
         self, journals: RedisJournals, name: str, drafts: Sequence[Draft], keep: int | None, floor: int | None
@@ -46,27 +46,32 @@ class Append(Call):
         self.writes, self.entries = True, len(drafts)
         self.size += len(self.packed)
 
-    def command(self, group: Sequence[Append], run: Sequence[bytes]) -> Sequence[Argument]:
+    def command(self, group: Sequence[Append], run: Run) -> Sequence[Argument]:
         stem, epochs, names = self.journals.keys[self.tag]
         keys = [epochs, names, *[append.key for append in group]]
-        appends = [append.head() + append.packed for append in group]
+        appends = [append.head(run) + append.packed for append in group]
         return (b"EVALSHA", APPEND, len(keys), *keys, *run, len(stem) + 1, *appends)
 
-    def head(self) -> bytes:
+    def head(self, run: Run) -> bytes:
         # A master that died may have lost numbers that were heard of here.
         subscription = self.journals.subscriptions.get(self.name)
         used = 0 if subscription is None else subscription.position or 0
-        return _HEAD.pack(used, self.keep, self.floor, self.entries)
+        indexed_run, indexed_at = self.journals.indexed.get(self.name, (None, 0))
+        is_indexed = indexed_run is run and abs(self.drafts[-1].at - indexed_at) < _MILLISECONDS_INDEXED
+        self.run = None if is_indexed else run
+        return _HEAD.pack(used, self.keep, self.floor, self.entries, not is_indexed)
 
     def answer(self, group: Sequence[Append], response: Sequence[int]) -> None:
+        subscriptions = self.journals.subscriptions
         for append, before, last in zip(group, response[::2], response[1::2], strict=True):
             drafts = enumerate(append.drafts, last - append.entries + 1)
             append.result = [_entry((number, at, id_, data)) for number, (at, id_, data) in drafts]
-            subscription = self.journals.subscriptions.get(append.name)
-            if subscription is None:
-                append.settle()
-            else:
+            if append.run is not None:
+                self.journals.remember_index(append.name, append.run, append.drafts[-1].at)
+            if subscription := subscriptions.get(append.name):
                 subscription.offer(before, append.result, append.settle)
+            else:
+                append.settle()
 
 
 class RedisJournals:
@@ -78,9 +83,12 @@ class RedisJournals:
         self.topology = topology
         self.subscriptions: dict[str, JournalSubscription] = {}
         self.keys = {tag: [topology.key(tag, key) for key in ("journal:", "epochs", "names")] for tag in topology.tags}
+        # When a journal was last written to the index of names, and on which connection: a server that comes back may
+        # have lost it.
+        self.indexed: dict[str, tuple[Run, int]] = {}
 
     def place(self, name: str) -> tuple[str, bytes]:
-        """Return the hash tag of a journal and the key of its stream; its channel is named like the key."""
+        """Return the hash tag of a journal, and the key of its stream and name of its channel."""
         data, tags = name.encode("utf-8"), self.topology.tags
         tag = tags[zlib.crc32(data) % len(tags)]
         return tag, self.keys[tag][0] + data
@@ -128,45 +136,39 @@ class RedisJournals:
         return [name for _, name in found[:count]]
 
     async def pages(self, name: str, sequence: int) -> AsyncIterator[list[Entry]]:
-        """Give the entries numbered above `sequence`, also before it is known where followers begin."""
-        page = None
-        while page is None or len(page) == _ENTRIES_A_READ:
-            page = await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", _ENTRIES_A_READ)
+        """Yield the entries numbered above `sequence`, also before it is known where followers begin."""
+        while page := await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", _ENTRIES_A_READ):
             yield page
-            sequence = page[-1].sequence if page else sequence
+            if len(page) < _ENTRIES_A_READ:
+                break
+            sequence = page[-1].sequence
 
-    def last_number(self, name: str) -> asyncio.Future[int]:
-        """Return the number of the last entry before all that this gateway appends from now on."""
-        tag, key = self.place(name)
-        newest = Call(
-            tag, b"XREVRANGE", key, b"+", b"-", b"COUNT", 1, read=lambda rows: rows and int(rows[0][0][2:]) or 0
-        )
-        return self.topology.node_of(tag).writing.submit(newest)
+    def remember_index(self, name: str, run: Run, at: int) -> None:
+        if len(self.indexed) >= _MOST_INDEXED:
+            self.indexed.clear()
+        self.indexed[name] = run, at
 
     async def _begin(self, name: str) -> None:
         # What is read must reach up to where the followers begin, or what lies between would be missed.
         if subscription := self.subscriptions.get(name):
             await subscription.begin()
 
-    def _read(
-        self, name: str, command: bytes, start: str | bytes, end: bytes, count: int
-    ) -> asyncio.Future[list[Entry]]:
+    def _read(self, name: str, command: bytes, start: Argument, end: bytes, count: int) -> asyncio.Future[list[Entry]]:
         tag, key = self.place(name)
-        return self._ask(Call(tag, command, key, start, end, b"COUNT", count, read=_entries))
+        # Not behind the writes: a long history holds up none of them.
+        reading = self.topology.node_of(tag).reading
+        return reading.submit(Call(tag, command, key, start, end, b"COUNT", count, read=_entries))
 
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         found: list[tuple[str, float]] = []
         for last in (count + 100, -1):  # all of them only where many have another prefix
-            rows = await self._ask(Call(tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES"))
+            call = Call(tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES")
+            rows = await self.topology.node_of(tag).reading.submit(call)
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
             found = [(name, at) for name, at in names if name.startswith(prefix)]
             if len(found) >= count or len(names) <= last:
                 break
         return found
-
-    def _ask(self, call: Call) -> asyncio.Future[Any]:
-        # Not behind the writes: a long history holds up none of them.
-        return self.topology.node_of(call.tag).reading.submit(call)
 
     def follow(self, name: str, follower: Follower) -> Callable[[], None]:
         subscription = self.subscriptions.get(name)
@@ -183,8 +185,7 @@ class RedisJournals:
         return stop
 
     def is_heard(self, name: str) -> bool:
-        subscription = self.subscriptions.get(name)
-        return subscription is not None and subscription.is_live
+        return name in self.subscriptions and self.subscriptions[name].is_live
 
     def close(self) -> None:
         for subscription in self.subscriptions.values():
@@ -199,34 +200,37 @@ class RedisJournals:
 class JournalSubscription(Subscription):
     """The followers of one journal: they get every entry in order, none twice, and none is missed.
 
-    Entries come as the responses to this gateway's own appends; a message says that there are others, which are read.
-    ``position`` is the number delivered last, None until it is known where to begin.
+    Entries are the responses to this gateway's own appends; a message says that there are others, which are read.
     """
 
     def __init__(self, journals: RedisJournals, name: str) -> None:
         super().__init__(journals.topology, *journals.place(name))
         self.name = name
         self.followers: Subscribers[[Sequence[Entry]]] = Subscribers()
-        self.position: int | None = None
+        self.position: int | None = None  # the number delivered last; None until it is known where to begin
         self._journals = journals
-        # Asked for at once, so that whatever this gateway appends from now on comes after it.
-        self._last_number = journals.last_number(name)
+        self._newest = self._read_newest()
         self.refresh()
 
     async def begin(self) -> None:
         """Find out where to begin, unless that is known; raise StoreUnavailable while Redis is away."""
-        if self._last_number.done() and self._last_number.exception() is not None:
-            self._last_number = self._journals.last_number(self.name)
-        number = await asyncio.shield(self._last_number)
+        if self._newest.done() and self._newest.exception() is not None:
+            self._newest = self._read_newest()
+        newest = await asyncio.shield(self._newest)
         if self.position is None:  # else own entries have come first
-            self.position = number
+            self.position = newest[0].sequence if newest else 0
+
+    def _read_newest(self) -> asyncio.Future[list[Entry]]:
+        # In the order of the writes, so that whatever this gateway appends from now on comes after it.
+        call = Call(self.tag, b"XREVRANGE", self.channel, b"+", b"-", b"COUNT", 1, read=_entries)
+        return self._topology.node_of(self.tag).writing.submit(call)
 
     def on_message(self, data: bytes) -> None:
         # If it is an own append, its response is as good as here.
         self._loop.call_later(_SECONDS_FOR_RESPONSE, self._catch_up, int(data))
 
     def offer(self, before: int, entries: Sequence[Entry], then: Callable[[], None]) -> None:
-        """Deliver entries of this gateway, and call `then`; `before` is the number before the first of them."""
+        """Deliver entries of this gateway, the first of them after number `before`, then call `then`."""
         if self.position is None or before <= self.position:
             self._deliver(entries)
             then()
@@ -240,8 +244,7 @@ class JournalSubscription(Subscription):
     async def read(self) -> None:
         await self.begin()
         async for page in self._journals.pages(self.name, self.position or 0):
-            if page:
-                self._deliver(page)
+            self._deliver(page)
 
     def _deliver(self, entries: Sequence[Entry]) -> None:
         position, last = self.position or 0, entries[-1].sequence
@@ -251,13 +254,11 @@ class JournalSubscription(Subscription):
 
 
 def _packed(draft: Draft) -> bytes:
-    at, text, data = draft
-    id_ = text.encode("utf-8")
-    return _ENTRY.pack(at, len(id_), len(data)) + id_ + data
+    id_ = draft.id.encode("utf-8")
+    return _ENTRY.pack(draft.at, len(id_), len(draft.data)) + id_ + draft.data
 
 
 def _entries(rows: Sequence[Any]) -> list[Entry]:
-    """Read entries as XRANGE returns them: an id ``0-number`` and a packed field."""
     found = []
     for number, (_, packed) in rows:
         at, id_size, data_size = _ENTRY.unpack_from(packed)

@@ -1,7 +1,6 @@
-"""Sharded pub/sub: one connection to each node, on which this gateway hears all channels that it follows there.
+"""Sharded pub/sub: one connection to each node, for all channels that this gateway follows there.
 
-Redis-py subscribes and parses. A connection that breaks, or whose channel moved, is replaced by a new one instead of
-repaired: only then is it clear from when on messages may have been lost.
+A connection that breaks, or whose channel moved, is replaced, so that it is clear since when messages may be lost.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from toolkit.stores import StoreUnavailable
-from toolkit.stores.redis.batches import UNREACHABLE, Call
+from toolkit.stores.redis.batches import BEAT, UNREACHABLE, Call
 from toolkit.stores.redis.durability import reason_of
-from toolkit.stores.redis.scripts import BEAT
 
 if TYPE_CHECKING:
     from toolkit.stores.redis.topology import Node, Topology
@@ -29,14 +27,12 @@ _SECONDS_TO_TRY_AGAIN = 1.0
 
 
 class Subscription(ABC):
-    """What hears a channel of a hash tag, and reads in Redis what its messages left out or may have left out.
-
-    ``is_live`` says whether it hears within moments of what is committed.
-    """
+    """What hears a channel of a hash tag, and reads in Redis what its messages left out or may have left out."""
 
     def __init__(self, topology: Topology, tag: str, channel: bytes) -> None:
         self.tag, self.channel = tag, channel
-        self.is_live = self._is_subscribed = False
+        self.is_live = False  # whether it hears within moments of what is committed
+        self._is_subscribed = False
         self._topology = topology
         self._listener: Listener | None = None
         self._loop = asyncio.get_running_loop()
@@ -48,11 +44,10 @@ class Subscription(ABC):
         """Read what is missing; raise StoreUnavailable if Redis is away."""
 
     @abstractmethod
-    def on_message(self, data: bytes) -> None:
-        """Take a message of the channel."""
+    def on_message(self, data: bytes) -> None: ...
 
     def listen(self) -> None:
-        """Hear the channel from now on, or hear it at the node that has it now."""
+        """Subscribe to the channel at the node that has it now."""
         listener = self._topology.node_of(self.tag).listener
         if listener is not self._listener:
             if self._listener is not None:
@@ -65,7 +60,6 @@ class Subscription(ABC):
         self.refresh()
 
     def on_lost(self) -> None:
-        """Take note that messages may be lost from now on."""
         self._is_subscribed = self.is_live = False
 
     def refresh(self) -> asyncio.Future[None]:
@@ -76,7 +70,6 @@ class Subscription(ABC):
         return requested
 
     def close(self) -> None:
-        """Hear and read nothing any more."""
         if self._listener is not None:
             self._listener.remove(self)
         if self._task is not None:
@@ -103,8 +96,6 @@ class Subscription(ABC):
 
 
 class Listener:
-    """The connection to one node."""
-
     def __init__(self, node: Node) -> None:
         self._node = node
         self._channels: dict[bytes, Subscription] = {}
@@ -126,7 +117,7 @@ class Listener:
         subscription.on_lost()
 
     def move(self) -> None:
-        """Let other nodes listen to the channels that they have now."""
+        """Subscribe at other nodes to the channels that they have now."""
         for subscription in list(self._channels.values()):
             subscription.listen()
 
@@ -188,7 +179,7 @@ class Listener:
                     subscription.on_subscribed()
 
     async def _check(self) -> None:
-        """Notice a node that is gone without a word, or that writes do not go to any more."""
+        """Fail if the node sends nothing in time, or writes no longer go to it."""
         while subscription := next(iter(self._channels.values()), None):
             self._has_heard = False
             keys = [self._node.topology.key(subscription.tag, "epochs"), subscription.channel]

@@ -1,8 +1,7 @@
 """Records in Redis: each space is one hash, and what one call changes is one script.
 
-A watched space is held in memory. The response to an own change is applied at once. A message says which keys have
-changed, and their values are read: it may be another gateway's change, or an own one whose response was lost. All
-calls of a space go to Redis in one order, and their responses are applied in that order.
+A watched space is held in memory. The response to an own change is applied at once; a message names keys whose values
+are read. All calls of a space go to Redis in one order, and their responses are applied in that order.
 """
 
 from __future__ import annotations
@@ -14,9 +13,8 @@ from typing import Any
 
 from toolkit.stores import StoreUnavailable
 from toolkit.stores.group_commit import failed
-from toolkit.stores.redis.batches import Argument, Call
+from toolkit.stores.redis.batches import RECORDS, Argument, Call
 from toolkit.stores.redis.listener import Subscription
-from toolkit.stores.redis.scripts import RECORDS
 from toolkit.stores.redis.topology import Topology
 from toolkit.stores.subscribers import Watcher, Watchers
 
@@ -24,14 +22,13 @@ Changes = Mapping[str, bytes | None]
 
 
 class RedisRecords:
-    """See `toolkit.stores.Records`. The kinds ``records`` and ``fleeting`` do not know each other's spaces."""
+    """See `toolkit.stores.Records`; spaces of another kind are others."""
 
     def __init__(self, topology: Topology, kind: str, now: Callable[[], int]) -> None:
         self.topology, self._kind, self._now = topology, kind, now
         self._spaces: dict[str, _Space] = {}
 
     def keys(self, space: str) -> list[bytes]:
-        """Return the keys of a space: its values and their expiries."""
         values = self.topology.key(tag_of(space), self._kind)
         return [values, values + b":expiries"]
 
@@ -90,8 +87,6 @@ class RedisRecords:
     def _change(
         self, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Changes]]
     ) -> asyncio.Future[Any]:
-        """Run a script; `read` makes the caller's result and the changes of its response."""
-
         def apply(response: Any) -> Any:  # noqa: ANN401
             result, changes = read(response)
             if space in self._spaces:
@@ -144,12 +139,10 @@ class _Space(Subscription):
         self.refresh()
 
     def fill(self, values: Changes) -> None:
-        """Take all values; the watchers hear of the differences."""
         self.is_filled = True
         self._differ({**dict.fromkeys(self.values), **values})
 
     def apply(self, changes: Changes) -> None:
-        """Tell the watchers of changes."""
         for key, value in changes.items():
             if value is None:
                 self.values.pop(key, None)

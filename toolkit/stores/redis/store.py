@@ -9,31 +9,17 @@ from typing import Any
 
 from toolkit.stores import Journals, Records, StoreUnavailable
 from toolkit.stores.redis.address import redis_address
-from toolkit.stores.redis.batches import Argument, Call
+from toolkit.stores.redis.batches import BEAT, Argument, Call
 from toolkit.stores.redis.durability import check, info_of, warnings_about
 from toolkit.stores.redis.journals import RedisJournals
 from toolkit.stores.redis.records import RedisRecords
-from toolkit.stores.redis.scripts import BEAT
 from toolkit.stores.redis.topology import Node, Topology
 
 log = logging.getLogger("toolkit.gateway")
 
 
 class RedisStore:
-    """Keep everything in a Redis that any number of gateways share.
-
-    Parameters
-    ----------
-    url
-        Where it is; see `toolkit.stores.redis.address`.
-    now
-        The gateway's clock in milliseconds since the epoch; decides what has expired.
-
-    Raises
-    ------
-    BadAddress
-        The URL cannot be read.
-    """
+    """Keep everything in a Redis that any number of gateways share; the clock `now` decides what has expired."""
 
     def __init__(self, url: str, now: Callable[[], int]) -> None:
         self.address = redis_address(url)
@@ -61,7 +47,6 @@ class RedisStore:
             raise
 
     async def close(self) -> None:
-        """Send what was asked for, and disconnect."""
         await self._topology.close()
         for part in (self._journals, self._records, self._fleeting):
             part.close()

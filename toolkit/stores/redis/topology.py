@@ -1,7 +1,4 @@
-"""Which server has a hash tag: the one that the URL or Sentinel names, or a node of the cluster.
-
-Redis-py finds that out: its pool asks Sentinel at every new connection, its cluster client reads the layout.
-"""
+"""Which server has a hash tag. Redis-py asks Sentinel at every new connection and reads the layout of a cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +40,6 @@ class Node:
         self.listener = Listener(self)
 
     async def close(self) -> None:
-        """Send what waits, and disconnect."""
         await self.listener.close()
         await asyncio.gather(self.writing.close(), self.reading.close())
         await self.pool.aclose()
@@ -63,8 +59,6 @@ class Node:
 
 
 class Topology:
-    """The servers of one Redis."""
-
     def __init__(self, address: RedisAddress) -> None:
         self.address = address
         self.tags = [str(number) for number in range(_TAGS if address.kind == "cluster" else 1)]
@@ -93,7 +87,6 @@ class Topology:
             self._start(node.close())
 
     async def close(self) -> None:
-        """Send what waits, and disconnect from all servers."""
         self._is_closed = True
         await asyncio.gather(*(node.listener.close() for node in self._nodes.values()))
         if self._looking is not None:
@@ -108,9 +101,7 @@ class Topology:
             await self._cluster.aclose()
 
     def node_of(self, tag: str) -> Node:
-        """Return the server that has the keys of a hash tag, as far as is known."""
-        node = self._by_tag.get(tag)
-        if node is None:
+        if tag not in self._by_tag:
             place = None
             if self._cluster is not None:
                 found = self._cluster.get_node_from_key(f"{{{tag}}}")
@@ -118,8 +109,8 @@ class Topology:
                 place = found.host, int(found.port)
             if place not in self._nodes:
                 self._nodes[place] = Node(self, place)
-            node = self._by_tag[tag] = self._nodes[place]
-        return node
+            self._by_tag[tag] = self._nodes[place]
+        return self._by_tag[tag]
 
     def key(self, tag: str, name: str) -> bytes:
         return f"{self.address.prefix}{{{tag}}}:{name}".encode()

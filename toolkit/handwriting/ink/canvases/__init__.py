@@ -1,1 +1,1 @@
-"""Where the ink goes: `raster` (coverage) and `png`, `pdf`, `svg` and `replay` (the strokes in writing order)."""
+"""Where the ink goes: `raster` (coverage) and `png`, `pdf`, `svg`."""

@@ -15,10 +15,10 @@ _EVERY = 3  # curves need a third of the points that straight lines need
 
 
 def outline_curves(strokes: Strokes, relative: bool = False) -> Iterator[tuple[int, list[int]]]:
-    """Yield one closed curve for each polygon of the ink, some hundred strokes at a time to keep memory small.
+    """Yield the number of a stroke and one closed curve for each polygon of its ink.
 
-    A curve is the number of its stroke and a list: start x, y, then six numbers for each Bezier piece, in hundredths of
-    a point, y down. The six numbers of a `relative` curve count from the beginning of their piece.
+    A curve is start x, y, then six numbers for each Bezier piece, in hundredths of a point, y down. The six numbers
+    of a `relative` curve count from the beginning of their piece.
     """
     for first in range(0, len(strokes.length), _AT_ONCE):
         chosen = np.zeros(len(strokes.length), bool)

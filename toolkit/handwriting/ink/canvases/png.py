@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
+import struct
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
-from toolkit.handwriting.ink.canvases.png_file import PngFile
 from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.ribbons import Strokes, refined, ribbons
 from toolkit.handwriting.parameters import RGB
-from toolkit.keyed_noise import Floats
 
 BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, so that memory stays small
 BAND_EDGE = 2_000_000  # and so is one with more pixels on the edge of its ink: Agg keeps each of them
@@ -24,16 +24,20 @@ _MOST_PIECES = 64
 _MOST_POINTS = 2_000_000  # thousands of giant letters on top of one another need no smooth curves
 _AT_ONCE = 200_000  # points; outlines take ten times the memory while they are made
 
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_RGBA = 6
+_FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # filter types
+_PIXELS_A_METRE = 2835  # 72 in an inch
 
 Lap = Callable[[str], None]
 
 
 def draw_png(page: Page, ink: RGB, lap: Lap) -> tuple[bytes, float]:
-    """Return `page` as a PNG and the share of it under ink; a huge page is drawn band by band."""
+    """Return the file and the share of the page under ink; a huge page is drawn band by band."""
     width, height = int(page.width + 0.5), int(page.height + 0.5)
     seen = page.seen()
     strokes = page.strokes if seen.all() else page.strokes.select(seen)
-    file, total = PngFile(width, height, ink), 0
+    file, total = _PngFile(width, height, ink), 0
     for alpha in _bands(strokes, width, height, lap):
         file.add(alpha)
         total += int(alpha.sum(dtype=np.int64))
@@ -79,24 +83,18 @@ class _Extent:
         start = strokes.start
         self._top = np.minimum.reduceat(strokes.y - strokes.radius, start) - 1
         self._bottom = np.maximum.reduceat(strokes.y + strokes.radius, start) + 1
-        self._length = 2 * np.add.reduceat(_steps(strokes), start)
+        step = np.zeros(len(strokes.x))  # to the next point of the stroke
+        step[:-1] = np.abs(np.diff(strokes.x)) + np.abs(np.diff(strokes.y))
+        step[start + strokes.length - 1] = 0.0
+        self._length = 2 * np.add.reduceat(step, start)
 
     def touching(self, first: int, rows: int) -> np.ndarray:
-        """Return which strokes touch a band."""
         return (self._bottom >= first) & (self._top <= first + rows)
 
     def edge(self, first: int, rows: int) -> float:
         """Estimate the pixels on the edge of the ink in a band, each stroke counted for itself."""
         inside = np.minimum(self._bottom, first + rows) - np.maximum(self._top, first)
         return float((self._length * np.maximum(inside, 0.0) / (self._bottom - self._top)).sum())
-
-
-def _steps(strokes: Strokes) -> Floats:
-    """Distance to the next point of the stroke, 0 at its last point."""
-    step = np.zeros(len(strokes.x))
-    step[:-1] = np.abs(np.diff(strokes.x)) + np.abs(np.diff(strokes.y))
-    step[strokes.start + strokes.length - 1] = 0.0
-    return step
 
 
 def _band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap: Lap) -> Coverage:
@@ -119,3 +117,50 @@ def _pieces(strokes: Strokes) -> int:
     inner[strokes.start[1:] - 1] = False
     typical = float(np.median(step[inner])) if inner.any() else 0.0
     return int(max(1, min(np.ceil(typical / _COARSEST), _MOST_PIECES, _MOST_POINTS // len(strokes.x))))
+
+
+class _PngFile:
+    """A file that is written from top to bottom, so that a picture larger than memory can be made.
+
+    Every row is stored as the difference from the row above, which is zero almost everywhere. For ink that is two to
+    three times faster than an encoder that tries all filters, and as small within some per cent.
+    """
+
+    def __init__(self, width: int, height: int, ink: RGB) -> None:
+        self._ink = ink
+        self._packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
+        self._above: Coverage | None = None
+        self._parts = [_SIGNATURE]
+        self._chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, _RGBA, 0, 0, 0))
+        self._chunk(b"pHYs", struct.pack(">IIB", _PIXELS_A_METRE, _PIXELS_A_METRE, 1))
+
+    def add(self, alpha: Coverage) -> None:
+        self._data(self._packer.compress(self._filtered(alpha).data))
+        self._above = alpha[-1].copy()
+
+    def finished(self) -> bytes:
+        self._data(self._packer.flush())
+        self._chunk(b"IEND", b"")
+        return b"".join(self._parts)
+
+    def _filtered(self, alpha: Coverage) -> Coverage:
+        rows = np.zeros((len(alpha), 1 + 4 * alpha.shape[1]), np.uint8)
+        rows[:, 0] = _FROM_ABOVE
+        np.subtract(alpha[1:], alpha[:-1], out=rows[1:, 4::4])
+        if self._above is None:
+            rows[0, :4] = _FROM_THE_LEFT, self._ink.red, self._ink.green, self._ink.blue
+            rows[0, 4::4] = np.diff(alpha[0], prepend=np.uint8(0))
+        else:
+            np.subtract(alpha[0], self._above, out=rows[0, 4::4])
+        return rows
+
+    def _data(self, packed: bytes) -> None:
+        if packed:
+            self._chunk(b"IDAT", packed)
+
+    def _chunk(self, kind: bytes, data: bytes) -> None:
+        self._parts += [
+            struct.pack(">I", len(data)) + kind,
+            data,
+            struct.pack(">I", zlib.crc32(data, zlib.crc32(kind))),
+        ]

@@ -22,7 +22,6 @@ def coverage(parts: Sequence[Polygons], width: int, height: int, first_row: int 
 
 
 def filled(path: Path, transform: Affine2D, width: int, height: int) -> Coverage:
-    """Return how much of every pixel lies in a path."""
     agg = RendererAgg(width, height, 72)
     pen = agg.new_gc()
     pen.set_linewidth(0)

@@ -1,26 +1,97 @@
-"""SVG: the ink as one path."""
+"""SVG: the ink as one path, or as a replay in which the text is written stroke by stroke, at the pace of a hand.
+
+A stroke of a replay is its finished ink, uncovered by a thick line that runs along its middle. Nothing but CSS: it
+plays in a notebook and as an image file, and is finished for readers who asked for less motion.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from html import escape
+
+import numpy as np
 
 from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
 from toolkit.handwriting.ink.page import Page
+from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.parameters import CMYK, RGB
+from toolkit.keyed_noise import Floats, Integers
+
+SPEED = 11.0  # sizes of writing in a second
+LIFT = 0.05  # seconds between strokes
+LONGEST_REPLAY = 60.0
+
+_STYLE = (
+    "<style>.w{fill:none;stroke-linecap:round;stroke-linejoin:round;stroke-dasharray:1 2;stroke-dashoffset:1;"
+    "animation:w linear both}@keyframes w{to{stroke-dashoffset:0}}"
+    "@media(prefers-reduced-motion:reduce){.w{animation:none;stroke-dashoffset:0}}</style>"
+)
 
 
 def draw_svg(page: Page, ink: RGB | CMYK) -> bytes:
     curves = outline_curves(page.strokes.select(page.seen()), relative=True)
-    return svg_document(page, f'<path fill="{hexadecimal(ink)}" d="{"".join(path(c) for _, c in curves)}"/>')
+    return _document(page, f'<path fill="{_hexadecimal(ink)}" d="{"".join(_path(c) for _, c in curves)}"/>')
 
 
-def path(curve: list[int]) -> str:
+def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
+    seen = page.seen()
+    strokes = page.strokes.select(seen)
+    unit = _units(strokes, page.stroke_letter[seen])
+    shapes: dict[int, str] = {}
+    for stroke, curve in outline_curves(strokes, relative=True):
+        shapes[unit[stroke]] = shapes.get(unit[stroke], "") + _path(curve)
+    begin, duration = _pace(strokes, size)
+    # several replays may stand in one notebook page, where ids are shared
+    own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
+    middle, width = _middles(strokes), _widths(strokes, size)
+    body = [
+        f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
+        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{width[n]}" '
+        f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s"/></g>'
+        for n in shapes
+    ]
+    return _document(page, f'{_STYLE}<g stroke="{_hexadecimal(ink)}">{"".join(body)}</g>')
+
+
+def _units(strokes: Strokes, letter: Integers) -> list[int]:
+    """Stroke that stands for each stroke: the contours of one drawn shape, with its holes, appear together."""
+    first: dict[int, int] = {}
+    drawn = ((strokes.flags & OUTLINE) > 0).tolist()
+    return [first.setdefault(of, n) if drawn[n] else n for n, of in enumerate(letter.tolist())]
+
+
+def _widths(strokes: Strokes, size: float) -> list[int]:
+    if not len(strokes.x):
+        return []
+    ink = 2.4 * np.maximum.reduceat(strokes.radius, strokes.start)
+    width = np.where((strokes.flags & OUTLINE) > 0, 1.5 * size, np.maximum(ink, 0.2 * size))
+    return [int(w) for w in (width * UNIT).tolist()]
+
+
+def _pace(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
+    """When each stroke begins and how long it takes, in seconds."""
+    length = np.add.reduceat(strokes.steps(), strokes.start) if len(strokes.x) else np.zeros(0)
+    duration = np.maximum(length / (SPEED * size), 0.04)
+    total = float((duration + LIFT).sum())
+    faster = min(1.0, LONGEST_REPLAY / total) if total else 1.0
+    return faster * (np.cumsum(duration + LIFT) - duration - LIFT), faster * duration
+
+
+def _middles(strokes: Strokes) -> list[str]:
+    points = np.rint(np.stack([strokes.x, strokes.y], axis=1) * UNIT).astype(np.int64).tolist()
+    return [
+        "M" + " ".join(f"{x} {y}" for x, y in points[at : at + count])
+        for at, count in zip(strokes.start.tolist(), strokes.length.tolist(), strict=True)
+    ]
+
+
+def _path(curve: list[int]) -> str:
     """Return a closed, relative curve of `outline_curves` as SVG path data."""
     count = (len(curve) - 2) // 6
     return ("M%d %dc" + " ".join(["%d %d %d %d %d %d"] * count) + "Z") % tuple(curve)
 
 
-def svg_document(page: Page, body: str) -> bytes:
+def _document(page: Page, body: str) -> bytes:
     """Return an SVG file of the size of `page`, coordinates in hundredths of a point; the text is its label."""
     label = escape("\n".join(page.layout.text))
     head = (
@@ -30,5 +101,5 @@ def svg_document(page: Page, body: str) -> bytes:
     return f"{head}{body}</svg>\n".encode()
 
 
-def hexadecimal(ink: RGB | CMYK) -> str:
+def _hexadecimal(ink: RGB | CMYK) -> str:
     return "#{:02x}{:02x}{:02x}".format(*ink.rgb())

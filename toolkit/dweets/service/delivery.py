@@ -1,4 +1,4 @@
-"""Mail to the outside world, by SMTP or as files to be read."""
+"""Deliver alert mails by SMTP, or keep them as files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ from toolkit.secret import Secret
 
 
 class SmtpDelivery:
-    """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS if it is offered) or ``smtps://...``.
-
-    `timeout` is in seconds, for each step of the conversation.
-    """
+    """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS if it is offered) or ``smtps://...``."""
 
     delivered: Literal["sent"] = "sent"
 

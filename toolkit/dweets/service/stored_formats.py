@@ -1,0 +1,95 @@
+"""Stored dweets of a day or an hour as JSON or CSV, in pieces that are made while they are read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from toolkit.dweets import wire
+from toolkit.dweets.service.stored_range import StoredRange
+from toolkit.errors import MalformedRequest
+
+_TOO_WIDE = f"a CSV has at most {wire.MAX_CSV_COLUMNS} columns: ask for json, or for an hour"
+_TOO_DEEP = "a dweet is nested too deeply for CSV: ask for json"
+# What a spreadsheet takes for a formula at the beginning of a text; an apostrophe before it makes it a text again.
+_FORMULA = tuple("=+-@\t\r")
+
+
+class _Record(msgspec.Struct):
+    created: str
+    content: msgspec.Raw
+
+
+_read_record = msgspec.json.Decoder(_Record).decode
+_read_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_text = msgspec.json.Decoder(str).decode
+
+
+async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterator[bytes]:
+    """Yield the records, newest first, in the envelope of the service, as a script that calls `callback` if given."""
+    before, _, behind = wire.succeeded("getting", "dweets", b"[]").partition(b"[]")
+    if callback is not None:
+        opening, closing = wire.script_around(callback)
+        before, behind = opening + before, behind + closing
+    separator = before + b"["
+    async for records in stored.blocks(newest_first=True):
+        if records:
+            body = b",".join(records)
+            yield separator + (body if callback is None else wire.safe_in_script(body))
+            separator = b","
+    yield (b"]" if separator == b"," else separator + b"]") + behind
+
+
+async def csv_names(stored: StoredRange) -> list[str]:
+    """Scan the records for the names in their contents, in order of appearance; MalformedRequest if they do not fit."""
+    names: dict[str, None] = {}
+
+    def look(record: bytes) -> None:
+        names.update(dict.fromkeys(_fields(record)[1]))
+        if len(names) > wire.MAX_CSV_COLUMNS:
+            raise MalformedRequest(_TOO_WIDE)
+
+    try:
+        await stored.scan(look)
+    except RecursionError:
+        raise MalformedRequest(_TOO_DEEP) from None
+    return list(names)
+
+
+async def csv_pieces(stored: StoredRange, names: list[str]) -> AsyncIterator[bytes]:
+    """Yield the records, oldest first: created, then a column for each name."""
+    yield _written([["created", *map(_harmless, names)]])
+    async for records in stored.blocks(newest_first=False):
+        yield _written([_row(record, names) for record in records])
+
+
+def _fields(record: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
+    """Return when a dweet was created, and the JSON of each value of its content."""
+    read = _read_record(record)
+    content = read.content
+    return read.created, _read_object(content) if bytes(content).startswith(b"{") else {"content": content}
+
+
+def _row(record: bytes, names: list[str]) -> list[str]:
+    created, values = _fields(record)
+    return [created, *(_cell(values[name]) if name in values else "" for name in names)]
+
+
+def _cell(value: msgspec.Raw) -> str:
+    text = bytes(value)
+    if text.startswith(b'"'):
+        return _harmless(_read_text(text))
+    return "" if text == b"null" else text.decode("utf-8")
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _written(rows: list[list[str]]) -> bytes:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerows(rows)
+    return out.getvalue().encode("utf-8")
