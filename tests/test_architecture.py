@@ -15,7 +15,7 @@ SERVICES = ("dweets", "handwriting", "rewards", "identity")
 #: The only files that may read a secret's raw value, each with the outside it is for.
 REVEALERS = {
     "http_client.py",
-    "gateway/mail.py",
+    "dweets/service/delivery.py",
     "gateway/services.py",
     "cli/lock.py",
     "cli/lab.py",
