@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
-import sys
 from pathlib import Path
 
 from tests.conftest import ROOT
@@ -53,23 +51,3 @@ def test_a_file_says_what_it_is_for() -> None:
     services = [tree for path, tree in trees.items() if path.name == "__init__.py" and path.parent.name in SERVICES]
     assert len(services) == len(SERVICES)
     assert all(len(tree.body) == 1 for tree in services), "the folder of a service holds a docstring only"
-
-
-# Each module once as the first of the package, in one process: whoever begins to read there can also begin there.
-_EACH_ALONE = """
-import importlib, sys, warnings
-warnings.simplefilter("ignore")  # pandas says that an accessor is registered again
-for module in sys.argv[1:]:
-    for name in [name for name in sys.modules if name.split(".")[0] == "toolkit"]:
-        del sys.modules[name]
-    importlib.import_module(module)
-"""
-
-
-def test_every_module_can_be_imported_first() -> None:
-    modules = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in FILES]
-    build_only = re.compile(r".*\.hands\.\w+|.*__main__")
-    modules = [module.removesuffix(".__init__") for module in modules if not build_only.fullmatch(module)]
-    command = [sys.executable, "-c", _EACH_ALONE, *modules]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100, check=False)
-    assert ended.returncode == 0, ended.stderr[-600:]

@@ -16,7 +16,7 @@ import toolkit
 from tests.mail_server import eventually
 from toolkit.connection import Connection
 from toolkit.dweets.client import listening
-from toolkit.dweets.stream import EventReader, FrameReader, encode_event, encode_frame
+from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader, encode_event, encode_frame
 from toolkit.errors import (
     Conflict,
     KeyRejected,
@@ -243,7 +243,7 @@ def test_a_server_that_ends_every_stream_at_once_is_not_hammered(monkeypatch: py
             closing.join(60)
     pauses = [after - before for before, after in pairwise(server.times)]
     # Once it is asked again at once, then ever later; a busy machine makes a pause longer only.
-    assert all(pause > 0.9 * least for pause, least in zip(pauses[1:], listening.WAITS, strict=False)), pauses
+    assert all(pause > 0.9 * least for pause, least in zip(pauses[1:], RECONNECT_WAITS, strict=False)), pauses
 
 
 def test_a_stream_cut_in_the_middle_is_resumed_after_the_last_whole_dweet() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.dweets.archive_rows_made import archived, numbers, rows
 from toolkit.dweets.archive.archive import Archive
-from toolkit.dweets.archive.epochs import Position, Progress
+from toolkit.dweets.archive.epochs import Position, Progress, missing_between
 from toolkit.dweets.archive.follower import Batch, Follower, SourceUnavailable
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
@@ -95,6 +95,13 @@ def test_a_start_that_fails_unlocks_the_folder(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable):
         Follower(tmp_path, Refusing(), 1.0, log)
     archived(tmp_path, "t", [rows(1, 2)])
+
+
+def test_numbers_missing_between_two_rows() -> None:
+    assert missing_between(7, 8) is None
+    assert missing_between(7, 10) == (8, 9)
+    assert missing_between(7, 1_000_000_001) is None, "a Redis store continues there after a failover"
+    assert missing_between(7, 1_000_000_003) == (1_000_000_001, 1_000_000_002)
 
 
 LAST = Row(7, 1_000, None, b'{"n": 7}')

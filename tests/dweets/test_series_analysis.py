@@ -25,7 +25,7 @@ from toolkit.dweets.client.series_analysis import (
     statistics,
     time_columns,
 )
-from toolkit.dweets.widgets.series_figure import series_of, series_png
+from toolkit.dweets.client.series_figure import series_of, series_png
 from toolkit.errors import InvalidArgument
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import doctest
 import re
 import subprocess
 import sys
@@ -25,10 +24,9 @@ from tests.conftest import ROOT
 from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets, widget_family
-from toolkit.dweets.widgets import exploration, series_figure, svg_chart
-from toolkit.dweets.widgets import history_explorer as widget
-from toolkit.dweets.widgets import live_dweets as live_widget
-from toolkit.dweets.widgets.series_figure import PALETTE
+from toolkit.dweets.client import series_figure
+from toolkit.dweets.client.series_figure import PALETTE
+from toolkit.dweets.widgets import svg_chart
 from toolkit.dweets.widgets.svg_chart import thinned, time_ticks
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway
@@ -56,13 +54,6 @@ def explorer(tk: toolkit.Connection, weather: pd.DataFrame) -> HistoryExplorer:
 def no_thread_left() -> Iterator[None]:
     yield
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("live-dweets")]
-
-
-@pytest.mark.parametrize("module", [exploration, live_widget, series_figure, svg_chart, widget])
-def test_the_examples_run(module: object) -> None:
-    results = doctest.testmod(module)  # type: ignore[arg-type]
-    assert results.attempted > 0
-    assert results.failed == 0
 
 
 # -- HistoryExplorer --------------------------------------------------------------------------------------

@@ -21,11 +21,6 @@ def leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
     """Return the values of the most frequent leaves, in order of appearance, and how many leaves are left out.
 
     A content without such a leaf has None there. What is not an object is a leaf ``content``.
-
-    Examples
-    --------
-    >>> leaf_columns([{"a": 1}, {"p": {"lat": 47.6}}])
-    ({'a': [1, None], 'p.lat': [None, 47.6]}, 0)
     """
     try:
         return _even_leaves(contents, ""), 0
@@ -34,13 +29,6 @@ def leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
 
 
 def named_leaves(contents: Sequence[Any], names: Iterable[str]) -> dict[str, _Column]:
-    """Return the values of these leaves.
-
-    Examples
-    --------
-    >>> named_leaves([{"p": {"lat": 47.6}}, {"a": 1}], ["p.lat", "b"])
-    {'p.lat': [47.6, None], 'b': [None, None]}
-    """
     objects = [content if type(content) is dict and content else {"content": content} for content in contents]
     return {name: [_leaf(content, name) for content in objects] for name in names}
 
@@ -58,13 +46,7 @@ def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401
 
 
 def _even_leaves(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
-    """Return the leaves of contents that all have the names of the first, column by column: five times as fast.
-
-    Raises
-    ------
-    KeyError, TypeError
-        They do not, or they have too many.
-    """
+    """Return the leaves of contents with equal names, five times as fast; KeyError or TypeError for other contents."""
     first = contents[0] if contents else None
     if type(first) is not dict or set(map(len, contents)) != {len(first)} or prefix.count(".") > MOST_COLUMNS:
         raise KeyError

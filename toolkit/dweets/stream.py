@@ -18,6 +18,8 @@ Encode = Callable[[int, bytes], bytes]
 _HEX = re.compile(rb"[0-9A-Fa-f]{1,8}")
 _LONGEST_LINE = 16 * 1024 * 1024
 _LINE_END = re.compile(rb"\r\n|\r|\n")
+#: Seconds before each further attempt of a reader to connect; the last one is repeated.
+RECONNECT_WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 #: A comment line: keeps a server-sent event stream open through proxies, and shows a reader that it lives.
 EVENT_HEARTBEAT = b":\n\n"
 

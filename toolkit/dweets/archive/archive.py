@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import date, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import orjson
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
+from tqdm.auto import tqdm
 
 from toolkit.dweets.archive.epochs import gaps_of
 from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files
-from toolkit.dweets.archive.frame_rows import write_frames
 from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
+from toolkit.dweets.archive.rows import Row, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.dweets.client.calls import checked_name
-from toolkit.dweets.client.content_frame import Columns, content_frame
+from toolkit.dweets.arguments import checked_name, checked_times
+from toolkit.dweets.content_frame import Columns, content_frame
+from toolkit.dweets.content_json import row_contents
 from toolkit.errors import ArchiveUnusable, InvalidArgument
 from toolkit.frames import declared_frame
 
@@ -42,6 +47,8 @@ _TIME = pa.timestamp("us", "UTC")
 _HISTORY = pa.schema({"thing": pa.string(), "created": _TIME, "content": pa.string()})
 # A writer may join files while they are read; then they are listed again, for so many seconds.
 _SECONDS_TO_READ = 30.0
+# While one file is being synced, the next ones are made.
+_THREADS = 4
 
 
 class Archive:
@@ -83,7 +90,7 @@ class Archive:
         self.folder = Path(folder).expanduser()
         if not self.folder.is_dir():
             raise InvalidArgument(f"there is no folder {self.folder}; `toolkit record THING --to FOLDER` creates one")
-        self._footers: dict[Path, Footer] = {}
+        self._footers: dict[ArchiveFile, Footer] = {}
         self._queries = ArchiveQueries()
 
     def __repr__(self) -> str:
@@ -100,7 +107,7 @@ class Archive:
 
     def things(self) -> pd.DataFrame:
         """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
-        by_thing = groupby(self._retry(self._files), key=lambda pair: pair[0].thing)
+        by_thing = groupby(self._retry(self._files), key=lambda footer: footer.file.thing)
         return declared_frame([_thing_row(thing, list(its)) for thing, its in by_thing], _THINGS)
 
     def gaps(self) -> pd.DataFrame:
@@ -189,12 +196,7 @@ class Archive:
         ----------
         frame
             Its index is the time of each dweet: an ascending DatetimeIndex, in UTC if it has no time zone. The columns
-            become the content as in ``tk.dweets.post_frame``.
-
-        Raises
-        ------
-        InvalidArgument
-            The index is not one, or a value cannot be JSON; nothing was written.
+            become the content as in ``tk.dweets.post_frame``. After an InvalidArgument nothing was written.
         """
         return self.add_frames([(thing, frame)])
 
@@ -209,8 +211,17 @@ class Archive:
         progress
             Show a progress bar.
         """
-        with ArchiveWriter(self.folder) as writer:
-            return write_frames(writer, frames, progress=progress)
+        count = 0
+        running: dict[str, Future[int]] = {}
+        with ArchiveWriter(self.folder) as writer, ThreadPoolExecutor(_THREADS, "archive") as threads:
+            for thing, frame in tqdm(frames, unit="thing", disable=not progress):
+                checked_name(thing)
+                if thing in running:  # its numbers follow those of the frame before
+                    count += running.pop(thing).result()
+                elif len(running) > _THREADS:
+                    count += running.pop(next(iter(running))).result()
+                running[thing] = threads.submit(_write, writer, frame, thing)
+            return count + sum(future.result() for future in running.values())
 
     def compact(self) -> pd.DataFrame:
         """Join small files and return `things`. Recorders and gateways do so by themselves, a little later."""
@@ -218,12 +229,12 @@ class Archive:
             writer.compact()
         return self.things()
 
-    def _files(self) -> list[tuple[ArchiveFile, Footer]]:
+    def _files(self) -> list[Footer]:
         files = [file for its in all_files(self.folder).values() for file in its]
         for file in files:
-            if file.path not in self._footers:  # a file never changes
-                self._footers[file.path] = read_footer(file)
-        return [(file, self._footers[file.path]) for file in files]
+            if file not in self._footers:  # a file never changes
+                self._footers[file] = read_footer(file)
+        return [self._footers[file] for file in files]
 
     def _rows(self, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:
         created = pc.field("created")
@@ -242,15 +253,15 @@ class Archive:
         raise ArchiveUnusable(f"files of the archive {self.folder} disappear while they are read")
 
 
-def _thing_row(thing: str, files: Sequence[tuple[ArchiveFile, Footer]]) -> dict[str, Any]:
+def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
     return {
         "thing": thing,
-        "first": pd.Timestamp(min(footer.first for _, footer in files), unit="us", tz="UTC"),
-        "last": pd.Timestamp(max(footer.last for _, footer in files), unit="us", tz="UTC"),
-        "dweets": sum(file.rows for file, _ in files),
-        "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([file for file, _ in files])),
-        "files": len(files),
-        "bytes": sum(footer.size for _, footer in files),
+        "first": pd.Timestamp(min(footer.first for footer in footers), unit="us", tz="UTC"),
+        "last": pd.Timestamp(max(footer.last for footer in footers), unit="us", tz="UTC"),
+        "dweets": sum(footer.file.rows for footer in footers),
+        "missing": sum(last - first + 1 for first, last, _, _ in gaps_of([footer.file for footer in footers])),
+        "files": len(footers),
+        "bytes": sum(footer.size for footer in footers),
     }
 
 
@@ -265,3 +276,43 @@ def _timestamp(moment: Moment, name: str) -> pd.Timestamp:
         return utc.as_unit("us")
     except (ValueError, TypeError, OverflowError):
         raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z") from None
+
+
+def _write(writer: ArchiveWriter, frame: pd.DataFrame, thing: str) -> int:
+    index = checked_times(frame)
+    if len(frame):
+        utc = index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")
+        first, times = writer.position(thing).sequence + 1, utc.as_unit("us").asi8
+        writer.append_table(thing, _table_of_contents(frame.reset_index(drop=True), thing, first, times))
+    return len(frame)
+
+
+def _table_of_contents(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
+    if all(_is_plain(name, content[name]) for name in content.columns) and content.columns.is_unique:
+        return _column_by_column(content, thing, first, times)
+    contents = row_contents(content)
+    numbered = zip(range(first, first + len(contents)), times.tolist(), contents, strict=True)
+    return table_of(thing, [Row(number, at, None, written) for number, at, written in numbered])
+
+
+def _is_plain(name: object, column: pd.Series[Any]) -> bool:
+    if not isinstance(name, str) or "." in name or not isinstance(column.dtype, np.dtype):
+        return False
+    return column.dtype.kind in "iu" or (column.dtype.kind == "f" and bool(np.isfinite(column.to_numpy()).all()))
+
+
+def _column_by_column(content: pd.DataFrame, thing: str, first: int, times: Any) -> pa.Table:  # noqa: ANN401
+    pieces: list[pa.Array | str] = []
+    leaves: dict[str, pa.Array] = {}
+    for name in content.columns:
+        is_float = content[name].dtype.kind == "f"
+        values = leaves[name] = pa.array(content[name].to_numpy(dtype="float64" if is_float else "int64"))
+        texts = values.cast(pa.string())
+        if is_float:  # Arrow writes 21.0 as 21, which would be read as an integer
+            has_point = pc.or_(pc.match_substring(texts, "."), pc.match_substring(texts, "e"))
+            texts = pc.if_else(has_point, texts, pc.binary_join_element_wise(texts, ".0", ""))
+        pieces += [f"{',' if pieces else '{'}{json.dumps(name, ensure_ascii=False)}:", texts]
+    written = pc.binary_join_element_wise(*pieces, "}", "") if pieces else pa.array(["{}"] * len(content))
+    sequences = pa.array(np.arange(first, first + len(content)))
+    created = pa.array(times).cast(pa.timestamp("us", tz="UTC"))
+    return table_with(thing, sequences, created, pa.nulls(len(content), pa.string()), written, leaves)

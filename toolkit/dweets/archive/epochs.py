@@ -26,13 +26,7 @@ class Position(NamedTuple):
 
 
 def missing_between(last: int, first: int) -> tuple[int, int] | None:
-    """Return the first and last number missing between two consecutive rows, None if no number is missing.
-
-    Examples
-    --------
-    >>> missing_between(7, 8), missing_between(7, 10), missing_between(7, 1_000_000_001)
-    (None, (8, 9), None)
-    """
+    """Return the first and last number missing between two consecutive rows, None if no number is missing."""
     start = max(last + 1, (first - 1) // _NUMBERS_AN_ERA * _NUMBERS_AN_ERA + 1)
     return (start, first - 1) if start < first else None
 
@@ -68,13 +62,11 @@ class Progress:
         return first.sequence > self.sequence or _mark(first) == self._mark
 
     def advance(self, row: Row) -> None:
-        """Move to a new row and report the gap before it."""
         if missing := missing_between(self.sequence, row.sequence):
             self._log.warning("%s: gap: the server has deleted the dweets %d to %d", self.thing, *missing)
         self.sequence, self._mark = row.sequence, _mark(row)
 
     def start_epoch(self) -> None:
-        """Start a new epoch, because the server does not continue what is archived."""
         self.epoch, self.sequence, self._mark = self.epoch + 1, 0, None
         self._log.warning("%s: the server restarted its sequence numbers; starting epoch %d", self.thing, self.epoch)
 

@@ -33,7 +33,7 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 class ArchiveFile(NamedTuple):
-    """A file: its path and what its name says. It holds the dweets `first` to `last` of one epoch, all of them."""
+    """A file that holds the dweets `first` to `last` of one epoch, all of them."""
 
     path: Path
     thing: str
@@ -45,44 +45,30 @@ class ArchiveFile(NamedTuple):
 
     @property
     def rows(self) -> int:
-        """The number of dweets in it."""
         return self.last - self.first + 1
 
 
 def folder_name(thing: str) -> str:
-    """Return the name of a thing's folder, unique and valid on every file system.
-
-    Capitals are escaped too, because many disks do not distinguish ``Kitchen`` from ``kitchen``. A long name is split
-    into nested folders of 200 characters each, because file systems limit the length of a name.
-
-    Examples
-    --------
-    >>> folder_name("kitchen"), folder_name("a/B")
-    ('thing=kitchen', 'thing=a%2f%42')
-    """
+    """Return the name of a thing's folder, valid on every file system; its nested folders have 200 characters each."""
     text = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in thing.encode("utf-8"))
     pieces = [text[start : start + _LONGEST_PIECE] for start in range(0, len(text), _LONGEST_PIECE)]
     return _PREFIX + "~/".join(pieces)
 
 
 def file_name(first_day: str, last_day: str, epoch: int, first: int, last: int) -> str:
-    """Return the name of a file; within an epoch names sort like the rows."""
     return f"{first_day}_{last_day}.e{epoch}.{first:012d}-{last:012d}.parquet"
 
 
 def thing_files(folder: Path, thing: str) -> list[ArchiveFile]:
-    """Return the files of a thing that count, by epoch and sequence; none for an unknown thing."""
     return counting(_listed(folder / folder_name(thing), thing))
 
 
 def all_files(folder: Path) -> dict[str, list[ArchiveFile]]:
-    """Return the files that count of every thing, sorted by name."""
     found = {thing: counting(_listed(place, thing)) for place, thing in _thing_folders(folder)}
     return {thing: found[thing] for thing in sorted(found) if found[thing]}
 
 
 def leftover_files(folder: Path) -> Iterator[Path]:
-    """Yield what an earlier writer left behind: files covered by a joined one, and unfinished ones."""
     for place, thing in _thing_folders(folder):
         kept = {file.path for file in thing_files(folder, thing)}
         paths = (Path(entry.path) for entry in _entries(place))
@@ -90,7 +76,6 @@ def leftover_files(folder: Path) -> Iterator[Path]:
 
 
 def counting(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
-    """Return the files that no other one covers, by epoch and sequence."""
     # Of files with the same first number the longest comes first, so a file that ends before it is covered.
     kept: list[ArchiveFile] = []
     for file in sorted(files, key=lambda file: (file.epoch, file.first, -file.last)):

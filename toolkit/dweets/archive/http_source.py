@@ -15,9 +15,8 @@ from toolkit.dweets.archive.epochs import Progress
 from toolkit.dweets.archive.follower import Batch, Follower
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.dweets.client.listening import WAITS
 from toolkit.dweets.content import content_of
-from toolkit.dweets.stream import EventReader, StreamedDweet
+from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, StreamedDweet
 from toolkit.errors import InvalidArgument, ServiceError, ToolkitError, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
@@ -42,10 +41,6 @@ def recorder(streams: Mapping[str, OpenStream], folder: Path, seconds: float, ro
     return Follower(folder, HttpSource(streams, rows), seconds, log)
 
 
-class _EpochEnded(Exception):
-    """The server restarted its sequence numbers."""
-
-
 class HttpSource:
     """Collect the dweets of some things in a buffer, and ask for a write after so many `rows`."""
 
@@ -60,7 +55,6 @@ class HttpSource:
         self._streams: list[_ThingStream] = []
 
     def open(self, writer: ArchiveWriter) -> None:
-        """Look up the positions and check that the server lets each thing be listened to."""
         for name, open_stream in self._open.items():
             progress = Progress(name, writer.position(name), writer.last(name), log)
             self._streams.append(_ThingStream(self, progress, open_stream))
@@ -68,13 +62,11 @@ class HttpSource:
             stream.last_number()
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Start to listen."""
         self._wake = wake
         for stream in self._streams:
             stream.start()
 
     def put(self, thing: str, epoch: int, row: Row) -> None:
-        """Add a row to the buffer as soon as there is room."""
         with self._changed:
             while self.waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
                 if self.stopped.is_set():
@@ -86,14 +78,12 @@ class HttpSource:
             if self.waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
                 self._wake()
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield what is in the buffer; a batch stays there until it is `archived`."""
+    def batches(self) -> Iterator[Batch]:  # each stays in the buffer until it is archived
         with self._changed:
             batches = [Batch(thing, epoch, list(rows)) for (thing, epoch), rows in self._rows.items()]
         yield from batches
 
     def archived(self, batch: Batch) -> None:
-        """Remove a batch from the buffer."""
         with self._changed:
             if rest := self._rows.pop((batch.thing, batch.epoch))[len(batch.rows) :]:
                 self._rows[batch.thing, batch.epoch] = rest
@@ -102,7 +92,6 @@ class HttpSource:
             self._changed.notify_all()
 
     def stop(self) -> None:
-        """End the streams; what is in the buffer stays."""
         self.stopped.set()
         with self._changed:
             self._changed.notify_all()
@@ -129,17 +118,16 @@ class _ThingStream(threading.Thread):
         attempt = 0
         while not self._source.stopped.is_set():
             try:
-                self._resume()
+                if not self._resume():
+                    self._progress.start_epoch()
+                    continue
                 attempt = 0  # the stream ended, as it does when the gateway restarts
-            except _EpochEnded:
-                self._progress.start_epoch()
-                continue
             except ToolkitError as error:
                 if str(error) != self._complaint and not self._source.stopped.is_set():
                     level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING
                     log.log(level, "%s: %s; trying again until it works", self._progress.thing, error)
                 self._complaint = str(error)
-            self._source.stopped.wait(WAITS[min(attempt, len(WAITS) - 1)])
+            self._source.stopped.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1
 
     def last_number(self) -> int:
@@ -150,20 +138,22 @@ class _ThingStream(threading.Thread):
                     return last
         raise Unreachable(f"the stream of {self._progress.thing} ended before it began")
 
-    def _resume(self) -> None:
+    def _resume(self) -> bool:
+        """Receive rows until the stream ends; False if the server does not continue what is archived."""
         progress = self._progress
         if self.last_number() < progress.sequence:
-            raise _EpochEnded
+            return False
         with closing(self._read(progress.resume_after)) as pieces:
             for row in (row for _, rows in pieces for row in rows):
                 if self._source.stopped.is_set():
-                    return
+                    break
                 self._complaint = ""
                 if row.sequence > progress.sequence:
                     self._source.put(progress.thing, progress.epoch, row)
                     progress.advance(row)
                 elif not progress.recognises(row):
-                    raise _EpochEnded
+                    return False
+        return True
 
     def _read(self, since: int | None) -> Generator[tuple[int | None, list[Row]]]:
         """Yield the last number that the stream has named so far, and the rows of each piece of it."""

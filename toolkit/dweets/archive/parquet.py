@@ -1,8 +1,7 @@
 """The Parquet files of an archive: written, synced, checked, read and joined.
 
-The size of a file follows the number of rows, not the calendar: a thing that posts once an hour has one file for years,
-one that posts ten times a second has one or more per day. DuckDB opens a file in an eighth of a millisecond; 1,000
-things with daily files would take 45 s a year to open for any query.
+The size of a file follows the number of rows, not the calendar: DuckDB opens a file in an eighth of a millisecond, so
+1,000 things with daily files would take 45 s a year to open for any query.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ _BYTES_A_GROUP = 64 * 1024 * 1024
 class Footer(NamedTuple):
     """What a file says without its rows: columns, bytes, and the first and last time (microseconds)."""
 
+    file: ArchiveFile
     schema: pa.Schema
     size: int
     first: int
@@ -36,8 +36,6 @@ class Footer(NamedTuple):
 
 
 class FileLimits(NamedTuple):
-    """How large files become."""
-
     rows_to_end_a_day: int = 65_536  # a file with so many rows ends with its day
     most_rows: int = 1_048_576
     most_bytes: int = 256 * 1024 * 1024
@@ -56,7 +54,6 @@ def _checking(file: ArchiveFile) -> Iterator[None]:
 
 
 def read_footer(file: ArchiveFile) -> Footer:
-    """Return the footer of a file."""
     with _checking(file), pq.ParquetFile(file.path) as opened:
         metadata, schema = opened.metadata, opened.schema_arrow
         if metadata.num_rows != file.rows or schema.names[: len(BASE)] != BASE.names:
@@ -64,17 +61,15 @@ def read_footer(file: ArchiveFile) -> Footer:
         place = BASE.get_field_index("created")
         groups = [metadata.row_group(number).column(place).statistics for number in range(metadata.num_row_groups)]
         first, last = min(group.min_raw for group in groups), max(group.max_raw for group in groups)
-        return Footer(schema, file.path.stat().st_size, first, last)
+        return Footer(file, schema, file.path.stat().st_size, first, last)
 
 
 def read_rows(file: ArchiveFile, columns: Sequence[str], filters: pc.Expression | None = None) -> pa.Table:
-    """Return the rows that pass the filter, in order."""
     with _checking(file):
         return pq.read_table(file.path, columns=columns, filters=filters, partitioning=None)
 
 
 def last_row(file: ArchiveFile) -> Row:
-    """Return the last row."""
     rows = read_rows(file, ["created", "transaction", "content"], pc.field("sequence") == file.last)
     with _checking(file):
         (row,) = rows.set_column(0, "created", rows.column("created").cast(pa.int64())).to_pylist()

@@ -6,14 +6,13 @@ import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from toolkit.dweets.archive.files import ArchiveFile
-from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
+from toolkit.dweets.archive.parquet import Footer, read_rows
 from toolkit.dweets.archive.rows import BASE, common_schema, conformed, fits
 from toolkit.errors import ExtraMissing, InvalidArgument
 from toolkit.extras import install_command
@@ -21,8 +20,6 @@ from toolkit.extras import install_command
 if TYPE_CHECKING:
     import dask.dataframe as dd
     import duckdb
-
-Listed = Sequence[tuple[ArchiveFile, Footer]]
 
 # A Dask partition has about so many rows: a task costs milliseconds.
 _ROWS_A_PARTITION = 500_000
@@ -46,7 +43,7 @@ class ArchiveQueries:
         self._lock = threading.Lock()
         self._viewed: list[Path] | None = None
 
-    def sql(self, query: str, files: Listed) -> pd.DataFrame:
+    def sql(self, query: str, files: Sequence[Footer]) -> pd.DataFrame:
         """Run a query; raises FileNotFoundError if a file was joined into another one."""
         try:
             import duckdb
@@ -54,43 +51,40 @@ class ArchiveQueries:
             raise ExtraMissing(_MISSING.format("DuckDB", install_command("archive"))) from None
         with self._lock:
             try:
-                return _frame(self._run(duckdb, query, files))
+                self._connection = self._connection or duckdb.connect(config=_CONFIGURATION)
+                if (paths := [footer.file.path for footer in files]) != self._viewed:
+                    # Only then, as a new view makes DuckDB open every file again.
+                    self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
+                    self._viewed = paths
+                relation = self._connection.sql(query)
+                return _frame(pa.table({}) if relation is None else relation.to_arrow_table())
             except duckdb.Error as error:
-                gone = next((file.path for file, _ in files if not file.path.exists()), None)
+                gone = next((footer.file.path for footer in files if not footer.file.path.exists()), None)
                 reason = str(error).split("\n\n")[0]
         if gone is not None:
             raise FileNotFoundError(str(gone))
         raise InvalidArgument(f"the query cannot be answered: {reason}")
 
-    def _run(self, duckdb: Any, query: str, files: Listed) -> pa.Table:  # noqa: ANN401
-        self._connection = self._connection or duckdb.connect(config=_CONFIGURATION)
-        paths = [file.path for file, _ in files]
-        if paths != self._viewed:  # a new view makes DuckDB open every file again
-            self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
-            self._viewed = paths
-        relation = self._connection.sql(query)
-        return pa.table({}) if relation is None else relation.to_arrow_table()
 
-
-def _view(files: Listed) -> str:
+def _view(files: Sequence[Footer]) -> str:
     """Return a query for all files; columns that differ in type from the archive's are left out, usually none."""
     if not files:
         return _EMPTY
-    wanted = {field.name.casefold(): field for field in common_schema(footer.schema for _, footer in files)}
+    wanted = {field.name.casefold(): field for field in common_schema(footer.schema for footer in files)}
 
     @cache
     def unfit(schema: pa.Schema) -> tuple[str, ...]:
         return tuple(field.name for field in schema if not fits(field, wanted[field.name.casefold()]))
 
-    kinds: dict[tuple[str, ...], list[tuple[ArchiveFile, Footer]]] = {}
-    for file, footer in files:
-        kinds.setdefault(unfit(footer.schema), []).append((file, footer))
+    kinds: dict[tuple[str, ...], list[Footer]] = {}
+    for footer in files:
+        kinds.setdefault(unfit(footer.schema), []).append(footer)
     selects = []
     for names, its in kinds.items():
         without = "EXCLUDE (" + ", ".join(_quoted(name, '"') for name in names) + ")" if names else ""
-        paths = ", ".join(_quoted(str(file.path), "'") for file, _ in its)
+        paths = ", ".join(_quoted(str(footer.file.path), "'") for footer in its)
         # If all files have the same columns, DuckDB need not open each of them to find out.
-        by_name = str(any(footer.schema != its[0][1].schema for _, footer in its)).lower()
+        by_name = str(any(footer.schema != its[0].schema for footer in its)).lower()
         options = f"union_by_name = {by_name}, hive_partitioning = false"
         selects.append(f"SELECT * {without} FROM read_parquet([{paths}], {options})")
     return " UNION ALL BY NAME ".join(selects)
@@ -100,26 +94,25 @@ def _quoted(text: str, quote: str) -> str:
     return quote + text.replace(quote, 2 * quote) + quote
 
 
-def partitions(files: Listed) -> dd.DataFrame:
-    """Return the files as a Dask DataFrame."""
+def partitions(files: Sequence[Footer]) -> dd.DataFrame:
     try:
         import dask.dataframe as dd
     except ImportError:
         raise ExtraMissing(_MISSING.format("Dask", install_command("archive"))) from None
-    schema = common_schema(footer.schema for _, footer in files)
-    groups: dict[int, list[ArchiveFile]] = {}
+    schema = common_schema(footer.schema for footer in files)
+    groups: dict[int, list[Footer]] = {}
     before = 0
-    for file, _ in files:
-        groups.setdefault(before // _ROWS_A_PARTITION, []).append(file)
-        before += file.rows
+    for footer in files:
+        groups.setdefault(before // _ROWS_A_PARTITION, []).append(footer)
+        before += footer.file.rows
 
-    def read(group: Sequence[ArchiveFile], columns: Sequence[str] | None = None) -> pd.DataFrame:
+    def read(group: Sequence[Footer], columns: Sequence[str] | None = None) -> pd.DataFrame:
         wanted = pa.schema([schema.field(name) for name in (schema.names if columns is None else columns)])
         tables = [wanted.empty_table()]
-        for file in group:
-            present = {name.casefold(): name for name in read_footer(file).schema.names}
+        for footer in group:
+            present = {name.casefold(): name for name in footer.schema.names}
             names = [present[name.casefold()] for name in wanted.names if name.casefold() in present]
-            tables.append(conformed(read_rows(file, names), wanted))
+            tables.append(conformed(read_rows(footer.file, names), wanted))
         return _frame(pa.concat_tables(tables), is_part=True)
 
     return dd.from_map(read, list(groups.values()) or [[]], meta=read([]), label="archive")

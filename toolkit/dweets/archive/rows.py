@@ -45,7 +45,6 @@ class Row(NamedTuple):
 
 
 def table_of(thing: str, rows: Sequence[Row]) -> pa.Table:
-    """Return rows, in their order, as a table with the columns of a file."""
     sequences, times, transactions, contents = zip(*rows, strict=True)
     leaves, _ = leaf_columns([orjson.loads(content) for content in contents])
     typed = {name: _typed(values) for name, values in leaves.items()}
@@ -62,7 +61,6 @@ def table_of(thing: str, rows: Sequence[Row]) -> pa.Table:
 def table_with(
     thing: str, sequences: pa.Array, times: pa.Array, transactions: pa.Array, contents: pa.Array, leaves: Leaves
 ) -> pa.Table:
-    """Return a table of these columns and of the leaves that may have a column."""
     names = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(times)), pa.array([thing]))
     columns = dict(zip(BASE, (names, sequences, times, times.cast(pa.date32()), transactions, contents), strict=True))
     taken: set[str] = set()
@@ -92,14 +90,7 @@ def _typed(values: list[Any]) -> pa.Array | None:
 
 
 def common_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """Return the columns of all schemas, each under its first name and with the type that wins.
-
-    Examples
-    --------
-    >>> both = common_schema([pa.schema({"Wind": pa.int64()}), pa.schema({"wind": pa.float64()})])
-    >>> both.field("Wind").type
-    DataType(double)
-    """
+    """Return the columns of all schemas, each under its first name and with the type that wins."""
     fields: dict[str, pa.Field] = {field.name: field for field in BASE}
     for schema in dict.fromkeys(schemas):
         for field in schema:

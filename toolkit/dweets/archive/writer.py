@@ -60,16 +60,13 @@ class ArchiveWriter:
             raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None
 
     def things(self) -> list[str]:
-        """Return the archived things."""
         self._files |= {name: files for name, files in all_files(self.folder).items() if name not in self._files}
         return [name for name, files in self._files.items() if files]
 
     def position(self, thing: str) -> Position:
-        """Return how far a thing is archived."""
         return Position(file.epoch, file.last) if (file := self._last_file(thing)) else Position()
 
     def last(self, thing: str) -> Row | None:
-        """Return the last row of a thing, by which its server is recognised."""
         return last_row(file) if (file := self._last_file(thing)) else None
 
     def _last_file(self, thing: str) -> ArchiveFile | None:
@@ -105,13 +102,11 @@ class ArchiveWriter:
         self._remove_until(time.monotonic())
 
     def compact(self) -> None:
-        """Join the files of every thing up to the limits."""
         self.clean()
         for thing in self.things():
             self.join(thing, fully=True)
 
     def clean(self) -> None:
-        """Remove what a killed writer left behind."""
         for path in list(leftover_files(self.folder)):
             _remove(path)
 
@@ -138,7 +133,6 @@ class ArchiveWriter:
             _remove(self._removable.popleft()[1])
 
     def close(self) -> None:
-        """Remove joined files and unlock the folder. Calling it again is fine."""
         self._remove_until(float("inf"))
         self._lock.release()
 

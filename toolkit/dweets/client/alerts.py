@@ -9,8 +9,8 @@ import orjson
 import pandas as pd
 
 from toolkit.dweets import wire
-from toolkit.dweets.client.content_frame import Columns, history_frame, warn_caller
 from toolkit.dweets.conditions import FAULTS_TO_STOP, ConditionWorker, Verdict, evaluate_all
+from toolkit.dweets.content_frame import Columns, history_frame, warn_caller
 from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply
 from toolkit.frames import declared_frame
 
@@ -32,7 +32,7 @@ def alert_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     try:
         return declared_frame([_alert_row(record) for record in records], ALERT_COLUMNS)
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise UnexpectedReply("the answer is not the record of an alert") from None
+        raise UnexpectedReply("the response is not the record of an alert") from None
 
 
 def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -50,13 +50,7 @@ def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def backtested(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns) -> pd.DataFrame:
-    """Compile a condition in a child process, read records (oldest first), and evaluate it on each.
-
-    Returns
-    -------
-    pandas.DataFrame
-        The history of the records with four columns in front.
-    """
+    """Compile a condition in a child process, read records and evaluate it on each: four columns before the history."""
     with ConditionWorker() as worker:
         try:
             worker.compile(condition)
@@ -98,7 +92,7 @@ def _warn_if_useless(verdicts: Sequence[Verdict]) -> None:
 
 
 def _mails(verdicts: Sequence[Verdict]) -> list[bool]:
-    """Tell for each verdict whether it opens the alert or changes its message; a fault changes nothing."""
+    """Return for each verdict whether it opens the alert or changes its message; a fault changes nothing."""
     mails, open_with = [], None
     for verdict in verdicts:
         mails.append(verdict.met and verdict.message != open_with)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from operator import itemgetter
 from typing import Any, cast
 
@@ -11,9 +10,10 @@ import orjson
 import pandas as pd
 
 from toolkit.dweets import wire
-from toolkit.dweets.client.content_frame import Columns, history_frame
+from toolkit.dweets.arguments import checked_name
+from toolkit.dweets.content_frame import Columns, history_frame
 from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
+from toolkit.errors import NotFound, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, Value
 from toolkit.secret import Secret
 
@@ -77,30 +77,14 @@ class DweetCalls:
         reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
         if isinstance(reply, HttpReply):
             _opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
-            raise UnexpectedReply("the answer to listen is not a stream")
+            raise UnexpectedReply("the response to listen is not a stream")
         return reply
-
-
-def checked_name(thing: str) -> str:
-    """Return the name of a thing, or raise InvalidArgument where it cannot be one."""
-    try:
-        return wire.checked_thing(thing)
-    except MalformedRequest as error:
-        raise InvalidArgument(error.message) from None
-
-
-def checked_date(date: str) -> str:
-    """Return a day as ``YYYY-MM-DD``, or raise InvalidArgument where there is no such day."""
-    try:
-        return datetime.strptime(date, "%Y-%m-%d").strftime("%Y-%m-%d").rjust(10, "0")
-    except (TypeError, ValueError):
-        raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
 
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     """Return dweets as they came, or raise UnexpectedReply where they are none."""
     if not _are_records(found):
-        raise UnexpectedReply("the answer does not hold dweets with thing, created and content")
+        raise UnexpectedReply("the response does not hold dweets with thing, created and content")
     return cast("list[dict[str, Any]]", found)
 
 
@@ -116,14 +100,14 @@ def _are_records(found: Any) -> bool:  # noqa: ANN401
 
 
 def _opened(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
-    """Return what a success carries, or raise what a failure stands for."""
+    """Return what is in the envelope of a success, or raise the error of a failure."""
     try:
         envelope = orjson.loads(reply.body)
         outcome = envelope["this"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
-        raise UnexpectedReply(f"the answer to {request} is not the envelope of a dweet service") from None
+        raise UnexpectedReply(f"the response to {request} is not the envelope of a dweet service") from None
     if outcome == "failed":
         raise wire.error_of(envelope, request=request)
     if outcome != "succeeded" or "with" not in envelope:
-        raise UnexpectedReply(f"the answer to {request} neither succeeded nor failed")
+        raise UnexpectedReply(f"the response to {request} neither succeeded nor failed")
     return envelope["with"]

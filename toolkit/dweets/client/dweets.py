@@ -1,4 +1,4 @@
-"""What one types in a notebook for section A: ``tk.dweets``."""
+"""The client of section A, thing messaging: ``tk.dweets``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from tqdm.auto import tqdm
 
 import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .dweets
 from toolkit.dweets import wire
+from toolkit.dweets.arguments import checked_date, checked_name
 from toolkit.dweets.client.alerts import alert_frame, backtested
-from toolkit.dweets.client.calls import DweetCalls, Key, checked_date, checked_name, checked_records
-from toolkit.dweets.client.content_frame import Columns, history_frame, receipt_frame
-from toolkit.dweets.client.content_json import batches, content_bytes, row_contents
+from toolkit.dweets.client.calls import DweetCalls, Key, checked_records
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.playback import Playback
+from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
+from toolkit.dweets.content_json import batches, content_bytes, row_contents
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
@@ -41,7 +42,7 @@ class DweetClient(PublicNames):
 
     Contents become typed columns: nested names are joined with dots; int64, float64, boolean, str or object; gaps are
     NA; content that is no object is in a column ``content``. A frame has at most 200 of them, the most frequent names,
-    and a warning tells how many are left out. ``columns=`` names the ones you want instead, however many.
+    and a warning says how many are left out. ``columns=`` names the ones you want instead, however many.
     """
 
     def __init__(self, session: HttpSession) -> None:
@@ -93,19 +94,14 @@ class DweetClient(PublicNames):
         ----------
         frame
             Column names become names in the content (``position.lat`` nested), a named index is included, gaps are
-            left out.
+            left out. If a value cannot be JSON or a row is too large (InvalidArgument), nothing is sent.
         progress
-            Show a bar where there is more than one request.
+            Show a bar if there is more than one request.
 
         Returns
         -------
         pandas.DataFrame
             As of `post`, one row a dweet.
-
-        Raises
-        ------
-        InvalidArgument
-            A value cannot be JSON, or a row is larger than a dweet may be; nothing was sent.
         """
         requests = list(batches(row_contents(frame)))
         checked_name(thing)
@@ -127,7 +123,7 @@ class DweetClient(PublicNames):
         Returns
         -------
         Playback
-            Runs by itself; ``.wait()`` for its end, ``.stop()`` to end it, ``.sent`` rows so far.
+            Runs in the background; ``.wait()`` for its end, ``.stop()`` to end it, ``.sent`` rows so far.
         """
         checked_name(thing)
         return Playback(frame, speed, lambda contents: self._calls.post_rows(thing, contents, key))
@@ -144,17 +140,13 @@ class DweetClient(PublicNames):
         things
             One name, or several: then a column ``thing`` tells them apart.
         columns
-            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
+            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent (a UserWarning
+            says if there are more).
 
         Returns
         -------
         pandas.DataFrame
             Oldest first. Index ``created`` (UTC), one typed column for each name in the contents.
-
-        Warns
-        -----
-        UserWarning
-            The contents have more than 200 names.
 
         Examples
         --------
@@ -198,7 +190,7 @@ class DweetClient(PublicNames):
             things = found["active_things"]
             rows = [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]
         except (KeyError, TypeError):
-            raise UnexpectedReply("the answer does not hold active things") from None
+            raise UnexpectedReply("the response does not hold active things") from None
         return declared_frame(rows, {"thing": "str", "keywords": "str"})
 
     def listen(self, thing: str, *, key: Key = None, since: int | None = None, patience: float = 60.0) -> Listener:
@@ -372,7 +364,7 @@ class DweetClient(PublicNames):
     def backtest(
         self, thing: str, condition: str, *, date: str | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
-        """Tell which past dweets would have met an alert's condition, before the alert is set.
+        """Return which past dweets would have triggered an alert, before the alert is set.
 
         Parameters
         ----------
@@ -385,7 +377,7 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            `history` with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (a mail would go out: the
+            `history` with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (an e-mail would be sent: the
             alert opens or its message changes) and ``alert.fault`` in front.
 
         Warns

@@ -9,21 +9,18 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from toolkit.dweets.stream import EventReader, FrameReader
+from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader
 from toolkit.errors import ServiceFailure, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
-#: Seconds before each further attempt to connect; the last one is repeated.
-WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 # Seconds below which a stream counts as one that the server ended at once.
 _SHORT = 1.0
 
 
 class Dweet(NamedTuple):
-    """One dweet of a live stream.
+    """One dweet of a live stream: ``created`` is ISO 8601 in UTC as it came, ``content`` the JSON value.
 
-    ``created`` is ISO 8601 in UTC as it came, ``content`` the JSON value, ``sequence`` the number to resume after
-    (None from a server that does not tell it).
+    ``sequence`` is the number to resume after, None if the server does not tell it.
     """
 
     thing: str
@@ -35,7 +32,7 @@ class Dweet(NamedTuple):
 class Listener:
     """Iterate over the dweets of a thing as they arrive. Made by ``tk.dweets.listen``.
 
-    It reconnects by itself and resumes where it was. `close` ends it from any thread within milliseconds.
+    It reconnects and resumes where it was. `close` ends it from any thread within milliseconds.
 
     Attributes
     ----------
@@ -106,7 +103,7 @@ class Listener:
             # A server that ends every stream at once must not be asked as fast as the machine can.
             short = short + 1 if time.monotonic() - began < _SHORT else 0
             if short > 1:
-                self._closed.wait(WAITS[min(short - 2, len(WAITS) - 1)])
+                self._closed.wait(RECONNECT_WAITS[min(short - 2, len(RECONNECT_WAITS) - 1)])
             stream = self._stream = self._reconnect()
             self._note_connection(stream is not None)
 
@@ -145,7 +142,7 @@ class Listener:
                     return stream
                 stream.close()  # closed while it connected
                 return None
-            self._closed.wait(WAITS[min(attempt, len(WAITS) - 1)])
+            self._closed.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1
         return None
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from toolkit.dweets.client.content_json import ROWS_A_REQUEST, batches, row_contents
+from toolkit.dweets.arguments import checked_times
+from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
 from toolkit.errors import InvalidArgument
 
 
@@ -31,11 +32,7 @@ class Playback:
     """
 
     def __init__(self, frame: pd.DataFrame, speed: float, post: Callable[[Sequence[bytes]], object]) -> None:
-        index = frame.index
-        if not isinstance(index, pd.DatetimeIndex) or not index.is_monotonic_increasing:
-            raise InvalidArgument(
-                "replay needs a DatetimeIndex in ascending order: try frame.set_index(...).sort_index()"
-            )
+        index = checked_times(frame)
         if not speed > 0:
             raise InvalidArgument("speed must be above 0")
         self._contents = row_contents(frame)
@@ -48,13 +45,7 @@ class Playback:
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until all rows are sent and return how many were; raises what sending raised.
-
-        Raises
-        ------
-        TimeoutError
-            They are not all sent within `timeout` seconds.
-        """
+        """Wait until all rows are sent and return how many were (else TimeoutError); raises what sending raised."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimeoutError(f"{self.sent} of {len(self._due)} rows sent after {timeout} seconds")

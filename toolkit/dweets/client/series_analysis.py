@@ -86,9 +86,9 @@ def outliers(
     Parameters
     ----------
     fields
-        Numeric columns; None for all of them. Missing values are passed over.
+        Numeric columns; None for all of them. Missing values are skipped.
     window
-        Values that are compared, at least 3; the nearest ones at the ends of the series.
+        How many values are compared, at least 3; the nearest ones at the ends of the series.
     threshold
         Scores above it are outliers. In normal noise (windows of 25), 5 marks 1 value of 2,000, and 4 marks 1 of 450;
         a skewed measure such as rain has many by nature.
@@ -254,12 +254,7 @@ def on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     """Return the frame, ascending, with one of `time_columns` as its index; rows without a time are left out.
 
     Devices often carry their own time: ``on_time_axis(history, "measured")`` puts it on the axis. Times with an
-    offset become UTC, times without one stay as they are.
-
-    Raises
-    ------
-    InvalidArgument
-        There is no such column, or it does not hold times.
+    offset become UTC, times without one stay as they are. A column without times raises InvalidArgument.
 
     Examples
     --------
@@ -357,16 +352,8 @@ class DweetAccessor:
     statistics = _method(statistics)
 
     def plot(self, fields: str | Sequence[str] | None = None, *, mark: bool = True) -> Axes:
-        """Draw the fields over time, on a new figure.
-
-        Parameters
-        ----------
-        fields
-            Numeric columns; None for all of them.
-        mark
-            Shade gaps and ring outliers.
-        """
-        from toolkit.dweets.widgets.series_figure import Marks, series_axes
+        """Draw the fields (None: all numeric columns) over time, on a new figure; `mark` shows gaps and outliers."""
+        from toolkit.dweets.client.series_figure import Marks, series_axes
 
         chosen = chosen_fields(self._frame, fields)
         marks = Marks(self.gaps(), self.outliers(chosen)) if mark else Marks()

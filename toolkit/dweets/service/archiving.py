@@ -1,9 +1,7 @@
 """The gateway's own archive. Of all gateways on one store, the one that holds the lease archives.
 
-Dweets are read from the journals after they were committed, so a slow, full or missing archive delays no post. The
-journal is the buffer: it is cut to what is kept, but never above what is archived. How far each thing is archived is
-published to all gateways in the store's records. Those records may lag behind and never run ahead; the names of the
-archive's files are authoritative.
+Dweets are read from the journals after they were committed, so a slow, full or missing archive delays no post. A
+journal is never cut above what is archived. The positions in the store's records may lag behind and never run ahead.
 """
 
 from __future__ import annotations
@@ -66,11 +64,9 @@ class Archiving:
 
     @property
     def is_active(self) -> bool:
-        """Whether it is this gateway that archives."""
         return self._follower is not None
 
     async def open(self) -> None:
-        """Start to archive, or to wait for the lease that another gateway on this store holds."""
         self._unwatch = await self._source.watch()
         try:
             await self._follow_lease()
@@ -84,7 +80,6 @@ class Archiving:
         self._keeper = asyncio.ensure_future(self._keep_lease())
 
     async def close(self) -> None:
-        """Archive what is committed, and give the lease back."""
         self._is_closing.set()
         stopping = asyncio.ensure_future(self._finish())
         await asyncio.wait([stopping], timeout=_SECONDS_TO_CLOSE)
@@ -98,8 +93,7 @@ class Archiving:
             self._unwatch()
 
     async def _follow_lease(self) -> None:
-        """Take or renew the lease, and archive while this gateway holds it."""
-        # The lease is ephemeral, so after a restart of all gateways it is free at once.
+        # Take or renew the lease. It is ephemeral, so after a restart of all gateways it is free at once.
         swap, until = self._store.fleeting.swap, self._now() + round(stored_records.LEASE_SECONDS * 1000)
         mine = {_LEASE: self._token}
         if not (await swap(_SPACE, mine, mine, until) or await swap(_SPACE, {_LEASE: None}, mine, until)):
@@ -111,7 +105,7 @@ class Archiving:
         if self._keeper is not None:
             await self._keeper  # it is not cancelled, as it may be opening the archive
         try:
-            await self._stop()
+            await self._stop(flush=True)
         finally:
             await self._store.fleeting.swap(_SPACE, {_LEASE: self._token}, {_LEASE: None})
 
@@ -126,7 +120,7 @@ class Archiving:
             except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
                 self._complain(error)
 
-    async def _stop(self, *, flush: bool = True) -> None:
+    async def _stop(self, *, flush: bool) -> None:
         follower, self._follower = self._follower, None
         if follower is not None:
             await asyncio.to_thread(follower.stop, flush=flush)
@@ -161,7 +155,7 @@ class StoreSource:
         self._is_cancelled = False
 
     async def watch(self) -> Callable[[], None]:
-        """Follow how far each thing is archived, by any gateway; returns the function that ends it."""
+        """Follow how far each thing is archived, by any gateway; return the function that ends it."""
         self._loop = asyncio.get_running_loop()
         return await self._store.records.watch(_SPACE, self._learn)
 
@@ -181,10 +175,10 @@ class StoreSource:
             self._positions[key.removeprefix(_POSITION)] = int(value)
 
     def open(self, writer: ArchiveWriter) -> None:
-        """Publish how far each thing is archived: the folder may have been moved away or restored."""
         self._writer = writer
         self._progress.clear()
         self._passes = 0
+        # The folder may have been moved away or restored.
         published = self._positions.copy()
         numbers = dict.fromkeys(published, 0) | {thing: writer.position(thing).sequence for thing in writer.things()}
         self._publish({thing: number for thing, number in numbers.items() if published.get(thing) != number})
@@ -197,7 +191,6 @@ class StoreSource:
         self._passes = max(self._passes, 1) * _PASSES_A_CHECK
 
     def batches(self) -> Iterator[Batch]:
-        """Yield what was posted here and, every few passes, what other gateways have committed."""
         failures: list[ArchiveUnusable] = []
         for thing in self._posted.copy():
             yield from self._batches_of(thing, failures)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+from toolkit.dweets.arguments import checked_date
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.calls import Key, checked_date
+from toolkit.dweets.client.calls import Key
 from toolkit.dweets.client.series_analysis import Aggregation, chosen_fields, on_time_axis
-from toolkit.dweets.widgets.series_figure import Marks
+from toolkit.dweets.client.series_figure import Marks
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -66,21 +67,10 @@ class HistorySource:
 
 @dataclass(frozen=True)
 class View:
-    """All choices of an explorer.
+    """All choices of an explorer; `start` and `end` are times as pandas reads them, `rule` is empty for no resampling.
 
-    Parameters
-    ----------
-    time
-        The column on the time axis.
-    fields
-        Numeric columns.
-    start, end
-        Times as pandas reads them, both included as far as they are told: ``"2013"`` to ``"2013-06"`` ends with
-        June. Empty for no limit.
-    rule, how
-        Resampling (empty for none) and its aggregation.
-    gap_factor, threshold
-        As in `series_analysis.gaps` and `series_analysis.outliers`; None does not look for them.
+    ``"2013"`` to ``"2013-06"`` ends with June; empty for no limit. A `gap_factor` or `threshold` of None looks for no
+    gaps or outliers.
     """
 
     time: str
@@ -109,20 +99,7 @@ class Findings(NamedTuple):
 
 
 def explore(history: pd.DataFrame, view: View) -> Findings:
-    """Apply a view to a history.
-
-    Raises
-    ------
-    InvalidArgument
-        A choice does not fit: no such time axis or field, times that cannot be read.
-
-    Examples
-    --------
-    >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
-    >>> found = explore(pd.DataFrame({"celsius": range(48)}, index=times), View("created", ("celsius",), rule="1D"))
-    >>> found.frame["celsius"].tolist()
-    [11.5, 35.5]
-    """
+    """Apply a view to a history; InvalidArgument if a choice does not fit it."""
     timed = on_time_axis(history, view.time)
     fields = chosen_fields(timed, view.fields)
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]

@@ -21,8 +21,8 @@ from toolkit.dweets.client.series_analysis import (
     on_time_axis,
     time_columns,
 )
+from toolkit.dweets.client.series_figure import distinct_numerals, series_png
 from toolkit.dweets.widgets.exploration import Findings, HistorySource, View, explore
-from toolkit.dweets.widgets.series_figure import distinct_numerals, series_png
 from toolkit.dweets.widgets.svg_chart import svg_chart
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
@@ -269,17 +269,12 @@ reload_button, export_button
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
         self.plot.value = svg_chart(findings.frame, view.fields, findings.marks, regular=bool(view.rule))
         self.table.value = scrolled(_statistics_html(findings.statistics), caption="Statistics")
-        self.say(_told(findings))
+        self.say(_sentence(findings))
 
     def export(self, path: str | Path) -> Path:
-        """Write `frame` as CSV or Parquet, as the name ends, and return where; a file of that name is replaced.
+        """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.
 
         In CSV, names that a spreadsheet would execute as a formula begin with an apostrophe.
-
-        Raises
-        ------
-        InvalidArgument
-            The name ends neither in ``.csv`` nor in ``.parquet``.
         """
         target = Path(path).expanduser()
         if target.suffix == ".csv":
@@ -342,7 +337,7 @@ def _statistics_html(statistics: pd.DataFrame) -> str:
     return shown.to_html(index=False, border=0, formatters={"count": "{:,}".format, "missing": "{:,}".format})
 
 
-def _told(findings: Findings) -> str:
+def _sentence(findings: Findings) -> str:
     frame = findings.frame
     if frame.empty:
         return "Nothing here: no dweets in this range have numbers in these fields."

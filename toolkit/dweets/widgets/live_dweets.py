@@ -13,10 +13,10 @@ import pandas as pd
 import traitlets
 
 from toolkit.dweets.client.calls import Key
-from toolkit.dweets.client.content_frame import history_frame
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.client.series_analysis import number_columns, on_time_axis
-from toolkit.dweets.widgets.series_figure import series_png
+from toolkit.dweets.client.series_figure import series_png
+from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.svg_chart import svg_chart
 from toolkit.errors import InvalidArgument, ToolkitError
 from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, open_widgets, row, sized
@@ -42,23 +42,15 @@ class LiveDweets(ServiceWidget):
     ----------
     tk
         A connection.
-    thing
-        Whom to follow.
     fields
         Names in the content (``"air.celsius"`` nested); None for all numbers in it, at most 6.
     time
         ``"created"``, or a name in the content that holds the device's own time.
-    points
-        Dweets drawn at a time.
-    keep
-        Dweets kept for `frame`.
+    points, keep
+        How many dweets are drawn, and kept for `frame`. InvalidArgument if `points` is below 2 or above `keep`; all
+        other errors are shown by the widget itself.
     key
         For a locked thing.
-
-    Raises
-    ------
-    InvalidArgument
-        `points` is below 2 or above `keep`. All else that goes wrong is said by the widget itself.
 
     Attributes
     ----------
@@ -143,13 +135,7 @@ class LiveDweets(ServiceWidget):
             return list(islice(self._records, max(0, len(self._records) - count), None))
 
     def wait_for(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until so many dweets have arrived, and return how many have.
-
-        Raises
-        ------
-        TimeoutError
-            They have not within `timeout` seconds.
-        """
+        """Wait until so many dweets have arrived (else TimeoutError), and return how many have."""
         if not self._has_come(dweets, timeout):
             raise TimeoutError(f"{self.seen} of {dweets} dweets of {self.thing} after {timeout} seconds")
         return self.seen

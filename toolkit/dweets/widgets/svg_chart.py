@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from toolkit.dweets.widgets.series_figure import (
+from toolkit.dweets.client.series_figure import (
     NO_MARKS,
     PALETTE,
     Flags,
@@ -68,13 +68,7 @@ def svg_chart(
     empty: str = "no numbers to draw",
     height: int = 280,
 ) -> str:
-    """Return the chart of `series_png` as HTML: its legend, which wraps where the page is narrow, over one SVG element.
-
-    Parameters
-    ----------
-    empty
-        What to say where there is nothing to draw.
-    """
+    """Return the chart of `series_png` as HTML: a legend over one SVG element, or the text `empty` without numbers."""
     lines = [
         _Line(name, _seconds(values.index), np.asarray(values, dtype=np.float64))
         for name, values in series_of(frame, fields, None if regular else marks.gaps, regular=regular)
@@ -207,14 +201,7 @@ def _time_axis(ticks: _Ticks, scale: _Scale) -> Iterator[str]:
 
 
 def time_ticks(start: float, end: float) -> tuple[list[tuple[float, str]], str]:
-    """Return round times between two (seconds since the epoch) with short labels, and what they have in common.
-
-    Examples
-    --------
-    >>> ticks, common = time_ticks(1767258000, 1767261600)
-    >>> [label for _, label in ticks], common
-    (['09:00', '09:10', '09:20', '09:30', '09:40', '09:50', '10:00'], '2026-Jan-01')
-    """
+    """Return round times between two (seconds since the epoch) with short labels, and what they have in common."""
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     low, high = np.array([start * 1e6, end * 1e6]).astype("datetime64[us]").tolist()

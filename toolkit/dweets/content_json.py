@@ -16,13 +16,7 @@ ROWS_A_REQUEST = 1_000
 
 
 def content_bytes(content: Any) -> bytes:  # noqa: ANN401
-    """Write any JSON value; what JSON cannot hold is refused before anything is sent.
-
-    Raises
-    ------
-    InvalidArgument
-        NaN, infinity, a set, text that is not Unicode, more bytes than a dweet may have, ...
-    """
+    """Encode any JSON value; InvalidArgument for what JSON cannot hold, or for more bytes than a dweet may have."""
     try:
         if _holds_nan(content):
             raise InvalidArgument("NaN and infinity are no JSON: leave the value out, or send None")
@@ -35,14 +29,7 @@ def content_bytes(content: Any) -> bytes:  # noqa: ANN401
 
 
 def row_contents(frame: pd.DataFrame) -> list[bytes]:
-    """Write each row of a frame as JSON content: dotted columns nested, gaps left out, a named index included.
-
-    Raises
-    ------
-    InvalidArgument
-        A value that JSON cannot hold (infinity, a complex number, ...), a column name that is not text or not
-        the only one of its name, or a row larger than a dweet may be.
-    """
+    """Encode each row of a frame as JSON content: dotted columns nested, gaps left out, a named index included."""
     named = any(name is not None for name in frame.index.names)
     if named and not set(frame.index.names).isdisjoint(frame.columns):
         raise InvalidArgument("the index and a column have the same name: rename one of them")
@@ -57,13 +44,7 @@ def row_contents(frame: pd.DataFrame) -> list[bytes]:
 
 
 def batches(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Cut contents into requests, in order, by number and by bytes.
-
-    Examples
-    --------
-    >>> [len(batch) for batch in batches([b"1"] * 2_500)]
-    [1000, 1000, 500]
-    """
+    """Cut contents into requests, in order, by number and by bytes."""
     batch: list[bytes] = []
     size = 0
     for content in contents:

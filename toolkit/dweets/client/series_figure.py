@@ -40,13 +40,8 @@ def series_of(
 ) -> Iterator[tuple[str, pd.Series[float]]]:
     """Yield name and values of a line for each thing and field, ascending in time; a NaN interrupts it.
 
-    Parameters
-    ----------
-    gaps
-        Interrupt the lines.
-    regular
-        The frame was resampled: missing values interrupt the lines too. Otherwise they are passed over, as not
-        every dweet has every field.
+    Lines are interrupted at `gaps`; with `regular` (the frame was resampled) at missing values too. Otherwise those are
+    passed over, as not every dweet has every field.
     """
     if "thing" not in frame.columns:
         for field in fields:
@@ -88,13 +83,7 @@ def series_png(frame: pd.DataFrame, fields: Sequence[str], marks: Marks = NO_MAR
 
 
 def lonely(there: Flags) -> Flags:
-    """Return which of the values that are there have none beside them: no line shows these.
-
-    Examples
-    --------
-    >>> lonely(np.array([True, True, False, True])).tolist()
-    [False, False, False, True]
-    """
+    """Return which of the values that are there have none beside them: no line shows these."""
     beside = np.append(there[1:], False) | np.append(False, there[:-1])
     alone: Flags = there & ~beside
     return alone
@@ -142,8 +131,6 @@ def _draw(axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, 
 def tick_labels(ticks: Sequence[float]) -> list[str]:
     """Return labels for the ticks of an axis, all with the same number of decimals.
 
-    Examples
-    --------
     >>> tick_labels([1234567885, 1234567887.5, 1234567890])
     ['1,234,567,885.0', '1,234,567,887.5', '1,234,567,890.0']
     >>> tick_labels([0, 2e-9, 4e-9])
@@ -167,8 +154,6 @@ def distinct_numerals(values: Sequence[float]) -> list[str]:
 
     Whole digits are never rounded away. Missing values are empty.
 
-    Examples
-    --------
     >>> distinct_numerals([21.53217, 1234567890, 1234567890.25, 1234567891])
     ['21.53', '1,234,567,890', '1,234,567,890.2', '1,234,567,891']
     """

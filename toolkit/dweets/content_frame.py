@@ -43,20 +43,7 @@ def content_frame(
     *,
     warn: bool = True,
 ) -> pd.DataFrame:
-    """Return contents as a frame with these times as its index, and a column ``thing`` where things are given.
-
-    Raises
-    ------
-    InvalidArgument
-        `columns` are not names.
-
-    Examples
-    --------
-    >>> times = pd.date_range("2026-01-01", periods=2, tz="UTC")
-    >>> frame = content_frame([{"a": 1, "p": {"lat": 47.6}}, {"a": 2}], times, None)
-    >>> frame.dtypes.astype(str).to_dict()
-    {'a': 'int64', 'p.lat': 'float64'}
-    """
+    """Return contents as a frame with these times as its index, and a column ``thing`` where things are given."""
     if columns is None:
         leaves, left_out = leaf_columns(contents)
         if left_out and warn:
@@ -101,7 +88,7 @@ def _times(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
     try:
         return utc_from_iso([record["created"] for record in records]).rename("created")
     except ValueError:
-        raise UnexpectedReply("the answer holds a time that is not ISO 8601 in UTC") from None
+        raise UnexpectedReply("the response holds a time that is not ISO 8601 in UTC") from None
 
 
 def _typed(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:
