@@ -328,6 +328,7 @@ def test_numbers_go_on_for_journals_forgotten_in_memory(monkeypatch: pytest.Monk
             if number % 9 == 0:
                 await asyncio.sleep(0)
         await asyncio.gather(*appends)
+        await store.journals.append("another", [line("in its own batch")])
         assert len(store._journals._places) < 50
         for name in range(50):
             entries = await store.journals.last(f"{name}", 100)
