@@ -66,7 +66,7 @@ class Place:
     def change(self, changes: Changes) -> None:
         """Put these bytes in place of the records; None removes one."""
 
-        async def swap(records: Records) -> None:
-            assert await records.swap(SPACE, {}, changes)
+        async def compare_and_set(records: Records) -> None:
+            assert await records.compare_and_set(SPACE, {}, changes)
 
-        self.work(swap)
+        self.work(compare_and_set)

@@ -351,7 +351,7 @@ def on_broken_store(work: Callable[[DweetService], Any], **calls: Callable[..., 
 def test_a_lock_that_others_change_all_the_time_is_given_up() -> None:
     lost = 0
 
-    async def swap(space: str, expected: Changes, changes: Changes) -> bool:
+    async def compare_and_set(space: str, expected: Changes, changes: Changes) -> bool:
         nonlocal lost
         lost += space == SPACE
         return False
@@ -370,7 +370,7 @@ def test_a_lock_that_others_change_all_the_time_is_given_up() -> None:
                 await call()
             assert lost == 20
 
-    on_broken_store(work, swap=swap)
+    on_broken_store(work, compare_and_set=compare_and_set)
 
 
 def test_a_gateway_that_cannot_watch_its_locks_does_not_start() -> None:

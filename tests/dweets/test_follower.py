@@ -158,7 +158,7 @@ class FlakyStore:
     async def watch(self, space: str, learn: Callable[[str, bytes | None], None]) -> Callable[[], None]:
         return lambda: None
 
-    async def swap(self, space: str, expected: object, changes: object) -> bool:
+    async def compare_and_set(self, space: str, expected: object, changes: object) -> bool:
         return True
 
 

@@ -151,7 +151,7 @@ class LateStore:
     def __init__(self, store: EmbeddedStore) -> None:
         self.journals: Any = Late(store.journals)
         self.records: Any = Late(store.records)
-        self.fleeting = store.fleeting
+        self.ephemeral = store.ephemeral
 
 
 def test_an_alert_is_settled_with_dweets_not_heard_of_yet() -> None:
@@ -462,16 +462,16 @@ def test_a_store_that_fails_after_the_delivery_is_asked_again() -> None:
     async def run() -> None:
         held = HeldDelivery()
         async with store_at() as store:
-            real, failures = store.records.swap, 3
+            real, failures = store.records.compare_and_set, 3
 
-            def swap(space: str, expected: Changes, changes: Changes) -> Any:
+            def compare_and_set(space: str, expected: Changes, changes: Changes) -> Any:
                 nonlocal failures
                 if held.goes_on.is_set() and failures:
                     failures -= 1
                     raise StoreUnavailable("the disk is full")
                 return real(space, expected, changes)
 
-            store.records.swap = swap  # type: ignore[method-assign, assignment]
+            store.records.compare_and_set = compare_and_set  # type: ignore[method-assign, assignment]
             await put(store, MAIL)
             async with queues(store, held, settings=QueueSettings(waits=(0.01,))) as (queue,):
                 await until(lambda: held.is_at_work())

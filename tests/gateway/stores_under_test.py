@@ -30,12 +30,12 @@ class StoreKind:
     """One kind of store: how to make it in a place, and whether it keeps what it holds when it is opened again."""
 
     def __init__(
-        self, name: str, make: Callable[[Path, Now], Store], *, keeps: bool, keeps_fleeting: bool = False
+        self, name: str, make: Callable[[Path, Now], Store], *, keeps: bool, keeps_ephemeral: bool = False
     ) -> None:
         self.name = name
         self.make = make
         self.keeps = keeps
-        self.keeps_fleeting = keeps_fleeting
+        self.keeps_ephemeral = keeps_ephemeral
 
 
 def _world(folder: Path, fresh: Callable[[], str]) -> str:
@@ -49,12 +49,14 @@ def _world(folder: Path, fresh: Callable[[], str]) -> str:
 STORES = [
     StoreKind("memory", lambda folder, now: EmbeddedStore(None, now), keeps=False),
     StoreKind("disk", lambda folder, now: EmbeddedStore(folder / "store", now), keeps=True),
-    StoreKind("redis", lambda folder, now: RedisStore(_world(folder, fresh_url), now), keeps=True, keeps_fleeting=True),
+    StoreKind(
+        "redis", lambda folder, now: RedisStore(_world(folder, fresh_url), now), keeps=True, keeps_ephemeral=True
+    ),
     StoreKind(
         "redis cluster",
         lambda folder, now: RedisStore(_world(folder, fresh_cluster_url), now),
         keeps=True,
-        keeps_fleeting=True,
+        keeps_ephemeral=True,
     ),
 ]
 

@@ -154,9 +154,9 @@ def test_temporary_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_ephemeral_records_never_reach_the_folder(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> None:
-        await store.fleeting.put("s", "k", b"a-code-that-is-never-written-down")
-        await store.fleeting.swap("s", {"k": None}, {"k": b"a-code-that-is-never-written-down"})
-        await store.fleeting.count("a-code-that-is-never-written-down", "n")
+        await store.ephemeral.put("s", "k", b"a-code-that-is-never-written-down")
+        await store.ephemeral.compare_and_set("s", {"k": None}, {"k": b"a-code-that-is-never-written-down"})
+        await store.ephemeral.count("a-code-that-is-never-written-down", "n")
         await store.records.put("s", "k", b"a-record-that-is")
 
     with_store(tmp_path, work)
@@ -186,8 +186,8 @@ def test_a_bad_request_costs_no_other_its_result(tmp_path: Path, on_disk: bool) 
         append = store.journals.append("a", [line("x")])
         count = store.records.count("s", "n")
         worse = store.records.get("s", "\udcff")
-        half = store.records.swap("s", {}, {"first": b"1", "half a surrogate \ud800": b"1"})
-        after = store.records.swap("s", {"before": b"1"}, {"after": b"1"})
+        half = store.records.compare_and_set("s", {}, {"first": b"1", "half a surrogate \ud800": b"1"})
+        after = store.records.compare_and_set("s", {"before": b"1"}, {"after": b"1"})
         late = store.journals.append("a", [line("y"), Draft(5, "\ud800", b"")])
         outcomes = await asyncio.gather(
             before, bad, append, count, worse, half, after, late, return_exceptions=True
@@ -393,7 +393,7 @@ def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
 # -- records ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("part", ["records", "fleeting"])
+@pytest.mark.parametrize("part", ["records", "ephemeral"])
 def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> None:
     async def fill(store: EmbeddedStore) -> None:
         records = getattr(store, part)
@@ -409,7 +409,7 @@ def test_expired_records_are_removed_in_the_end(tmp_path: Path, part: str) -> No
         assert await records.scan("old") == {"stays": b"x"}
         assert len(await records.scan("new")) == 10
 
-    with_store(None if part == "fleeting" else tmp_path, fill)
+    with_store(None if part == "ephemeral" else tmp_path, fill)
 
 
 def test_a_watcher_that_fails_costs_nobody_an_answer() -> None:

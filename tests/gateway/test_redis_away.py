@@ -33,7 +33,7 @@ CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [
     lambda store: store.records.put("s", "k", b"refused"),
     lambda store: store.records.take("s", "k"),
     lambda store: store.records.count("s", "refused"),
-    lambda store: store.records.swap("s", {}, {"k": b"refused"}),
+    lambda store: store.records.compare_and_set("s", {}, {"k": b"refused"}),
     lambda store: store.records.scan("s"),
     lambda store: store.records.watch("s", lambda key, value: None),
 ]

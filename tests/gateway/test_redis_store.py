@@ -252,18 +252,18 @@ class TestWhatExpires:
         async def work() -> None:
             clock = SetClock()
             async with opened(fresh_url(), clock=clock) as (store,):
-                values, expiries = store._fleeting.keys("codes")
+                values, expiries = store._ephemeral.keys("codes")
                 with shared_server().client() as client:
-                    await store.fleeting.put("codes", "a", b"1", clock.at + 100_000)
+                    await store.ephemeral.put("codes", "a", b"1", clock.at + 100_000)
                     assert 100_000 < client.pttl(values) <= 160_000
-                    await store.fleeting.put("codes", "b", b"1", clock.at + 1_000)
+                    await store.ephemeral.put("codes", "b", b"1", clock.at + 1_000)
                     assert 100_000 < client.pttl(values) <= 160_000, "the latest decides"
-                    await store.fleeting.put("codes", "c", b"1")
+                    await store.ephemeral.put("codes", "c", b"1")
                     assert client.pttl(values) == -1, "what never expires keeps all"
-                    await store.fleeting.put("codes", "c", b"1", clock.at + 1_000)
+                    await store.ephemeral.put("codes", "c", b"1", clock.at + 1_000)
                     assert 100_000 < client.pttl(values) <= 160_000
                     assert 100_000 < client.pttl(expiries) <= 160_000
-                    await store.fleeting.take("codes", "a")
+                    await store.ephemeral.take("codes", "a")
                     assert client.pttl(values) <= 61_000
 
         run(work())

@@ -215,7 +215,7 @@ def test_a_follower_that_ends_itself_or_fails_costs_the_others_nothing(on_store:
     on_store(work)
 
 
-@pytest.mark.parametrize("part", ["records", "fleeting"])
+@pytest.mark.parametrize("part", ["records", "ephemeral"])
 class TestRecords:
     """Both kinds of records keep the same promises."""
 
@@ -233,7 +233,7 @@ class TestRecords:
     def test_the_two_kinds_are_apart(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             await getattr(store, part).put("s", "k", b"1")
-            other = store.records if part == "fleeting" else store.fleeting
+            other = store.records if part == "ephemeral" else store.ephemeral
             assert await other.get("s", "k") is None
             assert await other.scan("s") == {}
 
@@ -249,7 +249,7 @@ class TestRecords:
             assert await records.get("s", "k") is None
             assert await records.take("s", "k") is None
             assert await records.scan("s") == {}
-            assert await records.swap("s", {"k": None}, {"k": b"2"})
+            assert await records.compare_and_set("s", {"k": None}, {"k": b"2"})
 
         on_store(work)
 
@@ -289,10 +289,10 @@ class TestRecords:
     def test_swap_is_all_or_nothing(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
-            assert await records.swap("s", {"a": None, "b": None}, {"a": b"1", "b": b"1"})
-            assert not await records.swap("s", {"a": b"1", "b": b"2"}, {"a": b"3", "b": None})
+            assert await records.compare_and_set("s", {"a": None, "b": None}, {"a": b"1", "b": b"1"})
+            assert not await records.compare_and_set("s", {"a": b"1", "b": b"2"}, {"a": b"3", "b": None})
             assert await records.scan("s") == {"a": b"1", "b": b"1"}
-            assert await records.swap("s", {"a": b"1", "b": b"1"}, {"a": b"3", "b": None, "c": b"4"})
+            assert await records.compare_and_set("s", {"a": b"1", "b": b"1"}, {"a": b"3", "b": None, "c": b"4"})
             assert await records.scan("s") == {"a": b"3", "c": b"4"}
 
         on_store(work)
@@ -300,7 +300,9 @@ class TestRecords:
     def test_of_many_swaps_that_expect_the_same_one_wins(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
-            won = await asyncio.gather(*(records.swap("s", {"k": None}, {"k": b"%d" % n}) for n in range(100)))
+            won = await asyncio.gather(
+                *(records.compare_and_set("s", {"k": None}, {"k": b"%d" % n}) for n in range(100))
+            )
             assert won.count(True) == 1
             assert await records.get("s", "k") == b"%d" % won.index(True)
 
@@ -318,11 +320,11 @@ class TestRecords:
             assert seen == [("old", b"0")]
             await records.put("s", "a", b"1")
             assert seen[1:] == [("a", b"1")]
-            await records.swap("s", {}, {"a": None, "b": b"2"})
+            await records.compare_and_set("s", {}, {"a": None, "b": b"2"})
             await records.take("s", "b")
             await records.take("s", "b")
             await records.count("s", "n")
-            await records.swap("s", {"a": b"not so"}, {"a": b"5"})
+            await records.compare_and_set("s", {"a": b"not so"}, {"a": b"5"})
             assert seen[2:] == [("a", None), ("b", b"2"), ("b", None), ("n", b"1")]
             stop()
             await records.put("s", "a", b"9")
@@ -360,7 +362,7 @@ class TestRecords:
 
             await records.watch("s", fail)
             await records.watch("s", lambda key, value: seen.append(key))
-            await records.swap("s", {}, {"a": b"1", "b": b"2"})
+            await records.compare_and_set("s", {}, {"a": b"1", "b": b"2"})
             assert seen == ["a", "b"]
             assert complaints == ["this watcher is broken"] * 2
 
@@ -373,7 +375,7 @@ def test_opened_again_a_durable_store_holds_what_was_acknowledged(on_store: Stor
         await store.records.put("s", "k", b"1")
         await store.records.put("s", "late", b"1", on_store.clock.at + 10)
         await store.records.count("s", "n")
-        await store.fleeting.put("s", "k", b"1")
+        await store.ephemeral.put("s", "k", b"1")
 
     async def check(store: Store) -> None:
         assert texts(await store.journals.last("a", 10)) == (["1", "2"] if on_store.kind.keeps else [])
@@ -382,7 +384,7 @@ def test_opened_again_a_durable_store_holds_what_was_acknowledged(on_store: Stor
         assert await store.records.get("s", "k") == (b"1" if on_store.kind.keeps else None)
         assert await store.records.get("s", "late") is None
         assert await store.records.count("s", "n") == (2 if on_store.kind.keeps else 1)
-        assert await store.fleeting.get("s", "k") == (b"1" if on_store.kind.keeps_fleeting else None)
+        assert await store.ephemeral.get("s", "k") == (b"1" if on_store.kind.keeps_ephemeral else None)
 
     on_store(fill)
     on_store.clock.at += 10

@@ -230,7 +230,7 @@ def test_what_a_dead_gateway_had_decided_is_written_by_the_next() -> None:
     assert [(line["decision_id"], line["moment_id"]) for line in decisions] == [("d-000001", "m"), ("d-000002", "lost")]
     assert page_is_there
     assert "private" not in decisions[1]
-    # The next swap took the finished batches away; only its own is left.
+    # The next compare_and_set took the finished batches away; only its own is left.
     assert [key for key in left if key.startswith("batch:")] == ["batch:3"]
 
 
@@ -243,7 +243,7 @@ def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives(monkeypatc
         await store.open()
         living = await service_on(store, clock)
         journals = Dying(store.journals)
-        its_store = SimpleNamespace(journals=journals, records=store.records, fleeting=store.fleeting)
+        its_store = SimpleNamespace(journals=journals, records=store.records, ephemeral=store.ephemeral)
         dying = await service_on(its_store, clock)
         device = str(uuid.uuid4())
         await start_sessions(dying, [device])
@@ -293,15 +293,15 @@ def test_a_store_that_is_away_is_an_answer_and_costs_nothing() -> None:
         service = await service_on(store)
         device = str(uuid.uuid4())
         await start_sessions(service, [device])
-        swap = store.records.swap
+        compare_and_set = store.records.compare_and_set
 
         def away(*_: Any) -> Any:
             raise StoreUnavailable("away")
 
-        store.records.swap = away  # type: ignore[method-assign]
+        store.records.compare_and_set = away  # type: ignore[method-assign]
         with pytest.raises(StoreUnavailable):
             await service.answer(call(device))
-        store.records.swap = swap  # type: ignore[method-assign]
+        store.records.compare_and_set = compare_and_set  # type: ignore[method-assign]
         await service.answer(call(device))
         reasons = [line["reason"] for line in await service.decisions()]
         await store.close()

@@ -4,7 +4,7 @@ A store has three parts:
 
 * ``journals``: append-only, numbered, followed live (dweets of a thing, decisions of the reward engine);
 * ``records``: small values by key that survive a restart (locks, alerts, aliases, stock);
-* ``fleeting``: the same, for what ends soon (codes, fingerprints, sessions): in an embedded store it is gone with a
+* ``ephemeral``: the same, for what ends soon (codes, fingerprints, sessions): in an embedded store it is gone with a
   restart and never on disk; in one that many gateways share it lives until it expires.
 
 Every call is made from the gateway's event loop. What a call answers is committed: with a durable store it
@@ -115,7 +115,7 @@ class Records(Protocol):
     def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value and remove it: of many callers at once, exactly one gets it."""
 
-    def swap(
+    def compare_and_set(
         self,
         space: str,
         expected: Mapping[str, bytes | None],
@@ -146,7 +146,7 @@ class Store(Protocol):
 
     journals: Journals
     records: Records
-    fleeting: Records
+    ephemeral: Records
 
     async def open(self) -> None:
         """Make the store ready; the running loop becomes its loop."""

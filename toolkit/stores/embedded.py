@@ -59,7 +59,7 @@ class EmbeddedStore:
         self._records = EmbeddedRecords(self._database, self._commits.submit, self._database.read, self._now)
         self.journals: Journals = self._journals
         self.records: Records = self._records
-        self.fleeting: Records = EmbeddedRecords(MemoryRows(), None, run_now, self._now)
+        self.ephemeral: Records = EmbeddedRecords(MemoryRows(), None, run_now, self._now)
 
     async def close(self) -> None:
         """Commit what was asked for and close the folder."""

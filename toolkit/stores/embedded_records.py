@@ -101,7 +101,7 @@ class EmbeddedRecords:
 
         return self._request(space, evaluate)
 
-    def swap(
+    def compare_and_set(
         self,
         space: str,
         expected: Mapping[str, bytes | None],

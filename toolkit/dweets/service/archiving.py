@@ -94,9 +94,15 @@ class Archiving:
 
     async def _follow_lease(self) -> None:
         # Take or renew the lease. It is ephemeral, so after a restart of all gateways it is free at once.
-        swap, until = self._store.fleeting.swap, self._now() + round(stored_records.LEASE_SECONDS * 1000)
+        compare_and_set, until = (
+            self._store.ephemeral.compare_and_set,
+            self._now() + round(stored_records.LEASE_SECONDS * 1000),
+        )
         mine = {_LEASE: self._token}
-        if not (await swap(_SPACE, mine, mine, until) or await swap(_SPACE, {_LEASE: None}, mine, until)):
+        if not (
+            await compare_and_set(_SPACE, mine, mine, until)
+            or await compare_and_set(_SPACE, {_LEASE: None}, mine, until)
+        ):
             await self._stop(flush=False)
         elif self._follower is None:
             self._follower = await asyncio.to_thread(Follower, self._folder, self._source, self._seconds, log)
@@ -107,7 +113,7 @@ class Archiving:
         try:
             await self._stop(flush=True)
         finally:
-            await self._store.fleeting.swap(_SPACE, {_LEASE: self._token}, {_LEASE: None})
+            await self._store.ephemeral.compare_and_set(_SPACE, {_LEASE: self._token}, {_LEASE: None})
 
     async def _keep_lease(self) -> None:
         while not self._is_closing.is_set():
@@ -263,7 +269,7 @@ class StoreSource:
         pairs = [(f"{_POSITION}{thing}", b"%d" % number) for thing, number in numbers.items()]
         for start in range(0, len(pairs), _POSITIONS_A_CHANGE):
             changes = dict(pairs[start : start + _POSITIONS_A_CHANGE])
-            self._call(lambda: self._store.records.swap(_SPACE, {}, changes))  # noqa: B023 - called at once
+            self._call(lambda: self._store.records.compare_and_set(_SPACE, {}, changes))  # noqa: B023 - called at once
 
     def _call(self, ask: Callable[[], Awaitable[T]]) -> T:
         async def answer() -> T:

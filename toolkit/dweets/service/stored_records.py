@@ -70,7 +70,7 @@ async def read_stored(records: Records, kind: type[R], key: str) -> Stored[R] | 
 
 async def compare_and_set(records: Records, expected: Mapping[str, bytes | None], changes: Changes) -> None:
     """Make all changes, or raise RecordChanged where one of the expected versions is no longer there."""
-    if not await records.swap(SPACE, expected, changes):
+    if not await records.compare_and_set(SPACE, expected, changes):
         raise RecordChanged
 
 

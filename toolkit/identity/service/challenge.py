@@ -83,7 +83,9 @@ class ChallengeBook:
             else:
                 after = Attempts(attempts.in_a_row + 1, (*attempts.times, now))
                 fact = Fact.LAST_WRONG_ANSWER if after.seconds_locked(now) else Fact.WRONG_ANSWER
-            if await self._records.swap(_SPACE, {alias: stored}, {alias: msgspec.json.encode(after)}, now + _HOUR):
+            if await self._records.compare_and_set(
+                _SPACE, {alias: stored}, {alias: msgspec.json.encode(after)}, now + _HOUR
+            ):
                 return fact, after
 
     async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[bytes | None, Attempts]:
@@ -91,7 +93,9 @@ class ChallengeBook:
         if stored is None and subscriber.wrong_answers:
             # Wrong answers in the carrier's own file count as given just now.
             seeded = Attempts(subscriber.wrong_answers, (now,) * subscriber.wrong_answers)
-            await self._records.swap(_SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR)
+            await self._records.compare_and_set(
+                _SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR
+            )
             stored = await self._records.get(_SPACE, alias)
         attempts = Attempts() if stored is None else msgspec.json.decode(stored, type=Attempts)
         return stored, attempts.at(now)

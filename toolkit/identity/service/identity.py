@@ -36,7 +36,7 @@ class IdentityService:
         self._world = world
         self._callers = tuple(setup.callers)
         self._carrier = setup.carrier
-        self._limits = RateLimits(store.fleeting, world.clock.now, setup.settings)
+        self._limits = RateLimits(store.ephemeral, world.clock.now, setup.settings)
         self._authentication = MobileAuthentication(store, world, setup)
         self._challenges = ChallengeBook(store.records)
         self.settings = setup.settings

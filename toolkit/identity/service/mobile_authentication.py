@@ -37,7 +37,7 @@ class Opened(NamedTuple):
 
 class MobileAuthentication:
     def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
-        self._records = store.fleeting
+        self._records = store.ephemeral
         self._durable = store.records
         self._world = world
         self._carrier = setup.carrier
@@ -200,7 +200,7 @@ class MobileAuthentication:
         if stored is not None:
             return stored.decode("ascii")
         fresh = self._world.fresh_id()
-        if await self._durable.swap(_ALIASES, {key: None}, {key: fresh.encode("ascii")}):
+        if await self._durable.compare_and_set(_ALIASES, {key: None}, {key: fresh.encode("ascii")}):
             return fresh
         # Two calls made the first alias at once: one was stored, and both return it.
         return await self._alias_of(caller, subscriber_id)
@@ -229,7 +229,7 @@ class MobileAuthentication:
 
     async def _change(self, found: Found, changes: dict[str, bytes], expires: int) -> bool:
         """Make all changes if the records are still as they were found: of many callers at once, one succeeds."""
-        return await self._records.swap(_SPACE, found, changes, expires + _MILLISECONDS_REMEMBERED)
+        return await self._records.compare_and_set(_SPACE, found, changes, expires + _MILLISECONDS_REMEMBERED)
 
 
 def _is_this_phone(transaction: Transaction, subscriber: Subscriber, arrival: Arrival) -> bool:

@@ -19,8 +19,8 @@ _MINUTE = 60_000
 class RateLimits:
     """All counts but those of wrong keys are shared by the gateways of a store."""
 
-    def __init__(self, fleeting: Records, now: Callable[[], int], settings: IdentitySettings) -> None:
-        self._records = fleeting
+    def __init__(self, ephemeral: Records, now: Callable[[], int], settings: IdentitySettings) -> None:
+        self._records = ephemeral
         self._now = now
         self._calls = settings.calls_a_minute
         self._failures = settings.failures_a_minute

@@ -39,7 +39,9 @@ class Answers:
         Conflict: the key was used with another body, or another gateway is answering it right now.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
-            if not await self._store.fleeting.swap(_CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
+            if not await self._store.ephemeral.compare_and_set(
+                _CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS
+            ):
                 raise wire.refusal("idempotency_key_busy")
             is_known = True
             try:
@@ -50,7 +52,7 @@ class Answers:
                 raise
             finally:
                 if is_known:
-                    await self._store.fleeting.take(_CLAIMS, key)
+                    await self._store.ephemeral.take(_CLAIMS, key)
 
     def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
         data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])

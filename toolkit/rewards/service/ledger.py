@@ -154,7 +154,7 @@ class Ledger:
             key, records, changes = self._decide_in_memory(tickets, sessions, before)
             done = list(self._journaled)
             expected = {**before, _LEDGER: self._books}
-            if await self._store.records.swap(SPACE, expected, {**changes, **dict.fromkeys(done)}):
+            if await self._store.records.compare_and_set(SPACE, expected, {**changes, **dict.fromkeys(done)}):
                 self._books = changes[_LEDGER]
                 self._devices |= {device: changes[device] for device in before}
                 self._journaled = [batch for batch in self._journaled if batch not in done]

@@ -28,12 +28,12 @@ class Sessions:
         line = {"session_id": session.id, "at": at, "app_key_sha256": app, "device": device, "test": test}
         await asyncio.gather(
             self._store.journals.append(JOURNAL, [Draft(at, session.id, msgspec.json.encode(line))]),
-            self._store.fleeting.put(_LIVE, f"{app} {device}", msgspec.json.encode(session), at + self._life),
+            self._store.ephemeral.put(_LIVE, f"{app} {device}", msgspec.json.encode(session), at + self._life),
         )
 
     async def live(self, moments: Sequence[Moment]) -> list[Session | None]:
         keys = list({f"{moment.app} {moment.device}" for moment in moments})
-        stored = await asyncio.gather(*(self._store.fleeting.get(_LIVE, key) for key in keys))
+        stored = await asyncio.gather(*(self._store.ephemeral.get(_LIVE, key) for key in keys))
         found = {key: data and msgspec.json.decode(data, type=Session) for key, data in zip(keys, stored, strict=True)}
         sessions = [found[f"{moment.app} {moment.device}"] for moment in moments]
         return [
@@ -46,7 +46,7 @@ class Sessions:
         if at > session.last:
             key, later = f"{app} {device}", session._replace(last=at)
             before, after = msgspec.json.encode(session), msgspec.json.encode(later)
-            await self._store.fleeting.swap(_LIVE, {key: before}, {key: after}, at + self._life)
+            await self._store.ephemeral.compare_and_set(_LIVE, {key: before}, {key: after}, at + self._life)
 
     async def started(self) -> list[dict[str, Any]]:
         return [msgspec.json.decode(entry.data) for entry in await self._store.journals.after(JOURNAL, 0)]

@@ -51,7 +51,7 @@ class Views:
         # The first one counts, and none of a test.
         if not view.test:
             key = f"{view.id} {event}"
-            await self._records.swap(_ENGAGEMENTS, {key: None}, {key: b"%d" % at})
+            await self._records.compare_and_set(_ENGAGEMENTS, {key: None}, {key: b"%d" % at})
 
     async def has(self, view: View, event: str) -> bool:
         return await self._records.get(_ENGAGEMENTS, f"{view.id} {event}") is not None

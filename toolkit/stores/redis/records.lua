@@ -67,7 +67,7 @@ end
 
 -- expires, how many values are expected, each one's key, '1' or '' (absent), value; then the changes likewise.
 -- Answers 1 or 0.
-local function swap(expires, expected)
+local function compare_and_set(expires, expected)
   local a = 5 + 3 * tonumber(expected)
   for i = 5, a - 1, 3 do
     local value = read(ARGV[i])
@@ -82,4 +82,4 @@ local function swap(expires, expected)
   return 1
 end
 
-return ({take = take, count = count, swap = swap})[ARGV[2]](unpack(ARGV, 3, 5))
+return ({take = take, count = count, compare_and_set = compare_and_set})[ARGV[2]](unpack(ARGV, 3, 5))

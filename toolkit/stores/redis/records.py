@@ -36,7 +36,7 @@ class RedisRecords:
         return self._read(space, b"HGET", key, read=self._living)
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
-        arguments = [b"swap", _given(expires), 0, *_flat({key: value})]
+        arguments = [b"compare_and_set", _given(expires), 0, *_flat({key: value})]
         return self._change(space, arguments, lambda _: (None, {key: value}))
 
     def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
@@ -46,7 +46,7 @@ class RedisRecords:
         arguments = [b"count", key, _given(limit), _given(expires)]
         return self._change(space, arguments, lambda number: (number, {key: b"%d" % number} if number else {}))
 
-    def swap(
+    def compare_and_set(
         self,
         space: str,
         expected: Mapping[str, bytes | None],
@@ -54,7 +54,7 @@ class RedisRecords:
         expires: int | None = None,
     ) -> asyncio.Future[bool]:
         changes = dict(changes)
-        arguments = [b"swap", _given(expires), len(expected), *_flat(expected), *_flat(changes)]
+        arguments = [b"compare_and_set", _given(expires), len(expected), *_flat(expected), *_flat(changes)]
         return self._change(space, arguments, lambda done: (bool(done), changes if done else {}))
 
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:

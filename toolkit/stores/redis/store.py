@@ -33,10 +33,10 @@ class RedisStore:
         self._topology = Topology(self.address)
         self._journals = RedisJournals(self._topology)
         self._records = RedisRecords(self._topology, "records", self._now)
-        self._fleeting = RedisRecords(self._topology, "fleeting", self._now)
+        self._ephemeral = RedisRecords(self._topology, "ephemeral", self._now)
         self.journals: Journals = self._journals
         self.records: Records = self._records
-        self.fleeting: Records = self._fleeting
+        self.ephemeral: Records = self._ephemeral
         try:
             await self._topology.find()
             masters = {self._topology.node_of(tag): tag for tag in self._topology.tags}
@@ -48,7 +48,7 @@ class RedisStore:
 
     async def close(self) -> None:
         await self._topology.close()
-        for part in (self._journals, self._records, self._fleeting):
+        for part in (self._journals, self._records, self._ephemeral):
             part.close()
 
     async def _examine(self, node: Node, tag: str) -> None:
