@@ -28,7 +28,7 @@ def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str,
     for text in texts:
         lock, _, key = text.partition("=")
         if not (lock and key):
-            raise click.BadParameter("it must be LOCK=MASTERKEY; what was typed is not shown", context, parameter)
+            raise click.BadParameter("it must be LOCK=MASTERKEY; the value is not shown", context, parameter)
         if lock in locks:
             raise click.BadParameter("the same lock is given twice", context, parameter)
         locks[lock] = Secret(key)

@@ -24,7 +24,7 @@ def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapp
     for text in os.environ.get("TOOLKIT_KEYS", "").split():
         thing, _, key = text.rpartition("=")
         if not (thing and key):
-            raise click.UsageError("TOOLKIT_KEYS must be THING=KEY, with spaces between; what is there is not shown")
+            raise click.UsageError("TOOLKIT_KEYS must be THING=KEY, separated by spaces; its value is not shown")
         keys[thing] = Secret(key)
     for thing in context.params.get("things", ()) if ask else ():
         if typed := click.prompt(f"Key of {thing} (empty for none)", default="", hide_input=True, show_default=False):
@@ -57,7 +57,7 @@ def record(
     """Write every dweet of some things to an archive, until Ctrl-C or SIGTERM.
 
     It begins with what the gateway still keeps, and resumes where it ended: no dweet is lost that the gateway has,
-    none is there twice. `tk.dweets.archive(FOLDER)` reads it, also meanwhile.
+    none is there twice. `tk.dweets.archive(FOLDER)` also reads it while it is written.
     """
     with errors_in_one_line():
         from toolkit.connection import connect

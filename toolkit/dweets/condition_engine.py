@@ -75,7 +75,7 @@ Outcome = tuple[str | None, str | None, bool]
 
 def main() -> None:
     limit_memory(PROCESS_BYTES)
-    serve(work, niceness=5)  # who posts goes first
+    serve(work, niceness=5)  # posts have priority over conditions
 
 
 def work(job: Job) -> Iterator[Outcome | str | float | None]:

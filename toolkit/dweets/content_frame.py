@@ -55,7 +55,7 @@ def content_frame(
         leaves = named_leaves(contents, _leaf_names(columns, things))
     found: dict[str, Any] = {name: _typed(values) for name, values in leaves.items()}
     if things is not None:
-        if "thing" in found:  # the content has a name of its own for it
+        if "thing" in found:  # the content also has a field called "thing"
             found["content.thing"] = found.pop("thing")
         found = {"thing": pd.array(things, dtype="str"), **found}
     return pd.DataFrame(found, index=times, copy=False)

@@ -141,7 +141,7 @@ class EmbeddedRecords:
     # -- for batches --------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Begin a batch: what was pending is written, or has failed."""
+        """Begin a batch: the pending changes were written, or their write failed."""
         self._pending.clear()
 
     def prepare(self, request: RecordRequest, writes: WriteBatch | MemoryRows) -> None:

@@ -77,7 +77,7 @@ class Conditions:
         await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.compile, source)))
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate a condition in a turn of its owner; without budget each verdict is a fault."""
+        """Evaluate a condition when it is its owner's turn; an exhausted budget makes each verdict a fault."""
         if self._debts.of(owner.lock) >= BUDGET_SECONDS:
             return [Verdict(None, _OVER_BUDGET)] * min(len(contents), patience)
         found: list[Verdict] = await self._in_thread(owner, partial(self._worker.evaluate, source, contents, patience))

@@ -240,7 +240,7 @@ def _jsonp(route: Route) -> Route:
 
 
 def _called(callback: str, response: Response) -> Response:
-    if response.content_type in (_CSV, _JAVASCRIPT):  # what is stored is no script, or one already
+    if response.content_type in (_CSV, _JAVASCRIPT):  # CSV stays CSV; a stored day is already wrapped
         return response
     before, behind = wire.script_around(callback)
     body = before + wire.safe_in_script(response.body) + behind

@@ -47,7 +47,7 @@ class ShapedWord:
 
     text: str
     advance: float
-    origin_x: Floats  # (letters,) where each letter stands in the word
+    origin_x: Floats  # (letters,) the position of each letter in the word
     origin_y: Floats  # (letters,)
     letter_advance: Floats  # (letters,)
     strokes: Strokes  # their radius is the width of the ink relative to the hand's mean

@@ -175,7 +175,7 @@ class Listener:
             elif message["data"]:  # else it is a beat
                 try:
                     subscription.on_message(message["data"])
-                except (ValueError, TypeError):  # not one of ours, and what it hides is unknown
+                except (ValueError, TypeError):  # not our message; entries may be missing
                     subscription.on_subscribed()
 
     async def _check(self) -> None:
