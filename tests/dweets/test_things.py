@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from toolkit.dweets.service.things import CachedThing, Things, journal_of
-from toolkit.stores import Draft, Store, StoreUnavailable
+from toolkit.stores import NewEntry, Store, StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
 BOUND = 4 * 1024 * 1024
@@ -27,8 +27,8 @@ def with_store(work: Callable[[Store], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def drafts(count: int, size: int) -> list[Draft]:
-    return [Draft(number, f"{number:036}", bytes(size)) for number in range(count)]
+def drafts(count: int, size: int) -> list[NewEntry]:
+    return [NewEntry(number, f"{number:036}", bytes(size)) for number in range(count)]
 
 
 def numbers(thing: CachedThing) -> list[int]:

@@ -25,21 +25,21 @@ from tests.gateway.kept_folder import kept_contents
 from tests.gateway.test_embedded_store import ids, line, with_store
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import eventually
-from toolkit.stores import Draft, OutcomeUnknown, StoreUnavailable, embedded_database
+from toolkit.stores import NewEntry, OutcomeUnknown, StoreUnavailable, embedded_database
 from toolkit.stores.embedded import EmbeddedStore
 
 # Writes to a folder until it is killed, and says what was acknowledged. Small buffers: RocksDB flushes and compacts
 # all the time, so that a kill hits it in the middle of that too.
 _WRITER = """
 import asyncio, pathlib, sys
-from toolkit.stores import Draft, embedded_database
+from toolkit.stores import NewEntry, embedded_database
 from toolkit.stores.embedded import EmbeddedStore
 embedded_database._WRITE_BUFFER = 64 << 10
 async def post(store, who):
     data = bytes(range(256)) * 2
-    number = await store.records.count("posted", str(who))
+    number = await store.records.increment("posted", str(who))
     while True:
-        number = (await store.journals.append(f"thing {who}", [Draft(number, f"{who}", data)], 2_000))[0].sequence
+        number = (await store.journals.append(f"thing {who}", [NewEntry(number, f"{who}", data)], 2_000))[0].sequence
         sys.stdout.write(f"{who} {number}\\n")
         await store.records.put("posted", str(who), b"%d" % number)
         if number % 50 == 0:
@@ -174,7 +174,7 @@ def test_truncated_older_log_is_refused_by_name(tmp_path: Path, monkeypatch: pyt
 
     async def work(store: EmbeddedStore) -> None:
         for number in range(100):
-            await store.journals.append("a", [Draft(0, f"{number}.{n}", bytes(500)) for n in range(5)])
+            await store.journals.append("a", [NewEntry(0, f"{number}.{n}", bytes(500)) for n in range(5)])
         shutil.copytree(tmp_path / "open", tmp_path / "killed")
 
     with monkeypatch.context() as patch:
@@ -217,7 +217,7 @@ def test_full_disk_fails_every_caller_and_recovers(tmp_path: Path) -> None:
         with full_disk():
             refusals: list[BaseException] = []
             for number in range(40):
-                appends = [store.journals.append("a", [Draft(0, f"{number}.{n}", bytes(2_000))]) for n in range(5)]
+                appends = [store.journals.append("a", [NewEntry(0, f"{number}.{n}", bytes(2_000))]) for n in range(5)]
                 put = store.records.put("s", f"{number}", bytes(1_000))
                 *outcomes, _ = await asyncio.gather(*appends, put, return_exceptions=True)
                 kept += [entry.id for one in outcomes if isinstance(one, list) for entry in one]
@@ -262,7 +262,9 @@ def test_full_disk_answers_503_and_recovers(tmp_path: Path) -> None:
 
 def test_damaged_table_found_while_it_runs_is_named(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> None:
-        await store.journals.append("a", [Draft(0, f"{n}", bytes(random.Random(n).randbytes(500))) for n in range(400)])
+        await store.journals.append(
+            "a", [NewEntry(0, f"{n}", bytes(random.Random(n).randbytes(500))) for n in range(400)]
+        )
 
     with_store(tmp_path, work)
     with_store(tmp_path, read_all)  # what was in the log is in a table now

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.stores import Draft, Entry, FolderInUse, OutcomeUnknown, StoreUnavailable, embedded_journals
+from toolkit.stores import Entry, FolderInUse, NewEntry, OutcomeUnknown, StoreUnavailable, embedded_journals
 from toolkit.stores.embedded import EmbeddedStore
 from toolkit.stores.embedded_database import Database
 
@@ -31,8 +31,8 @@ def with_store(folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[An
     return asyncio.run(run())
 
 
-def line(text: str, at: int = 5) -> Draft:
-    return Draft(at, text, text.encode())
+def line(text: str, at: int = 5) -> NewEntry:
+    return NewEntry(at, text, text.encode())
 
 
 def ids(entries: Sequence[Entry]) -> list[str]:
@@ -156,7 +156,7 @@ def test_ephemeral_records_never_reach_the_folder(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> None:
         await store.ephemeral.put("s", "k", b"a-code-that-is-never-written-down")
         await store.ephemeral.compare_and_set("s", {"k": None}, {"k": b"a-code-that-is-never-written-down"})
-        await store.ephemeral.count("a-code-that-is-never-written-down", "n")
+        await store.ephemeral.increment("a-code-that-is-never-written-down", "n")
         await store.records.put("s", "k", b"a-record-that-is")
 
     with_store(tmp_path, work)
@@ -180,15 +180,15 @@ def test_batches_are_synced_with_a_folder_only(tmp_path: Path) -> None:
 def test_a_bad_request_costs_no_other_its_result(tmp_path: Path, on_disk: bool) -> None:
     async def work(store: EmbeddedStore) -> None:
         heard: list[int] = []
-        store.journals.follow("a", lambda entries: heard.extend(entry.sequence for entry in entries))
+        store.journals.subscribe("a", lambda entries: heard.extend(entry.sequence for entry in entries))
         before = store.records.put("s", "before", b"1")
         bad = store.records.put("s", "half a surrogate \ud800", b"1")
         append = store.journals.append("a", [line("x")])
-        count = store.records.count("s", "n")
+        count = store.records.increment("s", "n")
         worse = store.records.get("s", "\udcff")
         half = store.records.compare_and_set("s", {}, {"first": b"1", "half a surrogate \ud800": b"1"})
         after = store.records.compare_and_set("s", {"before": b"1"}, {"after": b"1"})
-        late = store.journals.append("a", [line("y"), Draft(5, "\ud800", b"")])
+        late = store.journals.append("a", [line("y"), NewEntry(5, "\ud800", b"")])
         outcomes = await asyncio.gather(
             before, bad, append, count, worse, half, after, late, return_exceptions=True
         )  # fmt: skip
@@ -270,8 +270,8 @@ def test_failed_write_is_told_once_it_is_known(tmp_path: Path, monkeypatch: pyte
     async def work(store: EmbeddedStore) -> None:
         heard: list[Entry] = []
         seen: list[tuple[str, bytes | None]] = []
-        store.journals.follow("a", heard.extend)
-        await store.records.watch("s", lambda key, value: seen.append((key, value)))
+        store.journals.subscribe("a", heard.extend)
+        await store.records.subscribe("s", lambda key, value: seen.append((key, value)))
         await store.journals.append("a", [line("1")])
         with monkeypatch.context() as patch:
             patch.setattr(Database, "_write", fail)
@@ -381,7 +381,7 @@ def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
     data = os.urandom(1 << 20)
 
     async def write(store: EmbeddedStore) -> None:
-        await store.journals.append("a", [Draft(5, "big", data)] * 20)
+        await store.journals.append("a", [NewEntry(5, "big", data)] * 20)
 
     async def read(store: EmbeddedStore) -> None:
         assert [entry.data == data for entry in await store.journals.last("a", 50)] == [True] * 20
@@ -421,8 +421,8 @@ def test_a_watcher_that_fails_costs_nobody_an_answer() -> None:
         def fail(key: str, value: bytes | None) -> None:
             raise ValueError("this watcher is broken")
 
-        await store.records.watch("s", fail)
-        await store.records.watch("s", lambda key, value: seen.append(key))
+        await store.records.subscribe("s", fail)
+        await store.records.subscribe("s", lambda key, value: seen.append(key))
         await store.records.put("s", "k", b"1")
         assert (seen, [str(error) for error in complaints]) == (["k"], ["this watcher is broken"])
 

@@ -2,7 +2,7 @@
 
 A store has three parts:
 
-* ``journals``: append-only, numbered, followed live (dweets of a thing, decisions of the reward engine);
+* ``journals``: append-only, numbered, with live subscribers (dweets of a thing, decisions of the reward engine);
 * ``records``: small values by key that survive a restart (locks, alerts, aliases, stock);
 * ``ephemeral``: the same, for what ends soon (codes, fingerprints, sessions): in an embedded store it is gone with a
   restart and never on disk; in one that many gateways share it lives until it expires.
@@ -31,7 +31,7 @@ class Entry(NamedTuple):
     data: bytes
 
 
-class Draft(NamedTuple):
+class NewEntry(NamedTuple):
     """An entry that has no number yet."""
 
     at: int
@@ -39,7 +39,7 @@ class Draft(NamedTuple):
     data: bytes
 
 
-Follower = Callable[[Sequence[Entry]], None]
+Subscriber = Callable[[Sequence[Entry]], None]
 
 
 class StoreUnavailable(Exception):
@@ -65,7 +65,7 @@ class Journals(Protocol):
     is_shared: bool
 
     def append(
-        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+        self, name: str, drafts: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:
         """Append all drafts in order or none; done when they are committed.
 
@@ -91,15 +91,15 @@ class Journals(Protocol):
         A shared store may order them by times that lag by some seconds.
         """
 
-    def follow(self, name: str, follower: Follower) -> Callable[[], None]:
-        """Call `follower` with every entry committed from now on, by any gateway, in order.
+    def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` with every entry committed from now on, by any gateway, in order.
 
-        The follower runs on the event loop and must not block. Returns the call that ends it. What other gateways
+        The subscriber runs on the event loop and must not block. Returns the call that ends it. What other gateways
         commit while the store cannot be reached comes, in order, once it can be again.
         """
 
-    def is_heard(self, name: str) -> bool:
-        """Whether followers of this name hear what is committed now; False while the store cannot be reached."""
+    def is_live(self, name: str) -> bool:
+        """Whether subscribers of this name hear what is committed now; False while the store cannot be reached."""
 
 
 class Records(Protocol):
@@ -112,7 +112,7 @@ class Records(Protocol):
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]: ...
 
-    def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
+    def pop(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value and remove it: of many callers at once, exactly one gets it."""
 
     def compare_and_set(
@@ -124,7 +124,9 @@ class Records(Protocol):
     ) -> asyncio.Future[bool]:
         """Make all changes if every expected value still stands (None: absent); None in `changes` removes."""
 
-    def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
+    def increment(
+        self, space: str, key: str, limit: int | None = None, expires: int | None = None
+    ) -> asyncio.Future[int]:
         """Add one and return the new count, or 0 and change nothing where it would pass `limit`.
 
         `expires` is set with the first count and kept by later ones.
@@ -133,11 +135,11 @@ class Records(Protocol):
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
         """Return all values of the space."""
 
-    def watch(self, space: str, watcher: Callable[[str, bytes | None], None]) -> Awaitable[Callable[[], None]]:
-        """Call `watcher` with every present value, then with every committed change (None: removed).
+    def subscribe(self, space: str, subscriber: Callable[[str, bytes | None], None]) -> Awaitable[Callable[[], None]]:
+        """Call `subscriber` with every present value, then with every committed change (None: removed).
 
-        A change made through this store has reached the watcher before its own call is answered. Returns the call
-        that ends it, or raises StoreUnavailable if the watcher fails at a present value; it is not called again then.
+        A change made through this store has reached the subscriber before its own call is answered. Returns the call
+        that ends it, or raises StoreUnavailable if the subscriber fails at a present value, and does not call it again.
         """
 
 

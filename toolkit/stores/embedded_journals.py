@@ -25,7 +25,7 @@ from typing import Any
 
 from rocksdict import WriteBatch
 
-from toolkit.stores import Draft, Entry, Follower, StoreUnavailable
+from toolkit.stores import Entry, NewEntry, StoreUnavailable, Subscriber
 from toolkit.stores.embedded_database import Database
 from toolkit.stores.group_commit import GroupCommit, Request, failed, run_now
 from toolkit.stores.subscribers import Subscribers
@@ -65,7 +65,7 @@ class Append(Request[list[Entry]]):
         self,
         future: asyncio.Future[list[Entry]],
         name: str,
-        drafts: Sequence[Draft],
+        drafts: Sequence[NewEntry],
         keep: int | None,
         floor: int | None,
     ) -> None:
@@ -92,7 +92,7 @@ class EmbeddedJournals:
         self._loop = asyncio.get_running_loop()
         self._database = database
         self._commits = commits
-        self._followers: dict[str, Subscribers[[Sequence[Entry]]]] = {}
+        self._subscribers: dict[str, Subscribers[[Sequence[Entry]]]] = {}
         self._places: dict[str, _Place] = {}
         # When journals without a place were last written, for `names`: this process has not written them.
         self._unwritten: dict[bytes, int] = {}
@@ -101,7 +101,7 @@ class EmbeddedJournals:
     # -- writing ------------------------------------------------------------------------------------------
 
     def append(
-        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+        self, name: str, drafts: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:
         append = Append(self._loop.create_future(), name, drafts, keep, floor)
         if not drafts:
@@ -135,22 +135,22 @@ class EmbeddedJournals:
         self._newest = None
 
     def announce(self, appends: Sequence[Append]) -> None:
-        """Tell the followers what was committed: each hears of its journal once."""
-        followers, written = self._followers, dict[str, list[Entry]]()
-        for append in appends if followers else ():
-            if append.name in followers:
+        """Tell the subscribers what was committed: each hears of its journal once."""
+        subscribers, written = self._subscribers, dict[str, list[Entry]]()
+        for append in appends if subscribers else ():
+            if append.name in subscribers:
                 written.setdefault(append.name, []).extend(append.result)
         for name, entries in written.items():
             self._tell(name, entries)
 
     def announce_what_is_there(self, append: Append) -> None:
-        """Tell the followers of entries whose write failed, where they are there all the same."""
+        """Tell the subscribers of entries whose write failed, where they are there all the same."""
         if append.result and (found := self._after(append.name, append.result[0].sequence - 1, len(append.result))):
             self._tell(append.name, found)
 
     def _tell(self, name: str, entries: Sequence[Entry]) -> None:
-        if followers := self._followers.get(name):
-            followers.tell(entries)
+        if subscribers := self._subscribers.get(name):
+            subscribers.tell(entries)
 
     def prepare(self, append: Append) -> None:
         """Give numbers to the drafts and put the entries in the batch."""
@@ -292,20 +292,20 @@ class EmbeddedJournals:
                 self._unwritten[id] = at
         return at
 
-    # -- following ----------------------------------------------------------------------------------------
+    # -- subscribing ----------------------------------------------------------------------------------------
 
-    def follow(self, name: str, follower: Follower) -> Callable[[], None]:
-        end = self._followers.setdefault(name, Subscribers()).add(follower)
+    def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
+        end = self._subscribers.setdefault(name, Subscribers()).add(subscriber)
 
         def stop() -> None:
             end()
-            if not self._followers.get(name, True):
-                del self._followers[name]
+            if not self._subscribers.get(name, True):
+                del self._subscribers[name]
 
         return stop
 
-    def is_heard(self, name: str) -> bool:
-        """Return True: followers are in the process that commits."""
+    def is_live(self, name: str) -> bool:
+        """Return True: subscribers are in the process that commits."""
         return True
 
 

@@ -16,7 +16,7 @@ from rocksdict import WriteBatch
 
 from toolkit.stores.embedded_database import Database
 from toolkit.stores.group_commit import Request, run_now
-from toolkit.stores.subscribers import Watcher, Watchers
+from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 _EVERY_SPACE, _NEVER = b"R", -1
 _EXPIRES = Struct(">q")
@@ -84,7 +84,7 @@ class EmbeddedRecords:
         self._submit = submit or self._settle_now
         self._read = read
         self._now = now
-        self._watchers: dict[bytes, Watchers] = {}
+        self._subscribers: dict[bytes, RecordSubscribers] = {}
         self._pending: dict[bytes, Record | None] = {}  # what this batch has changed so far
         self._changes_left = _LEAST_CHANGES_TO_SWEEP
 
@@ -94,7 +94,7 @@ class EmbeddedRecords:
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
         return self._request(space, lambda place: (None, {place(key): Record(value, expires)}))
 
-    def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
+    def pop(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         def evaluate(place: _Place) -> tuple[bytes | None, Changes]:
             record = self._find(place(key))
             return (None, {}) if record is None else (record.value, {place(key): None})
@@ -117,7 +117,9 @@ class EmbeddedRecords:
 
         return self._request(space, evaluate)
 
-    def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
+    def increment(
+        self, space: str, key: str, limit: int | None = None, expires: int | None = None
+    ) -> asyncio.Future[int]:
         def evaluate(place: _Place) -> tuple[int, Changes]:
             record = self._find(place(key)) or Record(b"0", expires)
             number = int(record.value) + 1
@@ -131,10 +133,12 @@ class EmbeddedRecords:
         prefix = _prefix(space)
         return self._read(lambda: self._scan(prefix))
 
-    def watch(self, space: str, watcher: Watcher) -> asyncio.Future[Callable[[], None]]:
+    def subscribe(self, space: str, subscriber: RecordSubscriber) -> asyncio.Future[Callable[[], None]]:
         def begin() -> Callable[[], None]:
             prefix = _prefix(space)
-            return self._watchers.setdefault(prefix, Watchers()).begin(space, watcher, self._scan(prefix))
+            return self._subscribers.setdefault(prefix, RecordSubscribers()).begin(
+                space, subscriber, self._scan(prefix)
+            )
 
         return run_now(begin)
 
@@ -159,12 +163,12 @@ class EmbeddedRecords:
             self._read(self._expired).add_done_callback(self._remove)
 
     def announce(self, prefix: bytes, changes: Changes) -> None:
-        """Tell the watchers of a space what has changed."""
-        if watchers := self._watchers.get(prefix):
-            watchers.announce({key[len(prefix) :].decode(): _value_of(record) for key, record in changes.items()})
+        """Tell the subscribers of a space what has changed."""
+        if subscribers := self._subscribers.get(prefix):
+            subscribers.announce({key[len(prefix) :].decode(): _value_of(record) for key, record in changes.items()})
 
     def announce_what_is_there(self, request: RecordRequest) -> None:
-        """Tell the watchers what the rows hold: the write failed, and the changes may have been made or not."""
+        """Tell the subscribers what the rows hold: the write failed, and the changes may have been made or not."""
         self.announce(request.prefix, {key: _decoded(self._rows.get(key)) for key in request.changes})
 
     def _settle_now(self, request: RecordRequest) -> None:

@@ -112,7 +112,7 @@ class AlertRepository:
                 log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
             on_change(thing, stored)
 
-        return await self._records.watch(SPACE, mirror)
+        return await self._records.subscribe(SPACE, mirror)
 
     async def read(self, thing: str) -> Stored[Alert] | None:
         return await read_stored(self._records, Alert, alert_key(thing))
@@ -131,7 +131,7 @@ class AlertRepository:
         await compare_and_set(self._records, expected, {alert_key(alert.thing): write_record(alert)})
 
     async def remove(self, thing: str) -> bool:
-        return await self._records.take(SPACE, alert_key(thing)) is not None
+        return await self._records.pop(SPACE, alert_key(thing)) is not None
 
     async def replace(
         self, before: Stored[Alert], after: Stored[Alert], mail: Mail | None, count: Stored[MailCount]

@@ -158,7 +158,7 @@ class Things:
     def cached(self, name: str, length: int = HISTORY_LENGTH) -> CachedThing | None:
         """Return the thing if all of its last `length` dweets are cached and up to date."""
         thing = self._cache.get(name)
-        if thing is None or thing.length < length or not self._journals.is_heard(thing.journal):
+        if thing is None or thing.length < length or not self._journals.is_live(thing.journal):
             return None
         self._cache.move_to_end(name)
         return thing
@@ -192,7 +192,7 @@ class Things:
             return cached
         thing = CachedThing(name, self._account, length)
         # Follow first and read then, or a dweet between the two would be missed.
-        thing.unfollow = self._journals.follow(thing.journal, thing.extend)
+        thing.unfollow = self._journals.subscribe(thing.journal, thing.extend)
         try:
             entries = await self._journals.last(thing.journal, length)
         except BaseException:

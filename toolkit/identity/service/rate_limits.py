@@ -32,11 +32,11 @@ class RateLimits:
         guesses = await self._records.get(_SPACE, f"guesses of {caller}")
         if int(guesses or 0) >= self._failures:
             raise self._too_many()
-        if not await self._records.count(_SPACE, f"calls of {caller}", self._calls, self._end()):
+        if not await self._records.increment(_SPACE, f"calls of {caller}", self._calls, self._end()):
             raise self._too_many()
 
     async def count_guess(self, caller: str) -> None:
-        await self._records.count(_SPACE, f"guesses of {caller}", expires=self._end())
+        await self._records.increment(_SPACE, f"guesses of {caller}", expires=self._end())
 
     def check_key(self, address: str, caller: str | None) -> None:
         """Count a call with the key of `caller`; None means a wrong key."""
@@ -50,7 +50,7 @@ class RateLimits:
 
         A fingerprint is too long to guess, and anybody could send wrong ones in another's name.
         """
-        if await self._records.count(_SPACE, f"fingerprints of {whose}", expires=self._end()) > self._failures:
+        if await self._records.increment(_SPACE, f"fingerprints of {whose}", expires=self._end()) > self._failures:
             raise self._too_many()
 
     def _too_many(self) -> ServiceError:
