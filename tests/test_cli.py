@@ -28,7 +28,7 @@ from toolkit.stores.embedded import EmbeddedStore
 
 TOOLKIT = (sys.executable, "-m", "toolkit")
 KEY = "correct-horse-battery"
-KEPT_FILES = ["gateway.lock", "manifest.size", "rocksdb"]
+KEPT_FILES = ["gateway.lock", "database"]
 
 
 def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
