@@ -276,6 +276,17 @@ class HttpProtocol(asyncio.Protocol):
             self._shut()
 
     @property
+    def body_bytes(self) -> int:
+        """What it holds of bodies: of the request that arrives, of those that wait, and of the one being answered."""
+        requests = self._waiting if self._current is None else (self._current, *self._waiting)
+        return len(self._reader.body) + sum([len(request.body) for request in requests])
+
+    @property
+    def body_deadline(self) -> float:
+        """By when the body that arrives must be complete."""
+        return self._reader.deadline if self._reader.body else NEVER
+
+    @property
     def buffered_bytes(self) -> int:
         """What is on its way, besides `unread_body`."""
         return 0 if self.unread_body else self._transport.get_write_buffer_size()
