@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -123,6 +124,20 @@ def test_a_body_in_tiny_chunks_takes_no_more_memory(gateway: Gateway) -> None:
         connection.sendall(b"0\r\n\r\n")
         assert b"send 1 to 10000 dweets" in connection.recv(65536)
     assert taken < 50 * MEGABYTE, "a list of the chunks would take 100 MB"
+
+
+def test_a_refused_request_leaves_no_garbage(gateway: Gateway) -> None:
+    gc.collect()
+    gc.disable()  # `toolkit gateway` lets it run seldom
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            answer = raw_call(gateway.base_url, "POST", "/dweets/for/garbage", b"x" * MEGABYTE)
+            assert b"line 1: a dweet holds at most 65536 bytes" in answer.body
+        eventually(lambda: tracemalloc.get_traced_memory()[0] < 5 * MEGABYTE, 10, "20 MB are kept")
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def test_the_oldest_bodies_are_cut_off_above_the_bound(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ class Connections:
     def __init__(self, application: Application, limits: Limits = LIMITS) -> None:
         self.application = application
         self.limits = limits
-        self.open: set[HttpProtocol] = set()
+        self.open: dict[HttpProtocol, None] = {}  # the oldest first
         #: Those whose callers do not read, the one that has not read for longest first.
         self.slow: dict[HttpProtocol, None] = {}
         self.is_stopping = False
