@@ -33,7 +33,6 @@ from tests.ports import free_port
 from tests.redis_servers import fresh_url
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import thing_files
-from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.archiving import Archiving
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.things import journal_of
@@ -422,7 +421,8 @@ def test_an_archive_that_was_moved_away_is_filled_with_what_is_kept(tmp_path: Pa
 
 
 def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
-    options = {"store": fresh_url(), "archive": str(tmp_path), "archive_seconds": 0.05, "keep": 500, "lease": 1.0}
+    options = {"store": fresh_url(), "archive": str(tmp_path), "archive_seconds": 0.05, "keep": 500}
+    options["timings"] = {"lease": 1.0}
     acknowledged: list[tuple[int, int]] = []
     with GatewayProcess(None, **options) as archiver, GatewayProcess(None, **options) as other:
         gateways = [archiver, other, other]
@@ -445,10 +445,7 @@ def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
     assert Archive(tmp_path).gaps().empty
 
 
-def test_another_gateway_takes_over_when_a_lease_runs_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(stored_records, "LEASE_SECONDS", 0.3)
+def test_another_gateway_takes_over_when_a_lease_runs_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
 
     async def post(store: EmbeddedStore, first: int) -> None:
@@ -462,13 +459,11 @@ def test_another_gateway_takes_over_when_a_lease_runs_out(
                 await asyncio.sleep(0.01)
 
     async def run() -> None:
-        clock, stopped_clock = (
-            SetClock(),
-            SetClock(),
-        )  # a lease runs out when the test says so, however busy the machine
+        # A lease runs out when the test says so, however busy the machine.
+        clock, stopped_clock = SetClock(), SetClock()
         store = EmbeddedStore(None, clock)
         await store.open()
-        first, second = Archiving(store, tmp_path, stopped_clock, 0.01), Archiving(store, tmp_path, clock, 0.01)
+        first, second = (Archiving(store, tmp_path, each, 0.01, lease=0.3) for each in (stopped_clock, clock))
         await first.open()
         await second.open()
         assert (first.is_active, second.is_active) == (True, False)
