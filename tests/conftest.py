@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run soak and fuzz at depth")
+    parser.addoption("--soak-minutes", type=float, default=20, help="how long tests/soak takes; a life is a minute")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -35,8 +36,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two workers for folders; none where files or tests are named, whose start would cost more than it saves."""
-    return 2 if all(Path(arg).is_dir() for arg in config.args) else 0
+    """Three workers for folders; none where files or tests are named, whose start would cost more than it saves."""
+    # One more than the processors of a small machine: much of the time is spent waiting for other processes.
+    return 3 if all(Path(arg).is_dir() for arg in config.args) else 0
 
 
 class _BrowserInOne(LoadFileScheduling):
