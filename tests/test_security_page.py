@@ -17,6 +17,7 @@ from toolkit.handwriting import wire as handwriting
 from toolkit.handwriting.service.handwriting import LONGEST_KEY, HandwritingSettings
 from toolkit.identity import wire as identity
 from toolkit.identity.service.callers import IdentitySettings
+from toolkit.outside_world import Timings
 from toolkit.rewards import wire as rewards
 
 PAGE = " ".join((ROOT / "SECURITY.md").read_text("utf-8").split())
@@ -45,7 +46,7 @@ KIB = 1024
         f"| columns of a CSV | {dweets.MAX_CSV_COLUMNS} |",
         f"| dweets kept of a thing | {DweetSettings().keep:,} (`--keep`) |",
         f"| wrong keys | {wrong_keys.BURST}, then {wrong_keys.A_SECOND:g} a second, by address and by thing | 429, "
-        f"{wrong_keys.DELAY_SECONDS:g} s late |",
+        f"{Timings().wrong_key:g} s late |",
         f"| {dweets.MAX_CONDITION_CHARACTERS:,} characters, 50 ms",
         f"it stops after {FAULTS_TO_STOP} in a row",
         f"| addresses of an alert | {dweets.MAX_RECIPIENTS} |",

@@ -17,6 +17,7 @@ from toolkit.gateway import Gateway
 from toolkit.gateway import wrong_keys as limits
 from toolkit.gateway.wrong_keys import WrongKeys
 from toolkit.handwriting.service.handwriting import HandwritingSettings
+from toolkit.outside_world import OutsideWorld, Timings
 from toolkit.secret import Secret
 
 KEY = "the-right-key-of-the-attic"
@@ -26,9 +27,10 @@ JSON = "Content-Type: application/json\r\n"
 
 @pytest.fixture
 def running() -> Iterator[Gateway]:
+    world = OutsideWorld(timings=Timings(wrong_key=0.1))
     keys = HandwritingSettings(apikeys={Secret("hand"): Secret(KEY)})
     with Gateway(
-        locks={"l": KEY}, handwriting=keys, rewards=reward_settings(), trusted_proxies=["127.0.0.1"]
+        locks={"l": KEY}, handwriting=keys, rewards=reward_settings(), trusted_proxies=["127.0.0.1"], world=world
     ) as gateway:
         assert b'"this":"succeeded"' in raw_call(gateway.base_url, "GET", f"/lock/attic?lock=l&key={KEY}").body
         assert b'"this":"succeeded"' in raw_call(gateway.base_url, "POST", f"/dweet/for/attic?key={KEY}", b"1").body
