@@ -162,16 +162,17 @@ def test_its_end_writes_what_has_come(tk: toolkit.Connection, tmp_path: Path) ->
 def test_it_survives_the_restart_of_its_gateway(tmp_path: Path) -> None:
     data, folder = tmp_path / "data", tmp_path / "archive"
     recording, port = None, free_port()
+    elsewhere = toolkit.connect(f"http://127.0.0.1:{port}")
     for turn in range(3):
         with Gateway(data, port=port) as gateway, toolkit.connect(gateway) as tk:
             for n in range(turn * 10, turn * 10 + 10):
                 tk.dweets.post("kitchen", {"n": n})
             if recording is None:
-                with toolkit.connect(gateway.base_url) as elsewhere:
-                    recording = elsewhere.dweets.record("kitchen", folder)
+                recording = elsewhere.dweets.record("kitchen", folder)
             recording.wait(dweets=turn * 10 + 10)
     assert recording is not None
     assert recording.stop() == recording.stop() == 30
+    elsewhere.close()
     assert numbers(folder, "kitchen") == list(range(30))
     assert "30 dweets, stopped" in repr(recording)
 
