@@ -152,6 +152,7 @@ def _moment_in(moment: Moment, index: pd.Index[Any]) -> pd.Timestamp:
 
 
 def of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    """Analyse the rows of each thing by themselves, and put the column ``thing`` in front of what is found."""
     if not isinstance(frame.index, pd.DatetimeIndex):
         raise InvalidArgument("this needs a DatetimeIndex: put a time on the axis with on_time_axis(frame, column)")
     if "thing" not in frame.columns:
