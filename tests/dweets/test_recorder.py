@@ -105,7 +105,7 @@ def test_a_recorder_killed_again_and_again(tmp_path: Path) -> None:
     # For each life of the recorder some is posted, so that however late it is killed it has not recorded all.
     lives, batches = 4, 5
     may_post = threading.Semaphore(0)
-    with Gateway(settings=DweetSettings(keep=DWEETS)) as gateway:
+    with Gateway(keep=DWEETS) as gateway:
 
         def post() -> None:
             for start in range(0, DWEETS // 2, 500):
@@ -193,7 +193,7 @@ def test_a_server_that_counts_anew_begins_an_epoch(tmp_path: Path, caplog: pytes
 
 
 def test_what_the_server_no_longer_keeps_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with Gateway(settings=DweetSettings(keep=500)) as gateway, toolkit.connect(gateway) as tk:
+    with Gateway(keep=500) as gateway, toolkit.connect(gateway) as tk:
         tk.dweets.post_frame(pd.DataFrame({"n": range(100)}), "kitchen")
         with tk.dweets.record("kitchen", tmp_path) as recording:
             recording.wait(dweets=100)

@@ -15,7 +15,7 @@ import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import checked_date, checked_name
 from toolkit.dweets.client.alerts import alert_frame, backtested
-from toolkit.dweets.client.calls import DweetCalls, Key, checked_records
+from toolkit.dweets.client.calls import DweetCalls, Key, checked_records, warn_if_forgotten
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.playback import Playback
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
@@ -101,13 +101,14 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            As of `post`, one row a dweet.
+            As of `post`, one row a dweet. A warning says if the frame is longer than what the gateway keeps of a thing.
         """
         requests = list(batches(row_contents(frame)))
         checked_name(thing)
         records: list[dict[str, Any]] = []
         for batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
             records += self._calls.post_rows(thing, batch, key)
+        warn_if_forgotten(records, self._calls.retention)
         return receipt_frame(records)
 
     def replay(self, frame: pd.DataFrame, thing: str, *, speed: float = 1.0, key: Key = None) -> Playback:
@@ -173,7 +174,8 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            As in `history`, however many dweets there are.
+            As in `history`, however many dweets there are. A warning says how many older ones the gateway has deleted,
+            if some of them may be of this day or hour.
         """
         if hour is not None and hour not in range(24):
             raise InvalidArgument("hour must be 0 to 23")
