@@ -109,14 +109,15 @@ class DweetCalls:
         return reply
 
 
-def warn_if_forgotten(receipts: Iterable[Mapping[str, Any]], retention: int | None) -> None:
-    """Warn of each thing that was sent more dweets at once than the server keeps."""
+def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
+    """Return receipts, and warn of each thing that was sent more dweets at once than the server keeps."""
     for thing, sent in Counter(receipt["thing"] for receipt in receipts).items():
         if retention is not None and sent > retention:
             warn_caller(
                 f"{sent:,} dweets were sent to {thing!r}, but the gateway keeps little more than the last "
                 f"{retention:,} dweets of a thing. Keep more with Gateway(keep=...) or --keep, or use an archive"
             )
+    return receipts
 
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401

@@ -15,7 +15,7 @@ import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import checked_date, checked_name
 from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
-from toolkit.dweets.client.calls import DweetCalls, Key, checked_records, warn_if_forgotten
+from toolkit.dweets.client.calls import DweetCalls, Key, checked_records, warned_if_forgotten
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.playback import Playback
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from toolkit.dweets.archive.follower import Follower
 
 Names = str | Iterable[str]
+ThingOrFrame = str | pd.DataFrame
 
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
@@ -108,8 +109,7 @@ class DweetClient(PublicNames):
         records: list[dict[str, Any]] = []
         for batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
             records += self._calls.post_rows(thing, batch, key)
-        warn_if_forgotten(records, self._calls.retention)
-        return receipt_frame(records)
+        return receipt_frame(warned_if_forgotten(records, self._calls.retention))
 
     def replay(self, frame: pd.DataFrame, thing: str, *, speed: float = 1.0, key: Key = None) -> Playback:
         """Play a frame back as a live thing: each row is sent when it is due, as content as in `post_frame`.
@@ -364,13 +364,7 @@ class DweetClient(PublicNames):
         return alert_frame([])
 
     def backtest(
-        self,
-        thing: str | pd.DataFrame,
-        condition: str,
-        *,
-        date: str | None = None,
-        columns: Columns = None,
-        key: Key = None,
+        self, thing: ThingOrFrame, condition: str, *, date: str | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
         """Return which past dweets would have triggered an alert, before the alert is set.
 
