@@ -6,6 +6,7 @@
     ├─ InvalidArgument (also ValueError)   nothing was sent: the argument cannot be
     │  ├─ SessionClosed                    identity: the session is over, its secrets are forgotten
     │  └─ CodeExpired                      identity: the code's life is over
+    ├─ ConnectionClosed                    nothing was sent: the connection was closed before
     ├─ Unreachable                         no answer: refused, reset, timed out
     ├─ UnexpectedReply                     an answer the contract does not allow
     ├─ ArchiveUnusable                     the folder of an archive cannot be read or written
@@ -48,6 +49,10 @@ class SessionClosed(InvalidArgument):
 
 class CodeExpired(InvalidArgument):
     """The code's life is over, so nothing was sent; authenticate the phone again."""
+
+
+class ConnectionClosed(ToolkitError):
+    """The connection was closed before the call, so nothing was sent; connect again."""
 
 
 class Unreachable(ToolkitError):

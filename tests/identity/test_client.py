@@ -295,7 +295,7 @@ def test_n12_a_listener_belongs_to_its_transaction(lab: Lab, identity: IdentityC
 def test_n13_the_key_comes_from_the_environment(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOOLKIT_APICLIENTID", raising=False)
     with toolkit.connect(gateway) as tk, pytest.raises(InvalidArgument, match="TOOLKIT_APICLIENTID"):
-        _ = tk.identity
+        tk.identity.echo("x")
     monkeypatch.setenv("TOOLKIT_APICLIENTID", "from-the-environment")
     with toolkit.connect(gateway) as tk, pytest.raises(KeyRejected) as caught:
         tk.identity.echo("x")

@@ -98,8 +98,10 @@ class Stream:
     heartbeat: bytes = b""
     status: int = 200
     is_finite: bool = False
+    headers: tuple[Header, ...] = ()
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
+        common += b"".join([b"%b: %b\r\n" % header for header in self.headers])
         framing = b"transfer-encoding: chunked\r\n" if chunked else b""
         parts = _STATUS_LINES[self.status], common, self.content_type, framing, _CLOSE
         return b"%b%bcontent-type: %b\r\n%b%b\r\n" % parts

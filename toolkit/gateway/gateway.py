@@ -66,6 +66,9 @@ class Gateway(PublicNames):
     smtp
         ``smtp://host:port`` of the server that alert mails go to. None keeps them in `outbox`, and as ``.eml`` files
         in ``folder/outbox``.
+    keep
+        How many dweets of each thing are kept, at least 500; 10,000 if None. Older ones are deleted, a few at a time.
+        Responses tell it in the header ``X-Dweet-Retention``.
     settings, handwriting, rewards, identity
         Keys, limits and rules of each service. Without keys, handwriting takes any that is not empty; without
         partners, rewards refuses every key; without callers, nobody may call identity.
@@ -114,6 +117,7 @@ class Gateway(PublicNames):
         port: int = 0,
         locks: Mapping[str, str | Secret] | None = None,
         smtp: str | None = None,
+        keep: int | None = None,
         settings: DweetSettings | None = None,
         handwriting: HandwritingSettings | None = None,
         rewards: RewardSettings | None = None,
@@ -133,6 +137,8 @@ class Gateway(PublicNames):
         self._world = world or OutsideWorld()
         self._demo = own = DemoWorld() if demo else None
         settings = settings or DweetSettings()
+        if keep is not None:
+            settings = replace(settings, keep=keep)
         if archive is not None:
             settings = replace(settings, archive=Path(archive).expanduser())
         identity = identity or (own.identity_setup() if own else IdentitySetup())
