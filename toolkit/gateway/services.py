@@ -14,6 +14,7 @@ from toolkit.gateway.exchange import Routes
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes, simulates_phones
+from toolkit.gateway.routes.landing import LandingRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
 from toolkit.gateway_address import remove_address
 from toolkit.handwriting.service.handwriting import HandwritingService, HandwritingSettings
@@ -69,7 +70,7 @@ class Services:
             IdentityRoutes(self.identity, on_loopback=self.on_loopback),
             RewardRoutes(self.rewards),
         ]
-        return Application(routes, self.hosts, self.proxies)
+        return Application(routes, self.hosts, self.proxies, LandingRoutes(self.dweets))
 
     @property
     def simulates_phones(self) -> bool:

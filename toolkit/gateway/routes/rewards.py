@@ -11,7 +11,6 @@ from toolkit.rewards.service import reward_page
 from toolkit.rewards.service.rewards import Call, RewardService
 
 _HTML = b"text/html; charset=utf-8"
-_HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")
 _PAGES = b"/reward/"
 # In a sandboxed frame the page has no origin. What it may read is only whether its own event was recorded.
 _READABLE: Header = (b"access-control-allow-origin", b"*")
@@ -54,7 +53,7 @@ class RewardRoutes:
             query.get(wire.R.name),
             request.body,
             request.header(b"idempotency-key"),
-            _base_url(request),
+            request.base_url,
             request.client,
         )
         answer = await self._service.answer(call)
@@ -93,9 +92,3 @@ def _takes_json(part: str) -> bool:
     kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
     refused = any(re.fullmatch(r"q=0(?:\.0*)?", parameter) for parameter in parameters)
     return kind in ("application/json", "application/*", "*/*") and not refused
-
-
-def _base_url(request: Request) -> str:
-    # As the caller names the gateway; what is no host name is not written into an address.
-    host = request.header(b"host")
-    return f"http://{host}" if _HOST.fullmatch(host) else ""
