@@ -138,7 +138,7 @@ def test_no_page_shows_a_thing_once_it_is_locked() -> None:
         is_locked.set()
         for reader in readers:
             reader.join(60)
-        assert [things_on(page) for page in pages] == [[]] * 4
+        assert [(page.status, things_on(page)) for page in pages] == [(200, [])] * 4
 
 
 def test_the_page_allows_its_style_and_nothing_else(gateway: Gateway) -> None:

@@ -74,7 +74,7 @@ def history(
         from toolkit.http_client import HttpSession
 
         calls = DweetCalls(HttpSession(gateway_url(url)))
-        records = _records(calls, thing, key, since, until)[-(last or 0) :]
+        records = _records(calls, thing, key, since, until, last)
         if not records:
             raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since else ""))
         if as_json:
@@ -85,22 +85,24 @@ def history(
             _write_csv(records, csv_file)
 
 
-def _records(calls: DweetCalls, thing: str, key: str | None, since: datetime | None, until: datetime | None) -> Records:
-    """Return the last 500 dweets, or all that are kept of a range of time; the oldest first."""
+def _records(
+    calls: DweetCalls, thing: str, key: str | None, since: datetime | None, until: datetime | None, last: int | None
+) -> Records:
+    """Return the last 500 dweets, or all that are kept of a range of time; of these the newest, the oldest first."""
     from tqdm import tqdm
 
     from toolkit.dweets import wire
 
     if since is None:
-        return calls.records(wire.HISTORY, thing, key)
-    end = min(until or datetime.max.replace(tzinfo=UTC), datetime.now(UTC) + timedelta(days=1))
-    days = [since.date() + timedelta(days=day) for day in range((end.date() - since.date()).days + 1)]
-    first, behind = _created(since), _created(end)
-    found: Records = []
-    for day in tqdm(days, unit="day", file=sys.stderr, disable=None if len(days) > 1 else True):
-        records = calls.records(wire.STORED, thing, key, {"date": day.isoformat()})
-        found += [record for record in records if first <= record["created"] < behind]
-    return found
+        found = calls.records(wire.HISTORY, thing, key)
+    else:
+        end = min(until or datetime.max.replace(tzinfo=UTC), datetime.now(UTC) + timedelta(days=1))
+        days = [since.date() + timedelta(days=day) for day in range((end.date() - since.date()).days + 1)]
+        first, behind, found = _created(since), _created(end), []
+        for day in tqdm(days, unit="day", file=sys.stderr, disable=None if len(days) > 1 else True):
+            records = calls.records(wire.STORED, thing, key, {"date": day.isoformat()})
+            found += [record for record in records if first <= record["created"] < behind]
+    return found if last is None else found[-last:]
 
 
 def _created(moment: datetime) -> str:
