@@ -17,8 +17,8 @@ import orjson
 from toolkit.dweets.content_leaves import leaf_columns
 
 # Of a thing, so that a page of many large contents stays small.
-_MOST_VALUES = 8
-_LONGEST_TEXT = 80
+MOST_VALUES = 8
+LONGEST_TEXT = 80
 
 
 def policy() -> str:
@@ -41,7 +41,7 @@ def landing_page(dweets: Sequence[bytes], base_url: str) -> bytes:
 def _item(dweet: dict[str, Any]) -> str:
     thing, created = dweet["thing"], escape(dweet["created"])
     leaves, left_out = leaf_columns([dweet["content"]])
-    shown = list(leaves.items())[:_MOST_VALUES]
+    shown = list(leaves.items())[:MOST_VALUES]
     values = "".join(f"<dt>{_isolated(name)}</dt><dd>{_isolated(_text(value))}</dd>" for name, (value,) in shown)
     more = len(leaves) + left_out - len(shown)
     rest = f'<p class="more">and {more:,} more</p>' if more else ""
@@ -68,7 +68,7 @@ def _text(value: object) -> str:
 
 def _isolated(text: str) -> str:
     # Isolated, so that a text from right to left turns nothing around it.
-    short = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…"
+    short = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
     return f"<bdi>{escape(short)}</bdi>"
 
 
