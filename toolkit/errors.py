@@ -29,6 +29,8 @@ No message ever holds a key, a code or a query string.
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from typing import ClassVar
 
 
@@ -180,3 +182,11 @@ class NotEligible(ServiceError):
     """The user is not eligible for this data."""
 
     default_status = 403
+
+
+def warn_caller(text: str) -> None:
+    """Give a warning that points at the line that called this package."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("toolkit."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)

@@ -37,6 +37,22 @@ STORE = click.option(
 )
 
 
+URL = click.option(
+    "--url",
+    metavar="URL",
+    envvar="TOOLKIT_URL",
+    help=f"The gateway. If not set: that of `toolkit lab`, or the one on port {USUAL_PORT} of this machine."
+    "  [env: TOOLKIT_URL]",
+)
+KEY = click.option(
+    "--key",
+    metavar="KEY",
+    envvar="TOOLKIT_KEY",
+    help="Key of a locked thing. Better in $TOOLKIT_KEY: every user of the machine can read the arguments of a command."
+    "  [env: TOOLKIT_KEY]",
+)
+
+
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
     """Report an error of the toolkit as one line on stderr, with exit code 1."""

@@ -6,7 +6,8 @@ import asyncio
 import errno
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from itertools import chain
 from time import perf_counter
 
 from toolkit.endpoint import decode_once
@@ -31,13 +32,17 @@ _PREFLIGHT: tuple[Header, ...] = (
 
 
 class Application:
-    """The services behind one HTTP server; the first one also answers for unknown paths."""
+    """The services behind one HTTP server; the first one also answers for unknown paths.
+
+    The routes of `pages` are for browsers only: for other callers these paths are unknown.
+    """
 
     def __init__(
         self,
         services: Sequence[Routes],
         hosts: Hosts | None = None,
         proxies: Proxies | None = None,
+        pages: Routes | None = None,
         wrong_key_delay: float = 0.0,
     ) -> None:
         self._hosts = hosts
@@ -57,9 +62,10 @@ class Application:
                     self._by_prefix[method][prefix.encode("ascii")] = routes, route, name.removesuffix("}")
             else:
                 self._others.append((routes, route))
+        self._pages = [] if pages is None else [(pages, route) for route in pages.table]
         #: Header lines that every response of a service has; None is for input that is no request.
         self.common_headers: dict[Routes | None, bytes] = {None: b""}
-        for routes in services:
+        for routes in services if pages is None else [*services, pages]:
             headers = ((b"x-content-type-options", b"nosniff"), *routes.headers)
             self.common_headers[routes] = b"".join([b"%b: %b\r\n" % header for header in headers])
 
@@ -86,7 +92,7 @@ class Application:
         return max_body
 
     def _begin_other(self, request: Request) -> int:
-        for routes, route in self._others:
+        for routes, route in chain(self._others, self._pages_for(request)):
             if request.method in route.methods:
                 values = route.endpoint.path_values(request.raw_path)
                 if values is not None:
@@ -96,6 +102,10 @@ class Application:
         request.routes = self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback)
         request.route, request.handler, request.values = None, self._no_route, {}
         return 0
+
+    def _pages_for(self, request: Request) -> Iterator[tuple[Routes, Route]]:
+        if request.wants_page:
+            yield from self._pages
 
     def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
         """Return the response to an error of a handler; after too many wrong keys it comes late."""

@@ -24,6 +24,7 @@ from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
+from toolkit.gateway_address import write_address
 from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.service.callers import IdentitySetup
@@ -156,6 +157,7 @@ class Gateway(PublicNames):
             _hosts(host, allow_hosts, identity.settings.public_url, rewards.public_url),
             Proxies(_several(trusted_proxies)),
             cors,
+            kept_in,
         )
         # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
         self._server = ServerThread(host, port, self._services.open, self._services.close, self._world.timings.stop)
@@ -168,6 +170,8 @@ class Gateway(PublicNames):
         _started.add(self)
         shown = f"[{host}]" if ":" in host else host
         self.base_url = f"http://{shown}:{self._server.port}"
+        if kept_in is not None:
+            write_address(kept_in, self.base_url)
 
     @classmethod
     def demo(cls) -> Gateway:

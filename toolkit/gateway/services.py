@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
@@ -13,7 +14,9 @@ from toolkit.gateway.exchange import Routes
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes, simulates_phones
+from toolkit.gateway.routes.landing import LandingRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
+from toolkit.gateway_address import remove_address
 from toolkit.handwriting.service.handwriting import HandwritingService, HandwritingSettings
 from toolkit.identity.service.callers import IdentitySetup
 from toolkit.identity.service.identity import IdentityService
@@ -39,6 +42,8 @@ class Services:
     hosts: Hosts | None
     proxies: Proxies
     cors: bool
+    #: Where the address of the gateway is written; it is removed when the services are closed.
+    folder: Path | None
     dweets: DweetService = field(init=False)
     handwriting: HandwritingService = field(init=False)
     identity: IdentityService = field(init=False)
@@ -65,7 +70,8 @@ class Services:
             IdentityRoutes(self.identity, on_loopback=self.on_loopback),
             RewardRoutes(self.rewards),
         ]
-        return Application(routes, self.hosts, self.proxies, self.world.timings.wrong_key)
+        pages = LandingRoutes(self.dweets)
+        return Application(routes, self.hosts, self.proxies, pages, self.world.timings.wrong_key)
 
     @property
     def simulates_phones(self) -> bool:
@@ -74,6 +80,8 @@ class Services:
         return bool(setup.callers) and simulates_phones(setup.settings, on_loopback=self.on_loopback)
 
     async def close(self) -> None:
+        if self.folder is not None:
+            remove_address(self.folder)
         await self.handwriting.close()
         await self.dweets.close()
         await self.rewards.close()

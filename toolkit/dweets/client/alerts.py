@@ -11,9 +11,9 @@ import pandas as pd
 
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import FAULTS_TO_STOP, ConditionWorker, Verdict, evaluate_all
-from toolkit.dweets.content_frame import Columns, history_frame, warn_caller
+from toolkit.dweets.content_frame import Columns, history_frame
 from toolkit.dweets.content_json import row_contents
-from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply
+from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply, warn_caller
 from toolkit.frames import declared_frame
 
 ALERT_COLUMNS = {

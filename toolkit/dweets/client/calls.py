@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
-import pandas as pd
 
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import checked_name
-from toolkit.dweets.content_frame import Columns, history_frame, warn_caller
 from toolkit.endpoint import Endpoint
-from toolkit.errors import NotFound, UnexpectedReply
+from toolkit.errors import NotFound, UnexpectedReply, warn_caller
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, Value
 from toolkit.secret import Secret
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.dweets.content_frame import Columns
 
 Key = str | Secret | None
 Query = Mapping[str, Value | None]
@@ -83,6 +86,8 @@ class DweetCalls:
         self, endpoint: Endpoint, things: str | Iterable[str], key: Key, columns: Columns, query: Query | None = None
     ) -> pd.DataFrame:
         """Return the records of one thing or of several as one frame, oldest first."""
+        from toolkit.dweets.content_frame import history_frame  # pandas takes a second: who posts needs no frame
+
         if isinstance(things, str):
             return history_frame(self.records(endpoint, things, key, query), columns)
         records = [record for thing in things for record in self.records(endpoint, thing, key, query)]

@@ -17,8 +17,7 @@ import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 
 from toolkit.dweets.client.series_gaps import gaps, gaps_found, of_each_thing
-from toolkit.dweets.content_frame import warn_caller
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, warn_caller
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from toolkit.dweets.content_frame import warn_caller
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, warn_caller
 
 Length = str | timedelta | pd.Timedelta
 Moment = str | date | datetime | pd.Timestamp

@@ -137,6 +137,13 @@ class DweetService:
     async def stats(self) -> list[dict[str, object]]:
         return await self._active.find()
 
+    async def newest_of_public_things(self) -> list[bytes]:
+        """Return the newest dweet of each of the things in `stats`."""
+        names = [str(each["thing"]) for each in await self.stats()]
+        things = await asyncio.gather(*(self.load(name, 1) for name in names))
+        # Without those that were locked while the others were read.
+        return [record for thing in things if not self.locks.is_locked(thing.name) and (record := thing.latest())]
+
     # -- alerts -------------------------------------------------------------------------------------------
 
     async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
