@@ -310,7 +310,7 @@ def test_over_tls(tmp_path: Path) -> None:
                 assert numbers(heard) == [1]
 
         run(work(f"?ssl_ca_certs={certificate}"))
-        with pytest.raises(StoreUnavailable, match=r"rediss://127.0.0.1:\d+/0 cannot be used now: .*certificate"):
+        with pytest.raises(StoreUnavailable, match=r"rediss://127.0.0.1:\d+ cannot be used now: .*certificate"):
             run(work(""))
 
 

@@ -1,4 +1,4 @@
-"""Where a Redis is, read from a URL; the password in it is never shown.
+"""The URL of a Redis; the password in it is never shown.
 
 ::
 
@@ -7,14 +7,14 @@
     redis+sentinel://host[:port],host[:port]/service[/db]  the master that Sentinel names; rediss+sentinel:// for TLS
     redis+cluster://host[:port],host[:port]                a Redis Cluster; rediss+cluster:// for TLS
 
-Options after the question mark: ``prefix`` (of every key), ``replicas`` (how many must confirm what is acknowledged),
-``timeout`` (seconds until a Redis that does not answer counts as away), and those of redis-py's own URLs.
+Options after the question mark: ``prefix`` (of every key), ``replicas`` (how many must confirm a write), ``timeout``
+(seconds until a Redis that does not answer counts as away), and those of redis-py's own URLs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit
@@ -38,51 +38,37 @@ class BadAddress(ValueError):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RedisAddress:
-    """One Redis: of kind ``server``, ``sentinel`` or ``cluster``, with the hosts where to begin."""
+    """One Redis: of kind ``server``, ``sentinel`` or ``cluster``."""
 
     kind: str
+    #: The Sentinels, or some nodes of the cluster.
     hosts: tuple[tuple[str, int], ...]
     connection_class: type[AbstractConnection]
-    #: Of redis-py's connections; they hold the password.
+    #: Of the connections; they hold the password.
     options: Mapping[str, Any]
     service: str
     prefix: str
     replicas: int
     timeout: float
-    #: The URL without the password.
+    #: The URL without the password and the options.
     shown: str
 
-    def __repr__(self) -> str:
-        return f"<{self.shown}>"
-
-    def pool(self, place: tuple[str, int] | None, on_connect: Callable[[Any], Any]) -> ConnectionPool:
+    def pool(self, node: tuple[str, int] | None) -> ConnectionPool:
         """Return the connections to a node of the cluster, or to the server that the URL or Sentinel names."""
-        # A batch has one deadline instead of a timer for each response.
-        options = {**self._usual_options(), "socket_timeout": None, "redis_connect_func": on_connect}
         if self.kind == "sentinel":
-            names = "ssl", "retry", "socket_connect_timeout"
-            of_sentinel = {name: value for name, value in options.items() if name.startswith(names)}
-            sentinel = Sentinel(list(self.hosts), sentinel_kwargs={**of_sentinel, "socket_timeout": self.timeout})
-            return SentinelConnectionPool(self.service, sentinel, **options)
-        options.pop("ssl")
-        where = {"host": place[0], "port": place[1]} if place else {}
-        return ConnectionPool(connection_class=self.connection_class, **{**options, **where})
+            options = self._client_options()
+            of_sentinel = {name: options[name] for name in options if name.startswith(("ssl", "retry", "socket"))}
+            sentinel = Sentinel(self.hosts, sentinel_kwargs=of_sentinel)
+            return SentinelConnectionPool(self.service, sentinel, **{**options, "socket_timeout": None})
+        host = {"host": node[0], "port": node[1]} if node else {}
+        return ConnectionPool(connection_class=self.connection_class, **{**self.options, **host})
 
     def cluster(self) -> RedisCluster:
-        options = {name: value for name, value in self._usual_options().items() if name not in ("host", "port")}
-        nodes = [ClusterNode(*host) for host in self.hosts]
-        return RedisCluster(startup_nodes=nodes, socket_timeout=self.timeout, **options)
+        return RedisCluster(startup_nodes=[ClusterNode(*host) for host in self.hosts], **self._client_options())
 
-    def _usual_options(self) -> dict[str, Any]:
-        return {
-            **self.options,
-            "ssl": issubclass(self.connection_class, SSLConnection),
-            "protocol": 2,
-            "driver_info": None,
-            # Whether a call that broke off may be repeated, its caller decides.
-            "retry": Retry(NoBackoff(), 0),
-            "socket_connect_timeout": self.timeout,
-        }
+    def _client_options(self) -> dict[str, Any]:
+        options = {name: value for name, value in self.options.items() if name not in ("host", "port")}
+        return {**options, "socket_timeout": self.timeout, "ssl": issubclass(self.connection_class, SSLConnection)}
 
 
 def redis_address(url: str) -> RedisAddress:
@@ -108,6 +94,8 @@ def _address(parts: SplitResult) -> RedisAddress:
         path = f"/{db}"
         if not service:
             raise BadAddress("redis+sentinel://host,host/SERVICE names the service that Sentinel watches")
+    if parts.scheme != "unix" and not re.fullmatch(r"/?\d*", path):
+        raise BadAddress("the database is a number")
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     prefix = given.pop("prefix", "gateway:")
     if not prefix.isprintable() or set(prefix) & set("{}"):
@@ -116,20 +104,26 @@ def _address(parts: SplitResult) -> RedisAddress:
     if not (0 <= replicas < 100 and 0 < timeout <= 3600):
         raise BadAddress("replicas is a small number, timeout a number of seconds")
     login, at, hosts = parts.netloc.rpartition("@")
+    scheme, query = match[1] or "unix", urlencode(given)
     servers: list[dict[str, Any]] = [
-        dict(parse_url(f"{match[1] or 'unix'}://{login}{at}{host}{path}?{urlencode(given)}"))
-        for host in hosts.split(",")
+        dict(parse_url(f"{scheme}://{login}{at}{host}{path}?{query}")) for host in hosts.split(",")
     ]
     if kind == "server" and len(servers) > 1:
         raise BadAddress("several hosts need redis+sentinel:// or redis+cluster://")
-    options = {"db": 0, **servers[0]}
-    if kind == "cluster" and options.pop("db"):
+    if kind == "cluster" and servers[0].pop("db", 0):
         raise BadAddress("a cluster has one database only")
-    connection_class: type[AbstractConnection] = options.pop("connection_class", Connection)
+    options: dict[str, Any] = {
+        "client_name": "gateway",  # so that a connection is known to answer before a batch is sent
+        **servers[0],
+        "protocol": 2,
+        "driver_info": None,
+        "retry": Retry(NoBackoff(), 0),  # a command that breaks off is never repeated
+        "socket_connect_timeout": timeout,
+        "socket_timeout": None,  # a batch has one deadline instead of a timer for each response
+    }
+    connection_class = options.pop("connection_class", Connection)
     connection_class(**options)  # TypeError: no such option
-    usual_port = 26379 if kind == "sentinel" else 6379
-    places = tuple((server["host"], server.get("port", usual_port)) for server in servers if match[1])
-    where = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places)
-    end = {"server": f"/{options.get('db')}" if match[1] else path, "sentinel": parts.path.rstrip("/"), "cluster": ""}
-    shown = f"{parts.scheme}://{where}{end[kind]}"
-    return RedisAddress(kind, places, connection_class, options, service, prefix, replicas, timeout, shown)
+    port = 26379 if kind == "sentinel" else 6379
+    addresses = tuple((server["host"], server.get("port", port)) for server in servers if match[1])
+    shown = f"{parts.scheme}://{hosts}{parts.path.rstrip('/')}"
+    return RedisAddress(kind, addresses, connection_class, options, service, prefix, replicas, timeout, shown)
