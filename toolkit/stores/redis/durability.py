@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,11 +19,8 @@ _ADVICE = {
     "MISCONF": "its snapshots fail; see its log and its disk",
     "READONLY": "it is a replica; give its master, or redis+sentinel://",
     "LOADING": "it is still reading its files",
-    "NOAUTH": "put its user and password into the URL",
-    "WRONGPASS": "put its user and password into the URL",
-    "NOPERM": "grant its user the ACL permissions of the README",
-    "user executing the script": "grant its user the ACL permissions of the README",
-    "ACL failure in script": "grant its user the ACL permissions of the README",
+    "NOAUTH|WRONGPASS": "put its user and password into the URL",
+    "NOPERM|user executing the script|ACL failure in script": "grant its user the ACL permissions of the README",
     "NOREPLICAS": "it has fewer replicas than min-replicas-to-write",
 }
 
@@ -36,7 +34,7 @@ def reason_of(error: BaseException | None) -> str:
     # redis-py takes the code off the text of those errors that it knows.
     code = (isinstance(error, RedisError) and error.status_code) or text.partition(" ")[0]
     text = text if text.startswith(code) else f"{code} {text}"
-    return " ".join([text, *(f"({advice})" for mark, advice in _ADVICE.items() if mark in text)])
+    return " ".join([text, *(f"({advice})" for marks, advice in _ADVICE.items() if re.search(marks, text))])
 
 
 def problem_of(info: Mapping[str, Any], address: RedisAddress) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import msgpack
 
 from toolkit.stores import Entry, NewEntry, Subscriber
-from toolkit.stores.group_commit import run_now
+from toolkit.stores.group_commit import failed, run_now
 from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.nodes import APPEND, Argument, Command, Topology
 from toolkit.stores.subscribers import Subscribers
@@ -83,54 +83,62 @@ class RedisJournals:
     ) -> asyncio.Future[list[Entry]]:
         if not drafts:
             return run_now(list)
-        return self.topology.submit(lambda: Append(self, name, drafts, keep, floor))
+        try:
+            return self.topology.submit(Append(self, name, drafts, keep, floor))
+        except UnicodeEncodeError as error:
+            return failed(error)
 
     async def last(self, name: str, count: int) -> list[Entry]:
-        await self._begin(name)
-        return (await self.read(name, b"XREVRANGE", b"+", b"-", count))[::-1]
+        return (await self._read(name, b"XREVRANGE", b"+", b"-", count))[::-1]
 
     async def after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
-        await self._begin(name)
         if count is not None:
-            return await self.read(name, b"XRANGE", f"(0-{sequence}", b"+", count)
+            return await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", count)
         return [entry async for page in self.pages(name, sequence) for entry in page]
 
     async def between(self, name: str, start: int, end: int) -> list[Entry]:
-        await self._begin(name)
         return [entry async for page in self.pages(name, 0) for entry in page if start <= entry.at < end]
 
     async def find(self, name: str, id: str) -> Entry | None:  # noqa: A002
-        await self._begin(name)
         end = "+"
         # Newest first: a caller that resumes a stream asks for a recent entry.
-        while page := await self.read(name, b"XREVRANGE", end, b"-", _ENTRIES_A_READ):
+        while page := await self._read(name, b"XREVRANGE", end, b"-", _ENTRIES_A_READ):
             for entry in page:
                 if entry.id == id:
                     return entry
             end = f"(0-{page[-1].sequence}"
         return None
 
+    async def pages(self, name: str, sequence: int) -> AsyncIterator[list[Entry]]:
+        """Yield the entries numbered above `sequence`."""
+        while page := await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", _ENTRIES_A_READ):
+            yield page
+            sequence = page[-1].sequence
+
+    async def _read(self, name: str, command: bytes, start: Argument, end: bytes, count: int) -> list[Entry]:
+        # What is read must reach up to where the subscribers begin, or what lies between would be missed.
+        if subscription := self.subscriptions.get(name):
+            await subscription.begin()
+        tag, key = self.place(name)
+        # Not in the order of the writes: a long history holds up none of them.
+        read = Command(tag, command, key, start, end, b"COUNT", count, read=entries_of, in_order=False)
+        entries: list[Entry] = await self.topology.submit(read)
+        return entries
+
     async def names(self, prefix: str, count: int) -> list[str]:
         of_tags = await asyncio.gather(*(self._names(tag, prefix, count) for tag in self.topology.tags))
         found = sorted((-at, name) for names in of_tags for name, at in names)
         return [name for _, name in found[:count]]
 
-    async def pages(self, name: str, sequence: int) -> AsyncIterator[list[Entry]]:
-        """Yield the entries numbered above `sequence`, also before it is known where subscribers begin."""
-        while page := await self.read(name, b"XRANGE", f"(0-{sequence}", b"+", _ENTRIES_A_READ):
-            yield page
-            sequence = page[-1].sequence
-
-    def read(
-        self, name: str, command: bytes, start: Argument, end: bytes, count: int, *, in_order: bool = False
-    ) -> asyncio.Future[list[Entry]]:
-        """Read entries, not behind the writes: a long history holds up none of them."""
-
-        def make() -> Command:
-            tag, key = self.place(name)
-            return Command(tag, command, key, start, end, b"COUNT", count, read=_entries, in_order=in_order)
-
-        return self.topology.submit(make)
+    async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
+        for last in (count + 100, -1):  # all of them only where many have another prefix
+            read = Command(tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES", in_order=False)
+            rows = await self.topology.submit(read)
+            names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
+            found = [(name, at) for name, at in names if name.startswith(prefix)]
+            if len(found) >= count or len(names) <= last:
+                break
+        return found
 
     def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         subscription = self.subscriptions.get(name)
@@ -152,23 +160,6 @@ class RedisJournals:
         if not subscription.subscribers and self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             subscription.close()
-
-    async def _begin(self, name: str) -> None:
-        # What is read must reach up to where the subscribers begin, or what lies between would be missed.
-        if subscription := self.subscriptions.get(name):
-            await subscription.begin()
-
-    async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
-        found: list[tuple[str, float]] = []
-        for last in (count + 100, -1):  # all of them only where many have another prefix
-            command = Command(tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES", in_order=False)
-            self.topology.node_of(tag).submit(command)
-            rows = await command.future
-            names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
-            found = [(name, at) for name, at in names if name.startswith(prefix)]
-            if len(found) >= count or len(names) <= last:
-                break
-        return found
 
 
 class JournalSubscription(Subscription):
@@ -196,7 +187,8 @@ class JournalSubscription(Subscription):
 
     def _read_newest(self) -> asyncio.Future[list[Entry]]:
         # In the order of the writes, so that whatever this gateway appends from now on comes after it.
-        return self._journals.read(self.name, b"XREVRANGE", b"+", b"-", 1, in_order=True)
+        newest = Command(self.tag, b"XREVRANGE", self.channel, b"+", b"-", b"COUNT", 1, read=entries_of)
+        return self._topology.submit(newest)
 
     def on_message(self, data: bytes) -> None:
         # If it is an own append, its response is as good as here.
@@ -226,5 +218,5 @@ class JournalSubscription(Subscription):
             self.subscribers.tell([entry for entry in entries if entry.sequence > position])
 
 
-def _entries(rows: Sequence[Any]) -> list[Entry]:
+def entries_of(rows: Sequence[Any]) -> list[Entry]:
     return [Entry(int(number[2:]), *_decode(packed)) for number, (_, packed) in rows]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from redis.asyncio.client import PubSub
@@ -93,29 +92,24 @@ class Listener:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._subscriptions: dict[bytes, Subscription] = {}
-        self._changed: set[bytes] = set()
-        self._is_changed = asyncio.Event()
+        self._changed: asyncio.Queue[bytes] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, subscription: Subscription) -> None:
         self._subscriptions[subscription.channel] = subscription
-        self._change(subscription.channel)
+        self._changed.put_nowait(subscription.channel)
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     def remove(self, subscription: Subscription) -> None:
         del self._subscriptions[subscription.channel]
-        self._change(subscription.channel)
+        self._changed.put_nowait(subscription.channel)
         subscription.on_lost()
 
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-
-    def _change(self, *channels: bytes) -> None:
-        self._changed.update(channels)
-        self._is_changed.set()
 
     async def _run(self) -> None:
         node = self._node
@@ -124,7 +118,8 @@ class Listener:
             try:
                 async with asyncio.timeout(node.timeout):
                     await pubsub.connect()
-                self._change(*self._subscriptions)
+                for channel in self._subscriptions:
+                    self._changed.put_nowait(channel)
                 async with asyncio.TaskGroup() as group:
                     for work in (self._subscribe(pubsub), self._hear(pubsub), self._beat()):
                         group.create_task(work)
@@ -139,18 +134,9 @@ class Listener:
         self._task = None
 
     async def _subscribe(self, pubsub: PubSub) -> None:
-        while True:
-            changed, self._changed = self._changed, set()
-            self._is_changed.clear()
-            new: defaultdict[str, list[bytes]] = defaultdict(list)  # a command may name channels of one slot only
-            for channel in changed:
-                if subscription := self._subscriptions.get(channel):
-                    new[subscription.tag].append(channel)
-                else:
-                    await pubsub.sunsubscribe(channel)
-            for channels in new.values():
-                await pubsub.ssubscribe(*channels)
-            await self._is_changed.wait()
+        while channel := await self._changed.get():
+            await (pubsub.ssubscribe if channel in self._subscriptions else pubsub.sunsubscribe)(channel)
+            await asyncio.sleep(0)  # others may run while thousands are subscribed to again
 
     async def _hear(self, pubsub: PubSub) -> None:
         while message := await pubsub.get_message(timeout=2 * self._node.timeout):

@@ -24,15 +24,14 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
-from toolkit.stores.group_commit import GroupCommit, Request, failed
-from toolkit.stores.redis.address import RedisAddress
+from toolkit.stores.group_commit import GroupCommit, Request
+from toolkit.stores.redis.address import Host, RedisAddress
 from toolkit.stores.redis.durability import UNREACHABLE, reason_of
 from toolkit.stores.redis.listener import Listener, Subscription
 
 log = logging.getLogger("toolkit.gateway")
 
 Argument = bytes | str | int
-Host = tuple[str, int]
 
 # What waits for one node, or is on its way: more than that is refused, so that memory stays bounded.
 _BYTES_WAITING = 64 * 1024 * 1024
@@ -110,8 +109,7 @@ class Node:
 
     async def beat(self, tag: str, channel: bytes) -> None:
         """Publish an empty message; fail if this is a replica, or its user may not write."""
-        keys = [self.topology.key(tag, "epochs"), channel]
-        command = Command(tag, script=BEAT, keys=keys, in_order=False)
+        command = Command(tag, script=BEAT, keys=[self.topology.key(tag, "epochs"), channel], in_order=False)
         self.submit(command)
         await command.future
 
@@ -208,7 +206,6 @@ class Topology:
         self._nodes: dict[Host | None, Node] = {}
         self._by_tag: dict[str, Node] = {}
         self._refreshing: asyncio.Task[None] | None = None
-        self._closing: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     async def read(self) -> None:
@@ -225,10 +222,8 @@ class Topology:
         for subscription in self.subscriptions:
             subscription.move()
         masters = {(master.host, int(master.port)) for master in self._cluster.get_primaries()}
-        for host in self._nodes.keys() - masters:
-            closing = asyncio.create_task(self._nodes.pop(host).close())
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
+        for host in self._nodes.keys() - masters:  # each may become a master again
+            await self._nodes[host].pool.disconnect(inuse_connections=False)
 
     async def close(self) -> None:
         self._is_closed = True
@@ -238,7 +233,7 @@ class Topology:
             await asyncio.wait([self._refreshing], timeout=self.address.timeout)
             self._refreshing.cancel()
             await asyncio.wait([self._refreshing])
-        await asyncio.gather(*self._closing, *(node.close() for node in self._nodes.values()))
+        await asyncio.gather(*(node.close() for node in self._nodes.values()))
         for subscription in list(self.subscriptions):
             subscription.close()
             await subscription.drain()
@@ -260,12 +255,8 @@ class Topology:
             self._by_tag[tag] = self._nodes[host]
         return self._by_tag[tag]
 
-    def submit(self, make: Callable[[], Command]) -> asyncio.Future[Any]:
+    def submit(self, command: Command) -> asyncio.Future[Any]:
         """Send a command to the node that has its hash tag."""
-        try:
-            command = make()
-        except UnicodeEncodeError as error:
-            return failed(error)
         self.node_of(command.tag).submit(command)
         return command.future
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from toolkit.stores import StoreUnavailable
+from toolkit.stores.group_commit import failed
 from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.nodes import RECORDS, Argument, Command, Topology
 from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
@@ -68,7 +69,7 @@ class RedisRecords:
 
     def read(self, space: str, read: Callable[[Any], Any], command: bytes, *keys: str) -> asyncio.Future[Any]:
         """Read values in the order of the writes: a caller reads what this gateway was asked to write before."""
-        return self.topology.submit(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
+        return self._submit(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
 
     def _change(
         self, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Changes]]
@@ -79,10 +80,14 @@ class RedisRecords:
                 self.subscriptions[space].apply(changes)
             return result
 
-        def make() -> Command:
-            return Command(tag_of(space), self._now(), *arguments, script=RECORDS, keys=self.keys(space), read=apply)
+        given = self._now(), *arguments
+        return self._submit(lambda: Command(tag_of(space), *given, script=RECORDS, keys=self.keys(space), read=apply))
 
-        return self.topology.submit(make)
+    def _submit(self, make: Callable[[], Command]) -> asyncio.Future[Any]:
+        try:
+            return self.topology.submit(make())
+        except UnicodeEncodeError as error:
+            return failed(error)
 
     def value_of(self, kept: bytes | None) -> bytes | None:
         if kept is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from redis.exceptions import ResponseError
 
 from toolkit.stores import Journals, Records, StoreUnavailable
-from toolkit.stores.redis.address import redis_address
+from toolkit.stores.redis.address import RedisAddress
 from toolkit.stores.redis.durability import UNREACHABLE, problem_of, reason_of, warnings_about
 from toolkit.stores.redis.journals import RedisJournals
 from toolkit.stores.redis.nodes import Node, Topology
@@ -23,7 +23,7 @@ class RedisStore:
     """Keep everything in a Redis that any number of gateways share; the clock `now` decides what has expired."""
 
     def __init__(self, url: str, now: Callable[[], int]) -> None:
-        self.address = redis_address(url)
+        self.address = RedisAddress(url)
         self._now = now
 
     def __repr__(self) -> str:
@@ -31,26 +31,23 @@ class RedisStore:
 
     async def open(self) -> None:
         """Connect; raise StoreUnavailable if this Redis is not there, too old, a replica, or refuses us."""
-        self._topology = Topology(self.address)
-        self._journals = RedisJournals(self._topology)
-        self._records = RedisRecords(self._topology, "records", self._now)
-        self._ephemeral = RedisRecords(self._topology, "ephemeral", self._now)
-        self.journals: Journals = self._journals
-        self.records: Records = self._records
-        self.ephemeral: Records = self._ephemeral
+        self.topology = Topology(self.address)
+        self.journals: Journals = RedisJournals(self.topology)
+        self.records: Records = RedisRecords(self.topology, "records", self._now)
+        self.ephemeral: Records = RedisRecords(self.topology, "ephemeral", self._now)
         try:
-            await self._topology.read()
-            tags = {self._topology.node_of(tag): tag for tag in self._topology.tags}
+            await self.topology.read()
+            tags = {self.topology.node_of(tag): tag for tag in self.topology.tags}
             for node, tag in tags.items():
                 await self._examine(node)
                 # A user who may not write is refused here, before the gateway answers anybody.
-                await node.beat(tag, self._topology.key(tag, "epochs"))
+                await node.beat(tag, self.topology.key(tag, "epochs"))
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        await self._topology.close()
+        await self.topology.close()
 
     async def _examine(self, node: Node) -> None:
         fsync = None
