@@ -17,11 +17,11 @@ PORT = click.IntRange(0, 65535)
 
 def _store(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
     # Checked here, because the text of the URL may hold a password and must not come back in an error.
-    from toolkit.stores.redis.address import BadAddress, redis_address
+    from toolkit.stores.redis.address import BadAddress, RedisAddress
 
     try:
         if url is not None:
-            redis_address(url)
+            RedisAddress(url)
     except BadAddress as error:
         raise click.BadParameter(str(error), context, parameter) from None
     return url
