@@ -10,7 +10,7 @@ import json
 import re
 import time
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import (
@@ -24,6 +24,7 @@ from toolkit.errors import (
     ThingAlreadyLocked,
     ThingNotLocked,
 )
+from toolkit.secret import Secret
 
 KEY = Parameter("key", secret=True)
 LOCK = Parameter("lock")
@@ -74,6 +75,15 @@ MAX_CSV_COLUMNS = 200
 
 DWEET_FIELDS = ("thing", "created", "content")
 ALERT_STATUS_FIELDS = ("message", "since", "open", "alerts_sent_today", "alerts_allowed_today")
+
+
+class IssuedLock(NamedTuple):
+    """A new lock with its keys, which are never shown again."""
+
+    lock: str
+    master_key: Secret
+    read_key: Secret
+
 
 # -- failures: the texts that clients match ----------------------------------------------------------------
 

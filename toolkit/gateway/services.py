@@ -13,15 +13,17 @@ from toolkit.gateway.exchange import Routes
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes, simulates_phones
+from toolkit.gateway.routes.operator import OperatorRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
 from toolkit.handwriting.service.handwriting import HandwritingService, HandwritingSettings
 from toolkit.identity.service.callers import IdentitySetup
 from toolkit.identity.service.identity import IdentityService
+from toolkit.operator.folder import OperatorFolder
 from toolkit.outside_world import OutsideWorld
 from toolkit.rewards.service.partners import RewardSettings
 from toolkit.rewards.service.rewards import RewardService
 from toolkit.secret import Secret
-from toolkit.stores import Store
+from toolkit.stores import Store, StoreUnavailable
 
 
 @dataclass
@@ -39,6 +41,8 @@ class Services:
     hosts: Hosts | None
     proxies: Proxies
     cors: bool
+    operator_folder: OperatorFolder
+    operator_key: Secret = field(init=False)
     dweets: DweetService = field(init=False)
     handwriting: HandwritingService = field(init=False)
     identity: IdentityService = field(init=False)
@@ -51,6 +55,7 @@ class Services:
         self.identity = IdentityService(self.store, self.world, self.identity_setup)
         self.rewards = RewardService(self.store, self.world, self.reward_settings)
         try:
+            self.operator_key = self._kept_operator_key()
             await self.dweets.open()
             await self.rewards.open()
             for lock, key in self.locks.items():
@@ -64,8 +69,15 @@ class Services:
             HandwritingRoutes(self.handwriting, cors=self.cors),
             IdentityRoutes(self.identity, on_loopback=self.on_loopback),
             RewardRoutes(self.rewards),
+            OperatorRoutes(self.operator_key, self.store.records, self.world, self.dweets, self.rewards),
         ]
         return Application(routes, self.hosts, self.proxies)
+
+    def _kept_operator_key(self) -> Secret:
+        try:
+            return self.operator_folder.kept_key()
+        except OSError as error:
+            raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
 
     @property
     def simulates_phones(self) -> bool:
@@ -77,6 +89,7 @@ class Services:
         await self.handwriting.close()
         await self.dweets.close()
         await self.rewards.close()
+        self.operator_folder.remove_address()
         await self.store.close()
         if self.delivery is not None:
             self.delivery.close()

@@ -68,7 +68,7 @@ class DweetService:
     ) -> None:
         self._store = store
         self._world = world
-        self._settings = settings
+        self.settings = settings
         self._things = Things(store.journals)
         rate = settings.rate
         self._limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
@@ -111,7 +111,7 @@ class DweetService:
             at = tick()
             drafts.append(Draft(at, fresh_id(), wire.dweet_record(thing, at, content)))
         floor = None if self._archiving is None else self._archiving.floor(thing)
-        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
+        return self._store.journals.append(journal_of(thing), drafts, self.settings.keep, floor)
 
     def fresh_name(self) -> str:
         return readable_name(self._world.random)
