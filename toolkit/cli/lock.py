@@ -45,7 +45,9 @@ def new_lock(data: Path | None, store: str | None) -> None:
     with errors_in_one_line():
         from toolkit.dweets.service.locks import Locks
 
-        issued = _operate(data, store, lambda records: Locks(records).issue(), lambda operator: operator.issue_lock())
+        issued = _operate(
+            data, store, lambda records: Locks(records).issue(), lambda operator: operator.issue_lock(), creates=True
+        )
     click.echo(f"lock        {issued.lock}")
     click.echo(f"master key  {issued.master_key.reveal()}")
     click.echo(f"read key    {issued.read_key.reveal()}")
@@ -58,7 +60,6 @@ def list_locks(data: Path | None, store: str | None) -> None:
     with errors_in_one_line():
         from toolkit.dweets.service.lock_records import listed
 
-        _require_gateway_data(data)
         rows = _operate(data, store, listed, _rows_of)
     for row in rows:
         on = f"on {row['thing']}" if row["thing"] is not None else ""
@@ -78,7 +79,6 @@ def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
     with errors_in_one_line():
         from toolkit.dweets.service.lock_records import revoke
 
-        _require_gateway_data(data)
         thing = _operate(
             data, store, lambda records: revoke(records, lock_name), lambda operator: operator.revoke_lock(lock_name)
         )
@@ -102,7 +102,6 @@ def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, sto
     with errors_in_one_line():
         from toolkit.dweets.service.lock_records import repair
 
-        _require_gateway_data(data)
         for sentence in _operate(
             data,
             store,
@@ -117,23 +116,18 @@ def _rows_of(operator: OperatorClient) -> list[Any]:
     return frame.astype(object).where(frame.notna(), None).to_dict("records")
 
 
-def _require_gateway_data(folder: Path | None) -> None:
-    # To open the store would create it, and an empty one would say that there is no lock.
-    from toolkit.errors import InvalidArgument
-
-    if folder is not None and not (folder / "gateway.lock").is_file():
-        raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
-
-
 def _operate(
     folder: Path | None,
     store: str | None,
     on_records: Callable[[Records], Coroutine[Any, Any, T]],
     on_gateway: Callable[[OperatorClient], T],
+    *,
+    creates: bool = False,
 ) -> T:
     """Work on the records of a store, or through the operator API of the gateway that has the folder open."""
     import asyncio
 
+    from toolkit.errors import InvalidArgument
     from toolkit.gateway.gateway import store_of
     from toolkit.operator.folder import OperatorFolder
     from toolkit.outside_world import OutsideWorld
@@ -145,6 +139,10 @@ def _operate(
         store = None  # an option counts more than the environment
     if folder is None and store is None:
         raise click.UsageError("give --data, or --store or $TOOLKIT_STORE: where the gateway keeps everything")
+
+    # To open the store would create it, and an empty one would say that there is no lock.
+    if folder is not None and not creates and not (folder / "gateway.lock").is_file():
+        raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
 
     async def run() -> T:
         kept = store_of(folder, store, OutsideWorld().clock.now)
@@ -165,8 +163,24 @@ def _operate(
     return _through_gateway(*running, on_gateway)
 
 
+def _store_without_folder(folder: Path | None, store: str | None) -> str | None:
+    """Return the store; None where a folder is given, which counts more than $TOOLKIT_STORE."""
+    if folder is None and store is None:
+        raise click.UsageError("give --data, or --store or $TOOLKIT_STORE: where the gateway keeps everything")
+    if folder is None or store is None:
+        return store
+    if click.get_current_context().get_parameter_source("store") is not ParameterSource.ENVIRONMENT:
+        raise click.UsageError("give --data or --store, not both: a gateway keeps everything in one of them")
+    return None
+
+
 def _through_gateway(url: str, key: Secret, work: Callable[[OperatorClient], T]) -> T:
     from toolkit.connection import connect
+    from toolkit.errors import ServiceError
 
     with connect(url, operator_key=key) as tk:
-        return work(tk.operator)
+        try:
+            return work(tk.operator)
+        except ServiceError as error:
+            error.request = ""  # the same message as without a gateway
+            raise

@@ -38,7 +38,7 @@ class OperatorClient(PublicNames):
     >>> import toolkit
     >>> with toolkit.connect() as tk:
     ...     issued = tk.operator.issue_lock()
-    ...     tk.dweets.lock("kitchen", issued.lock, key=issued.master_key)
+    ...     locked = tk.dweets.lock("kitchen", lock=issued.lock, key=issued.master_key)
     ...     tk.operator.locks()[["thing", "state"]].values.tolist()
     [['kitchen', 'in use']]
     """
