@@ -441,7 +441,8 @@ def _kernel_environment(pid: int) -> dict[str, str]:
 def test_a_lab_with_the_demo_world_gives_its_keys_to_the_notebooks(tmp_path: Path) -> None:
     asked = (
         "import toolkit; tk = toolkit.connect(); "
-        "print(tk.identity.echo('hello')['echo_message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30)"
+        "print(tk.identity.echo('hello')['echo_message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30, "
+        "tk.operator.issue_lock().lock == tk.operator.locks()['lock'].item())"
     )
     with started("lab", "--no-browser", "--demo", "--port=0", "--lab-port=0", f"--folder={tmp_path}") as process:
         gateway = url_of(process)
@@ -460,7 +461,7 @@ def test_a_lab_with_the_demo_world_gives_its_keys_to_the_notebooks(tmp_path: Pat
         )
         end(process)
     assert inherited["TOOLKIT_URL"] == gateway
-    assert done.stdout == "hello True\n"
+    assert done.stdout == "hello True True\n"
 
 
 def test_a_lab_on_a_folder_that_is_in_use_is_one_line(tmp_path: Path) -> None:
