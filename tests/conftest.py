@@ -19,6 +19,7 @@ from xdist.scheduler import LoadFileScheduling
 import toolkit
 from tests.ports import free_port
 from toolkit.gateway import Gateway
+from toolkit.operator.client import OperatorClient
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -117,6 +118,11 @@ def raw_call(base_url: str, method: str, target: str, body: bytes = b"", headers
     status, *lines = top.decode("latin-1").split("\r\n")
     pairs = (line.partition(": ") for line in lines)
     return RawReply(int(status.split()[1]), {name.lower(): value for name, _, value in pairs}, payload)
+
+
+def operator_of(gateway: Gateway) -> OperatorClient:
+    """Return the operator API of a gateway of this process."""
+    return toolkit.connect(gateway).operator
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ SERVICES = ("dweets", "handwriting", "rewards", "identity")
 REVEALERS = {
     "http_client.py",
     "dweets/service/delivery.py",
+    "gateway/routes/operator.py",
     "gateway/services.py",
+    "operator/client.py",
     "cli/lock.py",
     "cli/lab.py",
     "secret.py",

@@ -29,7 +29,7 @@ from toolkit.stores.embedded import EmbeddedStore
 TOOLKIT = (sys.executable, "-m", "toolkit")
 KEY = "correct-horse-battery"
 COMMANDS = ("doctor", "gateway", "history", "lab", "lock", "post", "record", "tail", "write")
-KEPT_FILES = ["database", "gateway.lock"]
+KEPT_FILES = ["database", "gateway.lock", "operator.key"]
 
 
 def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -200,12 +200,10 @@ def test_a_taken_port_is_one_line() -> None:
 def test_one_gateway_a_folder(tmp_path: Path) -> None:
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         url_of(process)
-        for command in (["gateway", "--port=0"], ["lock", "new"]):
-            refused = run(*command, f"--data={tmp_path}", code=1)
-            assert refused.stdout == ""
-            used = rf"Error: the folder [^\n]+ is in use by the gateway with process id {process.pid}: [^\n]+\n"
-            assert re.fullmatch(used, refused.stderr)
-            assert ("run this command again" in refused.stderr) == (command[0] == "lock")
+        refused = run("gateway", "--port=0", f"--data={tmp_path}", code=1)
+        assert refused.stdout == ""
+        used = rf"Error: the folder [^\n]+ is in use by the gateway with process id {process.pid}: [^\n]+\n"
+        assert re.fullmatch(used, refused.stderr)
 
 
 @pytest.mark.parametrize(
@@ -251,18 +249,16 @@ def test_a_damaged_lock_is_named_at_the_start_and_repaired(tmp_path: Path) -> No
 
     asyncio.run(damage())
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
-        assert outcome(url_of(process), "POST", "/dweet/for/front%20door", b"1") == 403
-        refused = run("lock", "repair", "front door", f"--data={tmp_path}", code=1)
-        assert "stop that gateway" in refused.stderr
+        url = url_of(process)
+        assert outcome(url, "POST", "/dweet/for/front%20door", b"1") == 403
+        repaired = run("lock", "repair", "front door", f"--data={tmp_path}")
+        assert repaired.stdout == (
+            "The lock of the thing 'front door' was damaged: its record is damaged: it is not JSON.\n"
+            "The thing is unlocked: everybody can read and write it until it is locked again.\n"
+        )
+        assert outcome(url, "POST", "/dweet/for/front%20door", b"1") == "succeeded"
         _, log = end(process)
     assert "the lock of the thing 'front door' is damaged" in log
-    assert run("lock", "repair", "front door", f"--data={tmp_path}").stdout == (
-        "The lock of the thing 'front door' was damaged: its record is damaged: it is not JSON.\n"
-        "The thing is unlocked: everybody can read and write it until it is locked again.\n"
-    )
-    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
-        assert outcome(url_of(process), "POST", "/dweet/for/front%20door", b"1") == "succeeded"
-        assert end(process)[1] == ""
 
 
 def test_gateway_that_cannot_read_its_locks_is_one_line(tmp_path: Path) -> None:
@@ -444,7 +440,8 @@ def _kernel_environment(pid: int) -> dict[str, str]:
 def test_a_lab_with_the_demo_world_gives_its_keys_to_the_notebooks(tmp_path: Path) -> None:
     asked = (
         "import toolkit; tk = toolkit.connect(); "
-        "print(tk.identity.echo('hello')['echo_message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30)"
+        "print(tk.identity.echo('hello')['echo_message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30, "
+        "tk.operator.issue_lock().lock == tk.operator.locks()['lock'].item())"
     )
     with started("lab", "--no-browser", "--demo", "--port=0", "--lab-port=0", f"--folder={tmp_path}") as process:
         gateway = url_of(process)
@@ -463,7 +460,7 @@ def test_a_lab_with_the_demo_world_gives_its_keys_to_the_notebooks(tmp_path: Pat
         )
         end(process)
     assert inherited["TOOLKIT_URL"] == gateway
-    assert done.stdout == "hello True\n"
+    assert done.stdout == "hello True True\n"
 
 
 def test_a_lab_on_a_folder_that_is_in_use_is_one_line(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ VALUES: dict[str, tuple[Callable[[toolkit.Connection], object], str]] = {
     "identity": (lambda tk: tk.identity, "<Mobile identity at http://127.0.0.1:"),
     "clock": (lambda tk: tk.gateway.clock, "<SteppedClock at 2026-01-01 09:0"),
     "handset": (lambda tk: tk.gateway.handset("happy"), "Handset(name='happy'"),
-    "lock": (lambda tk: tk.gateway.issue_lock(), "IssuedLock(lock='lock-"),
+    "lock": (lambda tk: tk.operator.issue_lock(), "IssuedLock(lock='lock-"),
     "credentials": (lambda tk: tk.gateway.credentials, "{'apikey': Secret(sha256:"),
     "picture": (lambda tk: tk.handwriting.png("Hi", "Molly", random_seed=1), "<PNG by Molly, 504 x 360, 1 line, ink"),
     "session": (lambda tk: tk.identity.session(), "<identity session: new>"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
     from toolkit.http_client import HttpSession
     from toolkit.identity.client.identity import IdentityClient
+    from toolkit.operator.client import OperatorClient
     from toolkit.rewards.client.rewards import RewardClient
 
 Service = Literal["dweets", "handwriting", "rewards", "identity"]
@@ -31,6 +32,7 @@ def connect(
     *,
     base_urls: Mapping[Service, str] | None = None,
     credentials: Mapping[str, str | Secret] | None = None,
+    operator_key: str | Secret | None = None,
 ) -> Connection:
     """Connect to a gateway, or to any servers that implement the specification.
 
@@ -43,13 +45,17 @@ def connect(
         The base URLs of single services that are elsewhere.
     credentials
         Keys by their names on the wire (``apikey``, ``gatewaykey``, ``app_key``, ``ApiClientId``, ...). An embedded
-        gateway with the demo world brings its own.
+        gateway with the demo world brings its own. Keys of the environment (``$TOOLKIT_APIKEY``, ...) are sent to the
+        gateway at ``$TOOLKIT_URL`` and to one of this process, never to another server.
+    operator_key
+        The key of the gateway's operator, from the file ``operator.key`` of its data folder. Not needed for a gateway
+        of this process, nor in `toolkit lab`, which sets ``$TOOLKIT_OPERATOR_KEY`` for the gateway at ``$TOOLKIT_URL``.
 
     Returns
     -------
     Connection
-        With ``.dweets``, ``.handwriting``, ``.rewards`` and ``.identity``. Close it, or use it in a ``with``
-        statement, to stop what it started.
+        With ``.dweets``, ``.handwriting``, ``.rewards``, ``.identity`` and ``.operator``. Close it, or use it in a
+        ``with`` statement, to stop what it started.
 
     Raises
     ------
@@ -62,7 +68,7 @@ def connect(
     ...     len(tk.dweets.post("kitchen", {"celsius": 21.5}))
     1
     """
-    return Connection(gateway, dict(base_urls or {}), dict(credentials or {}))
+    return Connection(gateway, dict(base_urls or {}), dict(credentials or {}), operator_key)
 
 
 class Connection(PublicNames):
@@ -77,6 +83,7 @@ class Connection(PublicNames):
         gateway: Gateway | str | None,
         base_urls: dict[Service, str],
         credentials: dict[str, str | Secret],
+        operator_key: str | Secret | None = None,
     ) -> None:
         from toolkit.http_client import checked_base_url
 
@@ -84,6 +91,7 @@ class Connection(PublicNames):
             raise InvalidArgument(f"base_urls knows {', '.join(SERVICES)}, not {', '.join(sorted(unknown))}")
         self._base_urls = {service: checked_base_url(url) for service, url in base_urls.items()}
         self._credentials = {name: Secret(value) for name, value in credentials.items()}
+        self._operator_key = None if operator_key is None else Secret(operator_key)
         self._sessions: dict[str, HttpSession] = {}
         self._is_closed = False
         self.gateway: Gateway | None = None
@@ -116,7 +124,7 @@ class Connection(PublicNames):
         """Handwriting: the hands, and texts rendered as PNG, PDF, SVG or replay."""
         from toolkit.handwriting.client.handwriting import HandwritingClient
 
-        return HandwritingClient(self._session("handwriting"), self._credential("apikey", ANY_APIKEY))
+        return HandwritingClient(self._session("handwriting"), self._credential("handwriting", "apikey", ANY_APIKEY))
 
     @cached_property
     def rewards(self) -> RewardClient:
@@ -124,7 +132,7 @@ class Connection(PublicNames):
         from toolkit.rewards.client.rewards import RewardClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
-        return RewardClient(self._session("rewards"), self._credential, now)
+        return RewardClient(self._session("rewards"), partial(self._credential, "rewards"), now)
 
     @cached_property
     def identity(self) -> IdentityClient:
@@ -132,7 +140,18 @@ class Connection(PublicNames):
         from toolkit.identity.client.identity import IdentityClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
-        return IdentityClient(self._session("identity"), lambda: self._credential("ApiClientId"), now)
+        return IdentityClient(self._session("identity"), lambda: self._credential("identity", "ApiClientId"), now)
+
+    @cached_property
+    def operator(self) -> OperatorClient:
+        """For the person who runs the gateway: locks, reward decisions, alert mails, retention and clock."""
+        from toolkit.operator.client import OperatorClient
+
+        if self.gateway is not None:
+            key = self._operator_key or self.gateway.operator_key
+            return OperatorClient(self._session_to(self.gateway.operator_url), key)
+        known = self._operator_key or self._of_environment("operator_key", self.base_url)
+        return OperatorClient(self._session_to(self.base_url), known)
 
     def close(self) -> None:
         """Close all connections and streams, and stop the gateway if `connect` started it. No client can call any more.
@@ -146,9 +165,11 @@ class Connection(PublicNames):
             self._started.stop()
 
     def _session(self, service: Service) -> HttpSession:
+        return self._session_to(self._base_urls.get(service, self.base_url))
+
+    def _session_to(self, base_url: str) -> HttpSession:
         from toolkit.http_client import HttpSession
 
-        base_url = self._base_urls.get(service, self.base_url)
         if base_url not in self._sessions:
             # An embedded gateway stops when it is garbage-collected: a client alone must keep it alive.
             self._sessions[base_url] = HttpSession(base_url, keeps=self.gateway)
@@ -156,15 +177,23 @@ class Connection(PublicNames):
                 self._sessions[base_url].close()
         return self._sessions[base_url]
 
-    def _credential(self, name: str, otherwise: Secret | None = None) -> Secret:
-        demo = self.gateway.credentials if self.gateway is not None else {}
-        variable = f"TOOLKIT_{name.upper()}"
-        found = self._credentials.get(name) or demo.get(name) or Secret(os.environ.get(variable, "")) or otherwise
+    def _of_environment(self, name: str, base_url: str) -> Secret | None:
+        """Return a key of the environment, for the gateway at $TOOLKIT_URL or of this process only."""
+        own = "" if self.gateway is None else self.gateway.base_url
+        if base_url.rstrip("/") not in (own, os.environ.get("TOOLKIT_URL", "").rstrip("/")):
+            return None
+        return Secret(os.environ.get(f"TOOLKIT_{name.upper()}", "")) or None
+
+    def _credential(self, service: Service, name: str, otherwise: Secret | None = None) -> Secret:
+        base_url = self._base_urls.get(service, self.base_url)
+        demo = self.gateway.credentials if self.gateway is not None and base_url == self.gateway.base_url else {}
+        found = self._credentials.get(name) or demo.get(name) or self._of_environment(name, base_url) or otherwise
         if not found:
             raise InvalidArgument(
                 f"{name} is missing. To try it out, use the demo world, which brings its own: "
-                f"toolkit.connect(toolkit.Gateway.demo()). For a gateway that knows your key, set ${variable} or use "
-                f"toolkit.connect(credentials={{{name!r}: Secret(...)}})"
+                f"toolkit.connect(toolkit.Gateway.demo()). For a gateway that knows your key, use "
+                f"toolkit.connect(credentials={{{name!r}: Secret(...)}}), or set $TOOLKIT_{name.upper()} together with "
+                "$TOOLKIT_URL"
             )
         return found
 

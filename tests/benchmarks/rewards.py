@@ -15,6 +15,7 @@ import time
 import uuid
 from datetime import UTC, datetime
 
+from tests.conftest import operator_of
 from toolkit import Gateway
 from toolkit.rewards.service.partners import RewardSettings
 
@@ -66,7 +67,7 @@ def moments_a_second(moments: int) -> tuple[float, int]:
         port = gateway.base_url.rpartition(":")[2]
         command = [sys.executable, "-m", "tests.benchmarks.rewards", "--load", port, str(moments)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-        return float(done.stdout), len(gateway.decisions)
+        return float(done.stdout), len(operator_of(gateway).decisions())
 
 
 def simulate_seconds(events: int) -> float:

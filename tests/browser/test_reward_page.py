@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Frame, Page, expect
 
 import toolkit
+from tests.conftest import operator_of
 from toolkit import Gateway
 from toolkit.rewards.service.partners import RewardSettings
 
@@ -32,7 +33,7 @@ class Shop:
         self.url = str(tk.rewards.moment(device, "run")["body_url"].iloc[0])
 
     def counted(self) -> list[str]:
-        decision = self.gateway.decisions.iloc[0]
+        decision = operator_of(self.gateway).decisions().iloc[0]
         return [name for name in ("shown", "claimed", "dismissed") if pd.notna(decision[f"{name}_at"])]
 
     def until(self, action: Callable[[], Any], event: str) -> None:
@@ -76,12 +77,17 @@ def test_a_claim_counts_once_after_a_reload(shop: Shop) -> None:
     shop.until(lambda: tab.goto(f"{shop.url}#show"), "shown")
     shop.until(lambda: tab.get_by_role("button", name="Claim").click(), "claimed")
     expect(tab.locator("#claim")).to_have_text("Claimed")
-    first = shop.gateway.decisions.iloc[0]
+    first = operator_of(shop.gateway).decisions().iloc[0]
     shop.until(lambda: tab.reload(), "shown")
     expect(tab.locator("#claim")).to_have_text("Claimed")
     expect(tab.locator("#claim")).to_be_disabled()
     assert shop.counted() == ["shown", "claimed"]
-    assert shop.gateway.decisions.iloc[0][["shown_at", "claimed_at"]].equals(first[["shown_at", "claimed_at"]])
+    assert (
+        operator_of(shop.gateway)
+        .decisions()
+        .iloc[0][["shown_at", "claimed_at"]]
+        .equals(first[["shown_at", "claimed_at"]])
+    )
 
 
 def test_markup_in_a_title_stays_text(shop: Shop) -> None:

@@ -43,7 +43,7 @@ _CELLS = (
     'toolkit.HistoryExplorer(tk, things=["roof"])',
     _LIVE,
     'toolkit.HandwritingExplorer(tk, text="Dear Ada,")',
-    "toolkit.RewardsExplorer(tk, configuration=gateway.reward_configuration)",
+    "toolkit.RewardsExplorer(tk, configuration=tk.operator.reward_configuration())",
     "toolkit.IdentityWalkthrough(tk)",
     "tk.rewards.page(reward)",
     'ipywidgets.IntSlider(description="a slider")',

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.conftest import RawReply, raw_call
+from tests.conftest import RawReply, operator_of, raw_call
 from toolkit.gateway import Gateway
 
 _NUMBERS = itertools.count(1)
@@ -53,7 +53,7 @@ class Caller:
 
     def lock(self) -> tuple[str, str, str]:
         """Issue a lock: its name, master key and read key."""
-        issued = self.gateway.issue_lock()
+        issued = operator_of(self.gateway).issue_lock()
         return issued.lock, issued.master_key.reveal(), issued.read_key.reveal()
 
     def locked(self, thing: str) -> tuple[str, str, str]:

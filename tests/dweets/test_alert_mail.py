@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import toolkit
+from tests.conftest import operator_of
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
@@ -34,7 +35,7 @@ def arm(tk: toolkit.Connection, who: str = "a@b.example", condition: str = "retu
 
 
 def states(gateway: Gateway) -> list[str]:
-    found: list[str] = gateway.outbox["state"].tolist()
+    found: list[str] = operator_of(gateway).outbox()["state"].tolist()
     return found
 
 
@@ -45,7 +46,7 @@ def test_a_mail_arrives_once_and_can_be_read(caplog: pytest.LogCaptureFixture) -
         tk.dweets.post("garage", "ü: open\n.\n.hidden line", key=KEY)
         eventually(lambda: states(gateway) == ["sent"])
         (envelope,) = server.mails
-        (kept,) = gateway.outbox.to_dict("records")
+        (kept,) = operator_of(gateway).outbox().to_dict("records")
     assert envelope.mail_from == "alerts@gateway.invalid"
     assert envelope.rcpt_tos == ["a@b.example", "c@d.example"]
     data = envelope.content
@@ -69,10 +70,10 @@ def test_it_is_retried_until_the_server_is_there() -> None:
     ):
         arm(tk)
         tk.dweets.post("garage", "one", key=KEY)
-        eventually(lambda: "could not be used" in gateway.outbox["error"].iloc[0])
+        eventually(lambda: "could not be used" in operator_of(gateway).outbox()["error"].iloc[0])
         assert states(gateway) == ["waiting"]
         with MailServer(port, refuse_text="451 try later") as server:
-            eventually(lambda: "refused the text with 451" in gateway.outbox["error"].iloc[0])
+            eventually(lambda: "refused the text with 451" in operator_of(gateway).outbox()["error"].iloc[0])
             assert states(gateway) == ["waiting"]
             server.refuse_text = ""
             eventually(lambda: states(gateway) == ["sent"])
@@ -92,7 +93,7 @@ def test_a_recipient_that_is_refused_is_told_and_the_others_get_it() -> None:
             arm(tk, "nobody@b.example,a@b.example")
             tk.dweets.post("garage", "one", key=KEY)
             eventually(lambda: states(gateway) == ["sent"])
-            assert gateway.outbox["error"].tolist() == ["refused: nobody@b.example"]
+            assert operator_of(gateway).outbox()["error"].tolist() == ["refused: nobody@b.example"]
         assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
 
 
@@ -122,7 +123,7 @@ def test_a_connection_that_breaks_after_data_is_uncertain() -> None:
             arm(tk)
             tk.dweets.post("garage", "one", key=KEY)
             eventually(lambda: states(gateway) == ["uncertain"])
-            assert "broke while the server took the mail" in gateway.outbox["error"].iloc[0]
+            assert "broke while the server took the mail" in operator_of(gateway).outbox()["error"].iloc[0]
         thread.join(60)
     assert texts
     assert all(line.endswith(b"\r\n") for line in texts)
@@ -164,7 +165,7 @@ def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
                 process.kill()
         with Gateway(tmp_path, smtp=server.url, locks=LOCKS, world=waiting(0.05, lease=1.0)) as gateway:
             eventually(lambda: states(gateway) == ["sent"] * number)
-            queued = sorted(gateway.outbox["subject"])
+            queued = sorted(operator_of(gateway).outbox()["subject"])
     wanted = sorted(f"Alert of garage: message {n}" for n in range(number))
     assert queued == wanted, "each opening was queued once"
     arrived = {(header_of(mail.content, "Message-ID"), header_of(mail.content, "Subject")) for mail in server.mails}

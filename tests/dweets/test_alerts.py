@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
 from toolkit.dweets.service.dweets import DweetSettings
@@ -49,13 +50,13 @@ class Alarm:
             assert self.call.post(self.thing, content, f"?key={self.key}")["this"] == "succeeded"
 
     def status(self) -> dict[str, Any]:
-        assert self.gateway.outbox is not None  # waits until all is judged
+        assert operator_of(self.gateway).outbox() is not None  # waits until all is judged
         answer = self.call.get(f"/get/alert/for/{self.thing}?key={self.key}")
         found: dict[str, Any] = answer["with"]["status"]
         return found
 
     def subjects(self) -> list[str]:
-        found: list[str] = self.gateway.outbox["subject"].tolist()
+        found: list[str] = operator_of(self.gateway).outbox()["subject"].tolist()
         return [subject.removeprefix(f"Alert of {self.thing}: ") for subject in found]
 
 
@@ -86,8 +87,8 @@ def test_the_answers_whole(demo: Gateway) -> None:
         "alerts_sent_today": 1,
         "alerts_allowed_today": 100,
     }
-    eventually(lambda: demo.outbox["state"].tolist() == ["kept"])
-    (mail,) = demo.outbox.to_dict("records")
+    eventually(lambda: operator_of(demo).outbox()["state"].tolist() == ["kept"])
+    (mail,) = operator_of(demo).outbox().to_dict("records")
     assert mail["to"] == "test@example.com, anothertest@example.com"
     assert mail["subject"] == "Alert of oven: TEST: Greater than 10"
     assert (mail["thing"], mail["at"].isoformat()) == ("oven", "2026-01-01T09:00:01+00:00")
@@ -98,7 +99,7 @@ def test_the_answers_whole(demo: Gateway) -> None:
         gone = alarm.call.get(f"/{target}/alert/for/oven?key={alarm.key}")
         assert gone == {"this": "failed", "with": 404, "because": "we couldn't find this"}
     alarm.post({"alertValue": 1})
-    assert len(demo.outbox) == 1
+    assert len(operator_of(demo).outbox()) == 1
 
 
 def test_one_mail_when_it_opens_or_its_message_changes(gateway: Gateway) -> None:
@@ -260,7 +261,7 @@ def test_twenty_recipients_are_told(gateway: Gateway) -> None:
     who = [f"person.{n}+tag_x@mail-{n}.example" for n in range(20)]
     alarm = Alarm(gateway, "return true", who=quote(", ".join(who)))
     alarm.post(1)
-    assert gateway.outbox["to"].tolist() == [", ".join(who)]
+    assert operator_of(gateway).outbox()["to"].tolist() == [", ".join(who)]
 
 
 def test_an_alert_needs_a_lock_and_goes_with_it(call: Caller, thing: str) -> None:
@@ -278,7 +279,7 @@ def test_an_alert_needs_a_lock_and_goes_with_it(call: Caller, thing: str) -> Non
     call.post(thing, 1)
     call.get(f"/lock/{thing}?lock={lock}&key={key}")
     assert call.get(f"/get/alert/for/{thing}?key={key}")["with"] == 404
-    assert thing not in call.gateway.outbox["thing"].tolist()
+    assert thing not in operator_of(call.gateway).outbox()["thing"].tolist()
 
 
 def test_at_most_a_hundred_a_day(demo: Gateway) -> None:
@@ -392,7 +393,7 @@ def test_a_condition_finds_no_host(call: Caller, thing: str, condition: str) -> 
     _, key, _ = call.locked(thing)
     call.get(f"/alert/a@b.c/when/{thing}/{quote(condition, safe='')}?key={key}")
     call.post(thing, 1, f"?key={key}")
-    mails = call.gateway.outbox
+    mails = operator_of(call.gateway).outbox()
     (subject,) = mails[mails["thing"] == thing]["subject"].tolist() or ["undefined"]
     assert set(subject.removeprefix(f"Alert of {thing}: ").replace("undefined", "")) == set()
 
@@ -441,14 +442,14 @@ def test_alerts_and_mails_outlive_the_gateway(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
         alarm = Alarm(gateway, HOT)
         alarm.post({"celsius": 35})
-        eventually(lambda: gateway.outbox["state"].tolist() == ["kept"])
-        before, mails = alarm.status(), gateway.outbox
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["kept"])
+        before, mails = alarm.status(), operator_of(gateway).outbox()
     with Gateway(tmp_path) as gateway:
         alarm.gateway, alarm.call = gateway, Caller(gateway)
         assert alarm.status() == before
-        assert gateway.outbox.equals(mails)
+        assert operator_of(gateway).outbox().equals(mails)
         alarm.post({"celsius": 36})
-        assert len(gateway.outbox) == 1, "still open with the same message"
+        assert len(operator_of(gateway).outbox()) == 1, "still open with the same message"
         alarm.post({"celsius": 25})
         assert alarm.subjects() == ["too hot", "warm"]
 
@@ -459,7 +460,7 @@ def keeping(folder: Path, finished: int) -> Gateway:
 
 def test_the_newest_finished_mails_are_kept(tmp_path: Path) -> None:
     def kept() -> list[str]:
-        return alarm.subjects() if set(alarm.gateway.outbox["state"]) == {"kept"} else []
+        return alarm.subjects() if set(operator_of(alarm.gateway).outbox()["state"]) == {"kept"} else []
 
     with keeping(tmp_path, 5) as gateway:
         alarm = Alarm(gateway, "return String(dweet)")
@@ -479,8 +480,8 @@ def test_mails_of_a_durable_gateway_are_files_to_read(tmp_path: Path) -> None:
     with Gateway(tmp_path) as gateway:
         alarm = Alarm(gateway, "return 'ü: ' + dweet", thing="öfen/1", who="a@b.example,c@d.example")
         alarm.post("x" * 2000, "y")
-        eventually(lambda: gateway.outbox["state"].tolist() == ["kept"] * 2)
-        kept = gateway.outbox
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["kept"] * 2)
+        kept = operator_of(gateway).outbox()
     files = sorted((tmp_path / "outbox").iterdir())
     assert [path.suffix for path in files] == [".eml", ".eml"]
     for path, mail in zip(files, kept.to_dict("records"), strict=True):
@@ -493,5 +494,5 @@ def test_mails_of_a_durable_gateway_are_files_to_read(tmp_path: Path) -> None:
         assert message.get_content().replace("\r\n", "\n") == mail["text"]
     before = {path: path.read_bytes() for path in files}
     with Gateway(tmp_path) as gateway:
-        assert len(gateway.outbox) == 2
+        assert len(operator_of(gateway).outbox()) == 2
     assert {path: path.read_bytes() for path in (tmp_path / "outbox").iterdir()} == before

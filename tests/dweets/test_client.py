@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 import toolkit
-from tests.conftest import raw_call
+from tests.conftest import operator_of, raw_call
 from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit.connection import Connection
@@ -225,7 +225,7 @@ def test_replay(tk: Connection) -> None:
 
 
 def test_a_replay_that_fails_says_why(gateway: Gateway, tk: Connection) -> None:
-    issued = gateway.issue_lock()
+    issued = operator_of(gateway).issue_lock()
     tk.dweets.lock("roof", lock=issued.lock, key=issued.master_key)
     frame = pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"]))
     with pytest.raises(KeyRejected):
@@ -234,7 +234,7 @@ def test_a_replay_that_fails_says_why(gateway: Gateway, tk: Connection) -> None:
 
 
 def test_locks_and_alerts(gateway: Gateway, tk: Connection) -> None:
-    issued = gateway.issue_lock()
+    issued = operator_of(gateway).issue_lock()
     locked = tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
     assert dtypes(locked) == {"thing": "str", "lock": "str", "locked": "boolean"}
     with pytest.raises(KeyRejected, match="requires a key"):
@@ -245,7 +245,7 @@ def test_locks_and_alerts(gateway: Gateway, tk: Connection) -> None:
         "oven", who=["a@b.example", "c@d.example"], condition="return dweet.celsius > 30", key=key
     )
     tk.dweets.post("oven", {"celsius": 31}, key=key)
-    assert len(gateway.outbox) == 1
+    assert len(operator_of(gateway).outbox()) == 1
     after = tk.dweets.get_alert("oven", key=key)
     assert dtypes(alert) == dtypes(after) == {
         "thing": "str", "condition": "str", "recipients": "str", "open": "bool", "message": "str",
@@ -269,7 +269,7 @@ def test_a_backtest_says_what_the_alert_then_does(gateway: Gateway, tk: Connecti
     condition = (
         "if (dweet.c > 30) return 'hot'; if (dweet.c > 20) return 'warm'; if (dweet.c < 0) throw new Error('ice')"
     )
-    issued = gateway.issue_lock()
+    issued = operator_of(gateway).issue_lock()
     tk.dweets.lock("oven", lock=issued.lock, key=issued.master_key)
     tk.dweets.set_alert("oven", who="a@b.example", condition=condition, key=issued.master_key)
     values = [10, 25, 26, 31, -1, 32, 5, 21, None]
@@ -281,8 +281,11 @@ def test_a_backtest_says_what_the_alert_then_does(gateway: Gateway, tk: Connecti
     assert found["alert.mails"].tolist() == [False, True, False, True, False, False, False, True, False]
     assert found["alert.fault"].notna().tolist() == [value == -1 for value in values]
     mailed = found[found["alert.mails"]]
-    assert gateway.outbox["at"].tolist() == mailed.index.tolist()
-    assert gateway.outbox["subject"].str.removeprefix("Alert of oven: ").tolist() == mailed["alert.message"].tolist()
+    assert operator_of(gateway).outbox()["at"].tolist() == mailed.index.tolist()
+    assert (
+        operator_of(gateway).outbox()["subject"].str.removeprefix("Alert of oven: ").tolist()
+        == mailed["alert.message"].tolist()
+    )
     day = str(found.index[0].date())
     assert len(tk.dweets.backtest("oven", condition, date=day, key=issued.read_key)) >= 1
     with pytest.raises(InvalidArgument, match="doesn't compile"):
@@ -434,7 +437,7 @@ def test_a_listener_gives_up_when_nobody_comes_back() -> None:
 
 
 def test_a_thing_that_is_locked_meanwhile_ends_its_listener_with_the_reason(gateway: Gateway, tk: Connection) -> None:
-    issued = gateway.issue_lock()
+    issued = operator_of(gateway).issue_lock()
     with tk.dweets.listen("door") as listener:
         tk.dweets.lock("door", lock=issued.lock, key=issued.master_key)
         with pytest.raises(KeyRejected, match="requires a key"):

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from toolkit.dweets.conditions import Verdict
 from toolkit.dweets.service import condition_turns
@@ -146,13 +147,13 @@ def test_the_status_says_that_the_budget_is_used_up() -> None:
         assert call.get(alert)["this"] == "succeeded"
         call("POST", f"/dweets/for/oven?key={key}", b"1\n" * 10)
         call.post("oven", 0, f"?key={key}")
-        assert gateway.outbox["subject"].tolist() == []
+        assert operator_of(gateway).outbox()["subject"].tolist() == []
         for _ in range(2):  # setting it again gives no other budget
             status = call.get(f"/get/alert/for/oven?key={key}")["with"]["status"]
             assert "seconds of CPU time for this minute" in status["message"]
             assert call.get(alert)["this"] == "succeeded"
             call.post("oven", 0, f"?key={key}")
-            assert gateway.outbox.empty
+            assert operator_of(gateway).outbox().empty
 
 
 def test_dweets_too_many_for_the_memory_are_all_evaluated() -> None:
@@ -167,4 +168,4 @@ def test_dweets_too_many_for_the_memory_are_all_evaluated() -> None:
             assert b"succeeded" in call("POST", f"/dweets/for/oven?key={key}", lines).body
         status = call.get(f"/get/alert/for/oven?key={key}")["with"]["status"]
         assert (status["message"], status["alerts_sent_today"]) == ("149", 100)
-        assert set(gateway.outbox["subject"]) == {f"Alert of oven: {number}" for number in range(100)}
+        assert set(operator_of(gateway).outbox()["subject"]) == {f"Alert of oven: {number}" for number in range(100)}

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place, in_places
 from tests.mail_server import MailServer, eventually
@@ -82,7 +83,7 @@ def test_a_damaged_alert_stops_no_other(place: Place, name: str, caplog: pytest.
             assert call.get("/get/alert/for/garage?key=key") == {"this": "failed", "with": 409, "because": damaged}
         assert call.get("/get/alert/for/kitchen?key=key")["with"]["status"]["open"]
         eventually(lambda: len(server.mails) == 2)
-        assert sorted(gateway.outbox["thing"]) == ["attic", "kitchen"]
+        assert sorted(operator_of(gateway).outbox()["thing"]) == ["attic", "kitchen"]
         said = [text for text in complaints(caplog) if "alert of the thing 'garage' is damaged" in text]
         assert len(said) == 1
         assert call.get(ALERT)["this"] == "succeeded"
@@ -108,9 +109,9 @@ def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place) -> None:
         call = Caller(gateway)
         call.post("garage", "fire", "?key=key")
         call.post("kitchen", "fire", "?key=key")
-        eventually(lambda: sorted(gateway.outbox["state"]) == ["sent", "unsendable"])
+        eventually(lambda: sorted(operator_of(gateway).outbox()["state"]) == ["sent", "unsendable"])
         assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
-        assert "is not an e-mail address" in "".join(gateway.outbox["error"])
+        assert "is not an e-mail address" in "".join(operator_of(gateway).outbox()["error"])
 
 
 @in_places(MAIL_DAMAGES, ["no JSON", "of another mail"])
@@ -118,7 +119,7 @@ def test_a_damaged_mail_stops_no_other(place: Place, name: str, caplog: pytest.L
     good = [Mail(f"{thing}:1", 1_000, thing, ["a@b.example"], thing, "text") for thing in ("attic", "kitchen")]
     place.change({mail.key: write_record(mail) for mail in good} | {MAIL.key: MAIL_DAMAGES[name]})
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
-        eventually(lambda: gateway.outbox["state"].tolist() == ["sent", "sent"])
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent", "sent"])
         assert len(server.mails) == 2
     assert [text for text in complaints(caplog) if "'mail:garage:1' is damaged" in text]
     assert place.records()[MAIL.key] == MAIL_DAMAGES[name]

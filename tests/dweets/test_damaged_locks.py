@@ -211,13 +211,15 @@ def test_a_gateway_starts_with_a_given_lock_that_is_damaged(place: Place) -> Non
         assert Caller(gateway).post("garage", 1, "?key=garage-key")["this"] == "succeeded"
 
 
-def test_a_repair_of_a_folder_in_use_says_what_to_do(tmp_path: Path) -> None:
+def test_a_repair_works_while_the_gateway_runs(tmp_path: Path) -> None:
     place = Place("folder", tmp_path)
     lock_both(place)
     damage(place, "thing: no JSON")
-    with place.gateway():
-        assert "stop that gateway" in repair(place, "kitchen", code=1)
-    assert "The thing is unlocked" in repair(place, "kitchen")
+    with place.gateway() as gateway:
+        assert Caller(gateway).get("/dweet/for/kitchen?n=1")["with"] == 403
+        assert "The thing is unlocked" in repair(place, "kitchen")
+        assert Caller(gateway).get("/dweet/for/kitchen?n=1")["this"] == "succeeded"
+        assert "there is nothing to repair" in repair(place, "kitchen", code=1)
 
 
 def test_a_repair_in_a_folder_of_no_gateway_is_refused(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.conftest import operator_of
 from toolkit.gateway import Gateway
 
 with warnings.catch_warnings():
@@ -32,7 +33,7 @@ CREATED = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 def lock_and_key(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
     monkeypatch.setattr(dweepy.api, "BASE_URL", gateway.base_url)
     monkeypatch.setattr(dweepy.streaming, "BASE_URL", gateway.base_url)
-    issued = gateway.issue_lock()
+    issued = operator_of(gateway).issue_lock()
     return issued.lock, issued.master_key.reveal()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import toolkit
+from tests.conftest import operator_of
 from tests.mail_server import eventually
 from toolkit.connection import Connection
 from toolkit.errors import ToolkitError
@@ -68,7 +69,7 @@ def test_no_key_in_any_error_log_or_traceback(caplog: pytest.LogCaptureFixture) 
 
 def test_no_key_in_any_representation() -> None:
     with Gateway(locks={"garage-lock": MASTER}) as gateway, toolkit.connect(gateway) as tk:
-        issued = gateway.issue_lock()
+        issued = operator_of(gateway).issue_lock()
         keys = (issued.master_key.reveal(), issued.read_key.reveal())
         frame = tk.dweets.lock("garage", lock="garage-lock", key=MASTER)
         shown = [repr(gateway), repr(tk), repr(tk.dweets), repr(issued), f"{issued}", str(frame), str(frame.attrs)]
@@ -77,13 +78,13 @@ def test_no_key_in_any_representation() -> None:
 
 def test_no_key_in_the_folder(tmp_path: Path) -> None:
     with Gateway(tmp_path, locks={"garage-lock": MASTER}) as gateway, toolkit.connect(gateway) as tk:
-        issued = gateway.issue_lock()
+        issued = operator_of(gateway).issue_lock()
         tk.dweets.lock("garage", lock="garage-lock", key=MASTER)
         tk.dweets.lock("attic", lock=issued.lock, key=issued.master_key)
         tk.dweets.set_alert("attic", who="a@b.example", condition="return true", key=issued.master_key)
         tk.dweets.post("attic", {"n": 1}, key=issued.master_key)
         # Not while its file is being written: that has another name until it is whole.
-        eventually(lambda: gateway.outbox["state"].tolist() == ["kept"])
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["kept"])
         running = held_by(tmp_path)
     for held in (running, held_by(tmp_path)):
         assert b"garage-lock" in held

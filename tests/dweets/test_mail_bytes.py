@@ -18,6 +18,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
@@ -104,7 +105,7 @@ def test_no_text_of_a_device_becomes_a_header() -> None:
         for report in REPORTS:
             assert call.post("oven", report, f"?key={key}")["this"] == "succeeded"
         arrived = mails_of(server, len(REPORTS))
-        kept = sorted(gateway.outbox["subject"])
+        kept = sorted(operator_of(gateway).outbox()["subject"])
     subjects = []
     for mail in arrived:
         assert isinstance(mail.content, bytes)
@@ -123,7 +124,7 @@ def test_no_name_of_a_thing_becomes_a_header(thing: str) -> None:
         key = armed(call, quote(thing, safe=""))
         call.post(quote(thing, safe=""), "fire", f"?key={key}")
         (mail,) = mails_of(server, 1)
-        (kept,) = gateway.outbox["text"]
+        (kept,) = operator_of(gateway).outbox()["text"]
     assert isinstance(mail.content, bytes)
     assert subject_in(mail.content) == f"Alert of {thing.replace(chr(0x2028), ' ')}: fire"
     body = email.message_from_bytes(mail.content).get_payload(decode=True)
@@ -138,7 +139,7 @@ def test_no_text_becomes_a_header_in_the_files_of_the_outbox(tmp_path: Path) -> 
         for report in REPORTS:
             call.post("oven", report, f"?key={key}")
         folder = tmp_path / "outbox"
-        eventually(lambda: gateway.outbox["state"].tolist() == ["kept"] * len(REPORTS))
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["kept"] * len(REPORTS))
         subjects = sorted(subject_in(file.read_bytes()) for file in folder.glob("*.eml"))
     assert subjects == sorted(f"Alert of oven: {said}" for said in REPORTS.values())
 
@@ -254,8 +255,8 @@ def test_a_stored_mail_to_a_bad_address_is_not_sent(tmp_path: Path) -> None:
 
     asyncio.run(leave())
     with MailServer() as server, Gateway(tmp_path, smtp=server.url) as gateway:
-        eventually(lambda: set(gateway.outbox["state"]) == {"sent", "unsendable"})
-        outbox = gateway.outbox
+        eventually(lambda: set(operator_of(gateway).outbox()["state"]) == {"sent", "unsendable"})
+        outbox = operator_of(gateway).outbox()
     assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
     assert (outbox["state"] == "unsendable").sum() == len(bad) + 1
     assert "not sent: 'a@x..co' is not an e-mail address" in set(outbox["error"])

@@ -26,7 +26,7 @@ import psutil
 import pytest
 
 import toolkit
-from tests.conftest import ROOT, raw_call
+from tests.conftest import ROOT, operator_of, raw_call
 from tests.gateway.stores_under_test import SetClock
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
@@ -210,7 +210,7 @@ def test_what_the_server_no_longer_keeps_is_told(tmp_path: Path, caplog: pytest.
 
 def test_a_locked_thing_needs_its_key_which_is_never_shown(tmp_path: Path) -> None:
     with Gateway() as gateway, toolkit.connect(gateway) as tk:
-        issued = gateway.issue_lock()
+        issued = operator_of(gateway).issue_lock()
         tk.dweets.lock("garage", lock=issued.lock, key=issued.master_key)
         tk.dweets.post("garage", {"n": 1}, key=issued.master_key)
         for key in (None, KEY):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.dweets.damaged_places import Place
 from tests.mail_server import MailServer, eventually
@@ -53,7 +54,7 @@ def test_alerts_written_otherwise_are_evaluated(place: Place) -> None:
             call.post("kitchen", str(number), "?key=key")
         status = call.get("/get/alert/for/kitchen?key=key")["with"]["status"]
         assert (status["message"], status["alerts_sent_today"]) == ("2", 3)
-        assert len(gateway.outbox) == 3
+        assert len(operator_of(gateway).outbox()) == 3
 
 
 def test_mails_written_otherwise_are_sent_once(tmp_path: Path) -> None:
@@ -61,18 +62,18 @@ def test_mails_written_otherwise_are_sent_once(tmp_path: Path) -> None:
     mail = Mail("kitchen:1", 1_000, "kitchen", ["a@b.example"], "subject", "text")
     place.change({mail.key: otherwise(write_record(mail), "lease", "due", "attempts", "error", "state")})
     with MailServer() as server, place.gateway(smtp=server.url) as gateway:
-        eventually(lambda: gateway.outbox["state"].tolist() == ["sent"])
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent"])
         assert len(server.mails) == 1
 
 
 def test_a_damaged_count_of_mails_starts_at_0(place: Place) -> None:
     with place.gateway() as gateway:
         Caller(gateway).post("kitchen", "one", "?key=key")
-        assert len(gateway.outbox) == 1
+        assert len(operator_of(gateway).outbox()) == 1
     (count,) = [key for key in place.records() if key.startswith("mails-today:")]
     place.change({count: b"{"})
     with place.gateway() as gateway:
         call = Caller(gateway)
         call.post("kitchen", "two", "?key=key")
         assert call.get("/get/alert/for/kitchen?key=key")["with"]["status"]["alerts_sent_today"] == 1
-        assert len(gateway.outbox) == 2
+        assert len(operator_of(gateway).outbox()) == 2

@@ -20,7 +20,7 @@ from matplotlib import pyplot
 from traitlets import TraitError
 
 import toolkit
-from tests.conftest import ROOT
+from tests.conftest import ROOT, operator_of
 from tests.mail_server import eventually
 from tests.ports import free_port
 from toolkit import HistoryExplorer, LiveDweets, widget_family
@@ -237,7 +237,7 @@ def test_a_gateway_that_is_gone_is_said(tk: toolkit.Connection, gateway: Gateway
 
 def test_a_locked_thing_needs_its_key(tk: toolkit.Connection, gateway: Gateway) -> None:
     tk.dweets.post("door", {"opened": 3})
-    lock = gateway.issue_lock()
+    lock = operator_of(gateway).issue_lock()
     tk.dweets.lock("door", lock=lock.lock, key=lock.master_key)
     assert isinstance(HistoryExplorer(tk, things=["door"]).error, KeyRejected)
     assert HistoryExplorer(tk, things=["door"], key=lock.read_key).frame["opened"].tolist() == [3]
@@ -574,7 +574,7 @@ def test_running_the_cell_again_stops_what_it_made_before(
 
 @pytest.mark.usefixtures("no_thread_left")
 def test_what_cannot_be_followed_is_said(tk: toolkit.Connection, gateway: Gateway) -> None:
-    lock = gateway.issue_lock()
+    lock = operator_of(gateway).issue_lock()
     tk.dweets.post("door", {"opened": 1})
     tk.dweets.lock("door", lock=lock.lock, key=lock.master_key)
     live = LiveDweets(tk, "door")

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 import toolkit
-from tests.conftest import raw_call
+from tests.conftest import operator_of, raw_call
 from tests.dweets.conftest import RawStream
 from tests.redis_servers import RedisServer, fresh_url, shared_server, wait_until
 from toolkit.errors import InvalidArgument, ServiceFailure
@@ -122,7 +122,7 @@ def test_what_the_gateway_says_of_itself_holds_no_password() -> None:
     with RedisServer(requirepass=password) as server:
         with Gateway(store=f"redis://:{password}@127.0.0.1:{server.port}/1?prefix=lab:") as gateway:
             assert repr(gateway).endswith(f"running, kept in redis://127.0.0.1:{server.port}/1>")
-            gateway.issue_lock()
+            operator_of(gateway).issue_lock()
         with pytest.raises(StoreUnavailable) as refused:
             Gateway(store=f"redis://:{password}x@127.0.0.1:{server.port}")
         assert password not in str(refused.value)

@@ -282,7 +282,10 @@ def test_a_pipeline_is_not_parsed_while_many_wait() -> None:
     routes = Slow()
     application: list[Counting] = []
 
+    loops: list[asyncio.AbstractEventLoop] = []
+
     async def opened() -> Application:
+        loops.append(asyncio.get_running_loop())
         application.append(Counting([routes]))
         return application[0]
 
@@ -305,7 +308,8 @@ def test_a_pipeline_is_not_parsed_while_many_wait() -> None:
             second.sendall(other)
             eventually(lambda: routes.started == 2)  # by now the first pipeline would have been parsed as well
         assert application[0].parsed <= 200, "16 wait, and what a slice of 4 KiB holds"
-        serving.call(let_go())
+        assert routes.go_on is not None
+        loops[0].call_soon_threadsafe(routes.go_on.set)
         received = b""
         while received.count(b"HTTP/1.1 200") < 20_000 or not received.endswith(b"19999"):
             received += connection.recv(1 << 20)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import toolkit
+from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import MailServer, eventually
@@ -162,10 +163,10 @@ def test_another_gateway_sends_the_mail_of_a_killed_one(says_nothing_to: bytes) 
             lease_ends: set[int] = set()
             while len(lease_ends) < 5:  # renewed for longer than a lease lasts without
                 lease_ends.add(stored_mail(store).due)
-                assert other.outbox["state"].tolist() == ["waiting"]
+                assert operator_of(other).outbox()["state"].tolist() == ["waiting"]
             assert server.mails == []
             victim.kill()
-            eventually(lambda: other.outbox["state"].tolist() == ["sent"])
+            eventually(lambda: operator_of(other).outbox()["state"].tolist() == ["sent"])
         assert len(server.mails) == 1
     stuck.close()
 

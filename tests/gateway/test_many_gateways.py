@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.identity.conftest import Wire
 from tests.mail_server import MailServer, eventually
@@ -173,7 +174,7 @@ def test_each_opening_mails_once_and_every_acknowledged_dweet_is_judged(
             status = calls[(number + 1) % 2].get(f"/get/alert/for/garage?key={KEY}")["with"]["status"]
             assert (status["message"], status["alerts_sent_today"]) == (f"message {number}", number + 1)
     for gateway in (first.gateway, second.gateway):
-        eventually(lambda gateway=gateway: gateway.outbox["state"].tolist() == ["sent"] * 30)
+        eventually(lambda gateway=gateway: operator_of(gateway).outbox()["state"].tolist() == ["sent"] * 30)
     assert len(mail_server.mails) == 30
 
 
@@ -256,7 +257,7 @@ def test_a_stock_of_100_gives_100_rewards_to_fifty_threads_at_two_gateways(pair:
                 connection.close()
 
     rewarded = sum(at_once(earn))
-    decisions = [gateway.decisions for gateway in pair]
+    decisions = [operator_of(gateway).decisions() for gateway in pair]
     assert rewarded == 100
     assert Counter(decisions[0]["reason"]) == {"REWARDED": 100, "NO_INVENTORY": THREADS * 6 - 100}
     assert list(decisions[0]["decision_id"]) == [f"d-{number:06d}" for number in range(1, THREADS * 6 + 1)]
@@ -276,5 +277,5 @@ def test_an_idempotency_key_and_a_session_mean_the_same_at_both(pair: tuple[Gate
     callers[1].post(session_start(), **device)
     for caller in callers:
         caller.reason(**device)
-    numbers = pair[0].decisions.tail(3)["session_id"].str.removeprefix("s-").astype(int).tolist()
+    numbers = operator_of(pair[0]).decisions().tail(3)["session_id"].str.removeprefix("s-").astype(int).tolist()
     assert numbers == [numbers[0], numbers[0] + 1, numbers[0] + 1]

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import toolkit
+from tests.conftest import operator_of
 from tests.rewards.conftest import DEVICE, settings
 from toolkit.errors import (
     Conflict,
@@ -81,7 +82,7 @@ def test_a_frame_is_checked_before_the_first_is_sent(connected: toolkit.Connecti
     with pytest.raises(InvalidArgument, match="no column device"):
         connected.rewards.moments(pd.DataFrame({"moment_id": ["a"]}))
     assert connected.gateway is not None
-    assert len(connected.gateway.decisions) == 0
+    assert len(operator_of(connected.gateway).decisions()) == 0
 
 
 def test_an_idempotency_key(connected: toolkit.Connection) -> None:
@@ -164,7 +165,7 @@ def test_the_demo_world_brings_its_keys_and_repeats() -> None:
         with Gateway.demo() as demo, toolkit.connect(demo) as tk:
             tk.rewards.start_session(DEVICE)
             tk.rewards.moments(pd.DataFrame({"device": DEVICE, "moment_id": list("abcdef")}), progress=False)
-            return demo.decisions
+            return operator_of(demo).decisions()
 
     assert run().equals(run())
 
@@ -180,8 +181,8 @@ def test_a_what_if_of_a_gateways_decisions_decides_the_same(connected: toolkit.C
             tk.rewards.start_session(device)
         given = pd.DataFrame({"device": devices * 6, "moment_id": [f"m{n // 12}" for n in range(36)]})
         tk.rewards.moments(given, progress=False)
-        recorded = gateway.decisions
-        for sessions in (None, gateway.reward_sessions):
+        recorded = operator_of(gateway).decisions()
+        for sessions in (None, operator_of(gateway).reward_sessions()):
             repeated = tk.rewards.simulate(configuration, recorded, sessions=sessions)
             columns = ["decision_id", "at", "device", "reason", "reward_id", "p"]
             assert repeated[columns].equals(recorded[columns])

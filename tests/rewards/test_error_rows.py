@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import operator_of
 from tests.rewards.conftest import COMMON, DEVICE, JSON_HEADERS, MOMENT, SESSION, TARGET, Caller
 
 PATH = "/2.0/web/moment/"
@@ -112,7 +113,7 @@ def test_a_body_is_refused_with_its_row(caller: Caller, sent: bytes, status: int
     reply = caller.send(sent)
     assert (reply.status, reply.body) == (status, expected)
     assert reply.headers["content-type"] == "application/json"
-    assert len(caller.gateway.decisions) == 0
+    assert len(operator_of(caller.gateway).decisions()) == 0
 
 
 @pytest.mark.parametrize("r", ["-1", "1.5", "now", "14123595221234", "%D9%A3"])

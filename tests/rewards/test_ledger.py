@@ -20,6 +20,7 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.conftest import operator_of
 from tests.gateway_process import Killer
 from tests.rewards.conftest import COMMON, SESSION, Caller, settings
 from toolkit.errors import Conflict
@@ -89,7 +90,7 @@ def submit_at_once(port: int, threads: int, moments: int, victim: subprocess.Pop
 def test_a_stock_of_100_gives_100_rewards_to_50_threads() -> None:
     with Gateway(rewards=settings(SCARCE)) as gateway:
         found = submit_at_once(int(gateway.base_url.rpartition(":")[2]), threads=50, moments=20)
-        decisions = gateway.decisions
+        decisions = operator_of(gateway).decisions()
     assert (len(found), sum(found)) == (1000, 100)
     assert Counter(decisions["reason"]) == {"REWARDED": 100, "NO_INVENTORY": 900}
     assert list(decisions["decision_id"]) == [f"d-{number:06d}" for number in range(1, 1001)]
@@ -128,7 +129,7 @@ def test_a_stock_of_100_gives_100_rewards_across_sigkill(tmp_path: Path) -> None
     after = submit_at_once(port, threads=20, moments=30)
     kill(process)
     with Gateway(tmp_path, rewards=settings(SCARCE)) as gateway:
-        decisions = gateway.decisions
+        decisions = operator_of(gateway).decisions()
     # Every answer that was seen is a decision; one that was killed on its way to the caller is one, too.
     assert (decisions["reason"] == "REWARDED").sum() == 100
     assert sum(before) + sum(after) <= 100
@@ -315,7 +316,7 @@ def test_sessions_live_30_minutes_after_their_last_call(caller: Caller) -> None:
         assert caller.reason() == "REWARDED"
     caller.gateway.clock.advance(seconds=30 * 60)
     assert caller.reason() == "NO_SESSION"
-    assert list(caller.gateway.decisions["session_id"].fillna("-")) == ["s-0001"] * 3 + ["-"]
+    assert list(operator_of(caller.gateway).decisions()["session_id"].fillna("-")) == ["s-0001"] * 3 + ["-"]
 
 
 def test_apps_of_a_partner_are_kept_apart(started: Callable[..., Caller]) -> None:

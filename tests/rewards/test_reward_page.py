@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.conftest import RawReply
+from tests.conftest import RawReply, operator_of
 from tests.rewards.conftest import Caller
 
 HOUR = 3600
@@ -84,13 +84,13 @@ def test_a_page_expires_after_a_day(caller: Caller, target: str) -> None:
 
 
 def test_each_event_counts_once_a_view(caller: Caller, target: str) -> None:
-    assert caller.gateway.decisions["shown_at"].isna().all()
+    assert operator_of(caller.gateway).decisions()["shown_at"].isna().all()
     for _ in range(3):
         reply = caller.send(b"", event(target, "shown"), "")
         assert (reply.status, reply.body, reply.headers["access-control-allow-origin"]) == (204, b"", "*")
-    first = caller.gateway.decisions["shown_at"].iloc[0]
+    first = operator_of(caller.gateway).decisions()["shown_at"].iloc[0]
     caller.send(b"", event(target, "claimed"), "")
-    decision = caller.gateway.decisions.iloc[0]
+    decision = operator_of(caller.gateway).decisions().iloc[0]
     assert decision["shown_at"] == first
     assert decision["claimed_at"] > first
     assert 'data-state="claimed"' in get(caller, target).body.decode()
@@ -105,7 +105,7 @@ def test_a_test_reward_is_never_counted(caller: Caller) -> None:
     target = target_of(caller.reward(test=True))
     assert get(caller, target).status == 200
     assert caller.send(b"", event(target, "shown"), "").status == 204
-    assert caller.gateway.decisions["shown_at"].isna().all()
+    assert operator_of(caller.gateway).decisions()["shown_at"].isna().all()
 
 
 def test_head_is_answered_like_get(caller: Caller, target: str) -> None:

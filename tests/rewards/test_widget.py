@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import toolkit
+from tests.conftest import operator_of
 from tests.rewards.conftest import settings
 from toolkit import Gateway, RewardsExplorer
 from toolkit.errors import InvalidArgument
@@ -145,7 +146,7 @@ def test_a_test_reward_in_a_sandboxed_frame() -> None:
         shown.page_button.click()
         assert 'sandbox="allow-scripts"' in shown.page.value
         assert f"{gateway.base_url}/reward/" in shown.page.value
-        assert list(gateway.decisions["reason"]) == ["TEST"]
+        assert list(operator_of(gateway).decisions()["reason"]) == ["TEST"]
         gateway.stop()
         shown.page_button.click()
         assert shown.error is not None

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.conftest import raw_call, raw_exchange
+from tests.conftest import operator_of, raw_call, raw_exchange
 from tests.rewards.conftest import DEVICE, JSON_HEADERS, MOMENT, SESSION, TARGET, Caller
 
 
@@ -97,7 +97,7 @@ def test_the_same_idempotency_key_gets_the_same_answer(caller: Caller) -> None:
     assert replies[0].body == replies[1].body
     assert b'"view"' in replies[0].body
     assert replies[0].headers["x-reward-decision"] == replies[1].headers["x-reward-decision"]
-    assert len(caller.gateway.decisions) == 1
+    assert len(operator_of(caller.gateway).decisions()) == 1
     caller.gateway.clock.advance(seconds=24 * 3600)
     assert caller.send(sent, headers=headers).body != replies[0].body
 
@@ -117,7 +117,7 @@ def test_the_same_key_sent_by_many_at_once_is_decided_once(caller: Caller) -> No
         thread.join()
     assert len(bodies) == 8
     assert len(set(bodies)) == 1
-    assert len(caller.gateway.decisions) == 1
+    assert len(operator_of(caller.gateway).decisions()) == 1
 
 
 def test_partners_do_not_share_idempotency_keys(caller: Caller) -> None:
@@ -137,6 +137,8 @@ def test_no_key_is_ever_in_a_refusal(caller: Caller) -> None:
 def test_decisions_hold_labels_and_no_keys(caller: Caller) -> None:
     caller.session()
     caller.reward()
-    text = caller.gateway.decisions.to_string() + caller.gateway.reward_sessions.to_string()
+    text = (
+        operator_of(caller.gateway).decisions().to_string() + operator_of(caller.gateway).reward_sessions().to_string()
+    )
     for hidden in (DEVICE, "demo-app", "partner-key"):
         assert hidden not in text

@@ -7,7 +7,7 @@ import socket
 import click
 
 from toolkit.cli.options import USUAL_PORT
-from toolkit.gateway_address import running_address
+from toolkit.operator.folder import OperatorFolder
 from toolkit.working_folder import gateway_folder
 
 _CONNECT_SECONDS = 0.5
@@ -26,8 +26,8 @@ def gateway_url(given: str | None) -> str:
 
 def local_url() -> str | None:
     """Return the URL of the gateway on the default folder, or of what listens on the usual port."""
-    if url := running_address(gateway_folder()):
-        return url
+    if running := OperatorFolder(gateway_folder()).running():
+        return running[0]
     with socket.socket() as caller:
         caller.settimeout(_CONNECT_SECONDS)
         is_open = caller.connect_ex(("127.0.0.1", USUAL_PORT)) == 0

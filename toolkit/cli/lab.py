@@ -104,8 +104,9 @@ def _runtime_folder() -> Iterator[Path]:
 
 
 def _set_environment(gateway: Gateway, runtime: Path) -> None:
-    """Set the gateway's URL and the demo world's keys for the kernels, and our settings for Jupyter."""
+    """Set the gateway's URL and keys, and the demo world's, for the kernels, and our settings for Jupyter."""
     os.environ["TOOLKIT_URL"] = gateway.base_url
+    os.environ["TOOLKIT_OPERATOR_KEY"] = gateway.operator_key.reveal()
     for name, key in gateway.credentials.items():
         os.environ[f"TOOLKIT_{name.upper()}"] = key.reveal()
     os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)

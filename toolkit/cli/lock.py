@@ -1,4 +1,4 @@
-"""`toolkit lock`: locks of a gateway that does not run, or of gateways on a Redis."""
+"""`toolkit lock`: locks of a gateway's folder, whether it runs or not, or of gateways on a Redis."""
 
 from __future__ import annotations
 
@@ -7,44 +7,90 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from toolkit.cli.options import EXISTING_FOLDER, FOLDER, STORE, errors_in_one_line
 
 if TYPE_CHECKING:
+    from toolkit.operator.client import OperatorClient
+    from toolkit.secret import Secret
     from toolkit.stores import Records
 
 T = TypeVar("T")
+Command = Callable[..., None]
 
 
 @click.group()
 def lock() -> None:
-    """Locks that make a thing private."""
+    """Locks that make a thing private.
+
+    A gateway that runs on the folder knows each change at once, as gateways on a Redis do.
+    """
+
+
+def _place(folder: click.Path) -> Callable[[Command], Command]:
+    """Add --data and --store to a command: where the gateway keeps everything."""
+
+    def add(command: Command) -> Command:
+        data = click.option("--data", type=folder, help="The folder of the gateway, which may be running.")
+        return data(STORE(command))
+
+    return add
 
 
 @lock.command("new")
-@click.option("--data", type=FOLDER, help="The folder of the gateway that will know the lock.")
-@STORE
+@_place(FOLDER)
 def new_lock(data: Path | None, store: str | None) -> None:
-    """Issue a lock and print its keys, which are shown this once.
-
-    Stop the gateway of that folder first. Gateways on a Redis know the lock at once.
-    """
-    if (data is None) == (store is None):
-        raise click.UsageError("give --data or --store: where the gateway that will know the lock keeps everything")
+    """Issue a lock and print its keys, which are shown this once."""
     with errors_in_one_line():
         from toolkit.dweets.service.locks import Locks
 
-        issued = _with_records(data, store, lambda records: Locks(records).issue())
+        issued = _operate(
+            data, store, lambda records: Locks(records).issue(), lambda operator: operator.issue_lock(), creates=True
+        )
     click.echo(f"lock        {issued.lock}")
     click.echo(f"master key  {issued.master_key.reveal()}")
     click.echo(f"read key    {issued.read_key.reveal()}")
 
 
+@lock.command("list")
+@_place(EXISTING_FOLDER)
+def list_locks(data: Path | None, store: str | None) -> None:
+    """Print each lock, the thing that uses it, and what is damaged."""
+    with errors_in_one_line():
+        from toolkit.dweets.service.lock_records import listed
+
+        rows = _operate(data, store, listed, _rows_of)
+    for row in rows:
+        on = f"on {row['thing']}" if row["thing"] is not None else ""
+        click.echo(f"{row['lock'] or '-':<17}  {row['state']:<7}  {on}".rstrip())
+        if row["damage"]:
+            click.echo(f"    {row['damage']}")
+
+
+@lock.command("revoke")
+@click.argument("lock_name", metavar="LOCK")
+@_place(EXISTING_FOLDER)
+def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
+    """Remove LOCK for good: its keys end.
+
+    The thing that uses it is unlocked: everybody can read and write it. Its alert is removed.
+    """
+    with errors_in_one_line():
+        from toolkit.dweets.service.lock_records import revoke
+
+        thing = _operate(
+            data, store, lambda records: revoke(records, lock_name), lambda operator: operator.revoke_lock(lock_name)
+        )
+    click.echo(f"The lock {lock_name!a} is removed.")
+    if thing is not None:
+        click.echo(f"The thing {thing!a} is unlocked: everybody can read and write it until it is locked again.")
+
+
 @lock.command("repair")
 @click.argument("thing", required=False)
 @click.option("--lock", "lock_name", metavar="LOCK", help="Repair a damaged lock that is on no thing.")
-@click.option("--data", type=EXISTING_FOLDER, help="The folder of the gateway; stop that gateway first.")
-@STORE
+@_place(EXISTING_FOLDER)
 def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, store: str | None) -> None:
     """Unlock THING, whose lock is damaged.
 
@@ -53,37 +99,88 @@ def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, sto
     """
     if (thing is None) == (lock_name is None):
         raise click.UsageError("give a THING, or --lock LOCK")
-    if (data is None) == (store is None):
-        raise click.UsageError("give --data or --store: where the gateway keeps everything")
     with errors_in_one_line():
         from toolkit.dweets.service.lock_records import repair
-        from toolkit.errors import InvalidArgument
 
-        # To open the store would create it, and an empty one would say that the thing is not locked.
-        if data is not None and not (data / "gateway.lock").is_file():
-            raise InvalidArgument(f"the folder {data} holds no data of a gateway: give the one of its --data")
-        for sentence in _with_records(data, store, lambda records: repair(records, thing=thing, lock=lock_name)):
+        for sentence in _operate(
+            data,
+            store,
+            lambda records: repair(records, thing=thing, lock=lock_name),
+            lambda operator: operator.repair_lock(thing, lock=lock_name),
+        ):
             click.echo(sentence)
 
 
-def _with_records(folder: Path | None, store: str | None, work: Callable[[Records], Coroutine[Any, Any, T]]) -> T:
-    """Open the store of a gateway that does not run, or a Redis, and do some work on its records."""
+def _rows_of(operator: OperatorClient) -> list[Any]:
+    frame = operator.locks()
+    return frame.astype(object).where(frame.notna(), None).to_dict("records")
+
+
+def _operate(
+    folder: Path | None,
+    store: str | None,
+    on_records: Callable[[Records], Coroutine[Any, Any, T]],
+    on_gateway: Callable[[OperatorClient], T],
+    *,
+    creates: bool = False,
+) -> T:
+    """Work on the records of a store, or through the operator API of the gateway that has the folder open."""
     import asyncio
 
+    from toolkit.errors import InvalidArgument
     from toolkit.gateway.gateway import store_of
+    from toolkit.operator.folder import OperatorFolder
     from toolkit.outside_world import OutsideWorld
     from toolkit.stores import FolderInUse
 
+    if folder is not None and store is not None:
+        if click.get_current_context().get_parameter_source("store") is not ParameterSource.ENVIRONMENT:
+            raise click.UsageError("give --data or --store, not both: a gateway keeps everything in one of them")
+        store = None  # an option counts more than the environment
+    if folder is None and store is None:
+        raise click.UsageError("give --data, or --store or $TOOLKIT_STORE: where the gateway keeps everything")
+
+    # To open the store would create it, and an empty one would say that there is no lock.
+    if folder is not None and not creates and not (folder / "gateway.lock").is_file():
+        raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
+
     async def run() -> T:
         kept = store_of(folder, store, OutsideWorld().clock.now)
+        await kept.open()
         try:
-            await kept.open()
-        except FolderInUse as error:
-            advice = "stop that gateway, run this command again, and start the gateway"
-            raise FolderInUse(error.problem, advice) from None
-        try:
-            return await work(kept.records)
+            return await on_records(kept.records)
         finally:
             await kept.close()
 
-    return asyncio.run(run())
+    try:
+        return asyncio.run(run())
+    except FolderInUse as error:
+        in_use = error
+    assert folder is not None, "only a folder is in use"
+    running = OperatorFolder(folder).running()
+    if running is None:  # a gateway that is starting, or a `toolkit lock` of another terminal
+        raise FolderInUse(in_use.problem, "run this command again once that gateway accepts calls, or has ended")
+    return _through_gateway(*running, on_gateway)
+
+
+def _store_without_folder(folder: Path | None, store: str | None) -> str | None:
+    """Return the store; None where a folder is given, which counts more than $TOOLKIT_STORE."""
+    if folder is None and store is None:
+        raise click.UsageError("give --data, or --store or $TOOLKIT_STORE: where the gateway keeps everything")
+    if folder is None or store is None:
+        return store
+    if click.get_current_context().get_parameter_source("store") is not ParameterSource.ENVIRONMENT:
+        raise click.UsageError("give --data or --store, not both: a gateway keeps everything in one of them")
+    return None
+
+
+def _through_gateway(url: str, key: Secret, work: Callable[[OperatorClient], T]) -> T:
+    from toolkit.connection import connect
+    from toolkit.errors import ServiceError
+
+    with connect(url, operator_key=key) as tk:
+        try:
+            return work(tk.operator)
+        except ServiceError as error:
+            error.request = ""  # the same message as without a gateway
+            raise

@@ -24,6 +24,7 @@ from toolkit.errors import (
     ThingAlreadyLocked,
     ThingNotLocked,
 )
+from toolkit.secret import Secret
 
 KEY = Parameter("key", secret=True)
 LOCK = Parameter("lock")
@@ -99,6 +100,15 @@ def gone_of(text: str | None) -> Gone | None:
 
 DWEET_FIELDS = ("thing", "created", "content")
 ALERT_STATUS_FIELDS = ("message", "since", "open", "alerts_sent_today", "alerts_allowed_today")
+
+
+class IssuedLock(NamedTuple):
+    """A new lock with its keys, which are never shown again."""
+
+    lock: str
+    master_key: Secret
+    read_key: Secret
+
 
 # -- failures: the texts that clients match ----------------------------------------------------------------
 

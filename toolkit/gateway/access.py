@@ -10,6 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.exchange import Request
 
+_PROXY_HEADERS = (b"forwarded", b"x-real-ip", b"via")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,253})(?::[0-9]{1,5})?")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?|\[?[0-9A-Fa-f:.]{2,45}\]?")
 _FORWARDED_FOR = re.compile(r'\s*for\s*=\s*("?)(?P<hop>[^;,"\s]*)\1\s*', re.IGNORECASE)
@@ -92,6 +93,12 @@ def is_loopback(host: str) -> bool:
         return True
     address = _parsed(host)
     return address is not None and address.is_loopback
+
+
+def is_from_this_machine(request: Request) -> bool:
+    """Whether the caller is a program on this machine, and no proxy that passes a call on: those name themselves."""
+    is_proxied = any(name in _PROXY_HEADERS or name.startswith(b"x-forwarded-") for name in request.fields)
+    return is_loopback(request.client) and not is_proxied
 
 
 def _checked_network(text: str) -> IPv4Network | IPv6Network:

@@ -9,42 +9,36 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from weakref import WeakSet
 
-from msgspec import to_builtins
-
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.dweets.service.locks import IssuedLock
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.access import Hosts, Proxies, is_loopback
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
-from toolkit.gateway_address import write_address
 from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.service.callers import IdentitySetup
 from toolkit.notebook_cell import CellRun, cell_that_runs
+from toolkit.operator.folder import OperatorFolder
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock
 from toolkit.public_names import PublicNames
-from toolkit.rewards.configuration import Configuration as RewardConfiguration
 from toolkit.rewards.service.partners import RewardSettings
 from toolkit.secret import Secret
 from toolkit.stores.embedded import EmbeddedStore
 from toolkit.stores.redis.address import BadAddress
 from toolkit.stores.redis.store import RedisStore
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 log = logging.getLogger("toolkit.gateway")
 
 DEMO_START = datetime(2026, 1, 1, 9, 0, tzinfo=UTC)
 DEMO_SEED = 2026
+# A gateway on all addresses of a machine listens on loopback too.
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 class Gateway(PublicNames):
@@ -65,8 +59,8 @@ class Gateway(PublicNames):
     locks
         Master keys by lock, issued at the start.
     smtp
-        ``smtp://host:port`` of the server that alert mails go to. None keeps them in `outbox`, and as ``.eml`` files
-        in ``folder/outbox``.
+        ``smtp://host:port`` of the server that alert mails go to. None keeps them in ``tk.operator.outbox()``, and as
+        ``.eml`` files in ``folder/outbox``.
     keep
         How many dweets of each thing are kept, at least 500; 10,000 if None. Older ones are deleted, a few at a time.
         Responses tell it in the header ``X-Dweet-Retention``.
@@ -144,6 +138,7 @@ class Gateway(PublicNames):
             settings = replace(settings, archive=Path(archive).expanduser())
         identity = identity or (own.identity_setup() if own else IdentitySetup())
         rewards = rewards or (own.reward_settings() if own else RewardSettings())
+        operator_folder = OperatorFolder(kept_in)
         self._services = Services(
             store_of(kept_in, store, self._world.clock.now),
             self._world,
@@ -157,7 +152,7 @@ class Gateway(PublicNames):
             _hosts(host, allow_hosts, identity.settings.public_url, rewards.public_url),
             Proxies(_several(trusted_proxies)),
             cors,
-            kept_in,
+            operator_folder,
         )
         # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
         self._server = ServerThread(host, port, self._services.open, self._services.close, self._world.timings.stop)
@@ -170,8 +165,9 @@ class Gateway(PublicNames):
         _started.add(self)
         shown = f"[{host}]" if ":" in host else host
         self.base_url = f"http://{shown}:{self._server.port}"
-        if kept_in is not None:
-            write_address(kept_in, self.base_url)
+        #: Where the operator API answers: on a loopback address.
+        self.operator_url = f"http://{_LOOPBACK.get(host, shown)}:{self._server.port}"
+        operator_folder.write_address(self.operator_url)
 
     @classmethod
     def demo(cls) -> Gateway:
@@ -215,40 +211,9 @@ class Gateway(PublicNames):
         return self._demo.handset(preset)
 
     @property
-    def outbox(self) -> pd.DataFrame:
-        """The alert mails: at (UTC), thing, to, subject, text, state, error; oldest first.
-
-        Of those sent or kept the last thousand. Every dweet that was acknowledged before has been evaluated.
-        """
-        from toolkit.frames import declared_frame
-
-        texts = ("thing", "to", "subject", "text", "state", "error")
-        return declared_frame(
-            self._server.call(self._mails()), {"at": "datetime64[us, UTC]", **dict.fromkeys(texts, "str")}
-        )
-
-    @property
-    def decisions(self) -> pd.DataFrame:
-        """All decisions of the reward engine, by number; columns as in `toolkit.rewards.analysis.decision_frame`."""
-        from toolkit.rewards.analysis.decision_frame import decision_frame
-
-        return decision_frame(self._server.call(self._services.rewards.decisions()))
-
-    @property
-    def reward_configuration(self) -> RewardConfiguration:
-        """The rules of the reward engine, as a what-if begins with them."""
-        return self._services.reward_settings.configuration
-
-    @property
-    def reward_sessions(self) -> pd.DataFrame:
-        """All reward sessions, oldest first: session_id, at (UTC), app_key_sha256, device, test."""
-        from toolkit.rewards.analysis.decision_frame import SESSION_COLUMNS, decision_frame
-
-        return decision_frame(self._server.call(self._services.rewards.sessions()), SESSION_COLUMNS)
-
-    def issue_lock(self) -> IssuedLock:
-        """Issue a lock: its name, its master key (everything) and its read key (latest, history, listen)."""
-        return self._server.call(self._services.dweets.locks.issue())
+    def operator_key(self) -> Secret:
+        """The key of the operator API, which ``connect(gateway).operator`` uses."""
+        return self._services.operator_key
 
     def stop(self) -> None:
         """Finish what is being answered, then close every socket and file. Calling it again is fine."""
@@ -265,14 +230,6 @@ class Gateway(PublicNames):
             return "<Gateway, not started>"
         state = "running" if self._server.is_running else "stopped"
         return f"<Gateway at {self.base_url}, {state}, kept in {self._services.store!r}>"
-
-    async def _mails(self) -> list[dict[str, object]]:
-        await self._services.dweets.alerts.settle()
-        mails = await self._services.dweets.email_queue.mails()
-        return [
-            {**to_builtins(mail), "at": datetime.fromtimestamp(mail.at / 1000, UTC), "to": ", ".join(mail.to)}
-            for mail in mails
-        ]
 
 
 #: A notebook keeps what its cells returned, and with it gateways of earlier runs.

@@ -6,10 +6,9 @@ import asyncio
 import atexit
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeVar
 
 from toolkit.errors import InvalidArgument, ToolkitError
 from toolkit.gateway.app import Application
@@ -20,8 +19,6 @@ try:
     from uvloop import new_event_loop
 except ImportError:  # Windows: the standard loop serves as well, more slowly
     new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
-
-T = TypeVar("T")
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -95,13 +92,6 @@ class ServerThread:
     @property
     def is_running(self) -> bool:
         return self._thread.is_alive() and self._failure is None
-
-    def call(self, work: Coroutine[Any, Any, T], timeout: float = 30.0) -> T:
-        """Run a coroutine on the server's loop, from any other thread, and return its result."""
-        if self._loop is None or not self.is_running:
-            work.close()
-            raise CannotServe("the gateway is not running")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
     def _end_with_process(self) -> None:
         # Before the interpreter goes: a loop that still runs then crashes the process now and then.

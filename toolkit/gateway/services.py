@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
@@ -15,16 +14,17 @@ from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes, simulates_phones
 from toolkit.gateway.routes.landing import LandingRoutes
+from toolkit.gateway.routes.operator import OperatorRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
-from toolkit.gateway_address import remove_address
 from toolkit.handwriting.service.handwriting import HandwritingService, HandwritingSettings
 from toolkit.identity.service.callers import IdentitySetup
 from toolkit.identity.service.identity import IdentityService
+from toolkit.operator.folder import OperatorFolder
 from toolkit.outside_world import OutsideWorld
 from toolkit.rewards.service.partners import RewardSettings
 from toolkit.rewards.service.rewards import RewardService
 from toolkit.secret import Secret
-from toolkit.stores import Store
+from toolkit.stores import Store, StoreUnavailable
 
 
 @dataclass
@@ -42,8 +42,8 @@ class Services:
     hosts: Hosts | None
     proxies: Proxies
     cors: bool
-    #: Where the address of the gateway is written; it is removed when the services are closed.
-    folder: Path | None
+    operator_folder: OperatorFolder
+    operator_key: Secret = field(init=False)
     dweets: DweetService = field(init=False)
     handwriting: HandwritingService = field(init=False)
     identity: IdentityService = field(init=False)
@@ -56,6 +56,7 @@ class Services:
         self.identity = IdentityService(self.store, self.world, self.identity_setup)
         self.rewards = RewardService(self.store, self.world, self.reward_settings)
         try:
+            self.operator_key = self._kept_operator_key()
             await self.dweets.open()
             await self.rewards.open()
             for lock, key in self.locks.items():
@@ -69,9 +70,16 @@ class Services:
             HandwritingRoutes(self.handwriting, cors=self.cors),
             IdentityRoutes(self.identity, on_loopback=self.on_loopback),
             RewardRoutes(self.rewards),
+            OperatorRoutes(self.operator_key, self.store.records, self.world, self.dweets, self.rewards),
         ]
         pages = LandingRoutes(self.dweets)
         return Application(routes, self.hosts, self.proxies, pages, self.world.timings.wrong_key)
+
+    def _kept_operator_key(self) -> Secret:
+        try:
+            return self.operator_folder.kept_key()
+        except OSError as error:
+            raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
 
     @property
     def simulates_phones(self) -> bool:
@@ -80,11 +88,10 @@ class Services:
         return bool(setup.callers) and simulates_phones(setup.settings, on_loopback=self.on_loopback)
 
     async def close(self) -> None:
-        if self.folder is not None:
-            remove_address(self.folder)
         await self.handwriting.close()
         await self.dweets.close()
         await self.rewards.close()
+        self.operator_folder.remove_address()
         await self.store.close()
         if self.delivery is not None:
             self.delivery.close()

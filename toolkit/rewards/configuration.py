@@ -138,6 +138,11 @@ class Configuration(Table, frozen=True):
         rules = checked(top, cls)
         return replace(rules, moments={name: _moment(moments[name], name, rules.default) for name in moments})
 
+    def table(self) -> dict[str, Any]:
+        """Return the configuration as a table that `parse` reads, of values that JSON has too."""
+        table: dict[str, Any] = msgspec.to_builtins(self, enc_hook=str)
+        return table
+
     def rules_for(self, moment_id: str) -> MomentRules:
         return self.moments.get(moment_id) or MomentRules(**asdict(self.default))
 

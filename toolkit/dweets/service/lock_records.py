@@ -30,7 +30,7 @@ from toolkit.dweets.service.stored_records import (
     thing_key,
     write_record,
 )
-from toolkit.errors import Conflict
+from toolkit.errors import Conflict, NotFound
 from toolkit.stores import Records
 
 log = logging.getLogger("toolkit.gateway")
@@ -139,6 +139,25 @@ class LockTable:
         records = [stored.record for stored in self._stored.values() if isinstance(stored.record, LockRecord)]
         return {(record.lock, record.thing) for record in records if record.thing is not None}
 
+    def rows(self) -> list[dict[str, str | None]]:
+        """Return lock, thing, state and damage of each lock, and of each damaged thing that no lock names."""
+        rows: list[dict[str, str | None]] = []
+        lock: str | None
+        thing: str | None
+        for key in sorted(self._stored):
+            kind, _, name = key.partition(":")
+            if kind == "lock":
+                lock, thing = name, self._thing_of(key)
+            elif name not in self._claims:  # else the row of its lock names it
+                record = self.record(key)
+                lock, thing = record.lock if isinstance(record, LockRecord) else None, name
+            else:
+                continue
+            damage = self.damage_at(key) or (self.damage_at(thing_key(thing)) if thing is not None else None)
+            state = "damaged" if damage else "free" if thing is None else "in use"
+            rows.append({"lock": lock, "thing": thing, "state": state, "damage": damage.reason if damage else None})
+        return rows
+
     def _thing_of(self, key: str) -> str | None:
         record = self.record(key)
         return record.thing if isinstance(record, LockRecord) else None
@@ -215,7 +234,43 @@ class LockRepository:
                     self._on_lock(name)
 
 
-# -- repair -----------------------------------------------------------------------------------------------
+# -- for the operator, who needs no key -----------------------------------------------------------------------
+
+
+async def listed(records: Records) -> list[dict[str, str | None]]:
+    """Return the `LockTable.rows` of a store."""
+    _, table = await _scanned(records)
+    return table.rows()
+
+
+async def revoke(records: Records, lock: str) -> str | None:
+    """Remove a lock, whose keys end, and return the thing that it was on: it is unlocked, and loses its alert.
+
+    Raises NotFound where there is no such lock, and Conflict where it is damaged.
+    """
+
+    async def attempt() -> str | None:
+        found, table = await _scanned(records)
+        record = table.record(lock_key(lock))
+        if record is None:
+            raise NotFound(f"there is no lock {lock!a}")
+        thing = record.thing if isinstance(record, LockRecord) else None
+        keys = [lock_key(lock)] if thing is None else [lock_key(lock), thing_key(thing)]
+        if any(map(table.damage_at, keys)):
+            raise Conflict(f"the lock {lock!a} is damaged: {_REPAIR}")
+        changes: Changes = dict.fromkeys(keys if thing is None else [*keys, alert_key(thing)])
+        await compare_and_set(records, {key: found.get(key) for key in changes}, changes)
+        return thing
+
+    return await retry_while_changed("this lock", attempt)
+
+
+async def _scanned(records: Records) -> tuple[dict[str, bytes], LockTable]:
+    found, table = await records.scan(SPACE), LockTable()
+    for key, value in found.items():
+        if key.startswith(("lock:", "thing:")):
+            table.change(key, value)
+    return found, table
 
 
 async def repair(records: Records, *, thing: str | None = None, lock: str | None = None) -> list[str]:
@@ -226,11 +281,7 @@ async def repair(records: Records, *, thing: str | None = None, lock: str | None
     """
 
     async def attempt() -> list[str]:
-        found = await records.scan(SPACE)
-        table = LockTable()
-        for key, value in found.items():
-            if key.startswith(("lock:", "thing:")):
-                table.change(key, value)
+        found, table = await _scanned(records)
         changes, said = _repaired_thing(table, thing) if thing is not None else _repaired_lock(table, lock or "")
         if thing is not None and alert_key(thing) in found:
             changes[alert_key(thing)] = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.lock_records import LockRecord, LockRepository, hash_of_key
@@ -28,14 +28,6 @@ from toolkit.secret import Secret
 from toolkit.stores import Records
 
 T = TypeVar("T")
-
-
-class IssuedLock(NamedTuple):
-    """A new lock with its keys, which are never shown again."""
-
-    lock: str
-    master_key: Secret
-    read_key: Secret
 
 
 class Fit(Enum):
@@ -95,10 +87,10 @@ class Locks:
             if not (record.is_reader(given) or record.is_master(given)):
                 raise KeyRejected(wire.KEY_WRONG)
 
-    async def issue(self) -> IssuedLock:
+    async def issue(self) -> wire.IssuedLock:
         lock, master, read = f"lock-{secrets.token_hex(6)}", secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         await self._repository.add(_new_record(lock, master, read))
-        return IssuedLock(lock, Secret(master), Secret(read))
+        return wire.IssuedLock(lock, Secret(master), Secret(read))
 
     async def adopt(self, lock: str, master_key: str) -> None:
         """Add a lock whose master key is given, or raise Conflict where it exists with another one."""

@@ -6,7 +6,7 @@ import re
 from urllib.parse import urlsplit
 
 from toolkit.errors import KeyRejected, ServiceError
-from toolkit.gateway.access import is_loopback
+from toolkit.gateway.access import is_from_this_machine
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
@@ -16,7 +16,6 @@ from toolkit.identity.service.carrier import Arrival
 from toolkit.identity.service.identity import IdentityService
 
 _HOST = re.compile(r"(?P<name>localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
-_PROXY_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
 _JSON_TYPE = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
 _WRONG_CLIENT = 1005
 _DEVICE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
@@ -96,8 +95,7 @@ class IdentityRoutes:
     def _may_simulate(self, request: Request) -> bool:
         if not simulates_phones(self._service.settings, on_loopback=self._on_loopback):
             return False
-        # Only for a program on this machine: a proxy names itself.
-        return is_loopback(request.client) and not any(request.header(name) for name in _PROXY_HEADERS)
+        return is_from_this_machine(request)
 
 
 def simulates_phones(settings: IdentitySettings, *, on_loopback: bool) -> bool:

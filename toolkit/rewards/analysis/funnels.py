@@ -33,7 +33,7 @@ def funnel(
     decisions
         Needs device and rewarded; session_id, shown_at and claimed_at where they are known.
     sessions
-        As `toolkit.Gateway.reward_sessions`; None counts the sessions that had a moment.
+        As ``tk.operator.reward_sessions()``; None counts the sessions that had a moment.
     by
         A column of the decisions; one funnel for each of its values, without the session step. A unit counts in
         each funnel in which it has a moment.
@@ -76,7 +76,7 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
     decisions
         Needs device and session_id; moments outside of a session do not count.
     sessions
-        As `toolkit.Gateway.reward_sessions`; None counts the sessions that had a moment.
+        As ``tk.operator.reward_sessions()``; None counts the sessions that had a moment.
 
     Examples
     --------

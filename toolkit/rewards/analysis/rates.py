@@ -1,4 +1,4 @@
-"""Rates, hours, devices and refusals of decisions, as `toolkit.Gateway.decisions` or `simulate` return them.
+"""Rates, hours, devices and refusals of decisions, as ``tk.operator.decisions()`` or `simulate` return them.
 
 Test moments are left out; ``frame.attrs["test_rows_left_out"]`` says how many there were.
 """

@@ -39,7 +39,7 @@ def simulate(
         at (UTC), device, moment_id; app_key_sha256, test and session_id where there are such. Decisions of a
         gateway are events. They are taken in the order of `at`.
     sessions
-        Session starts (at, device), as `toolkit.Gateway.reward_sessions`; a session then lives as long as the
+        Session starts (at, device), as ``tk.operator.reward_sessions()``; a session then lives as long as the
         configuration says. None takes the sessions of the events: a moment without a session_id is in no session.
         Where no event says anything about sessions, every moment is in one whose id is not known.
     trace
@@ -50,7 +50,7 @@ def simulate(
     Returns
     -------
     pandas.DataFrame
-        Decisions with the columns of `toolkit.Gateway.decisions`, in the order of `at`. With the configuration
+        Decisions with the columns of ``tk.operator.decisions()``, in the order of `at`. With the configuration
         and the moments of a gateway they are the same decisions. Where stock or pacing bind, the order of moments
         matters, here as there.
 

@@ -15,6 +15,7 @@ import msgspec
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.rewards import wire
+from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.device_ids import app_label, checked_device_id, device_label
 from toolkit.rewards.engine import Decision, Engine, Moment, Session, record_of
 from toolkit.rewards.forms import MomentForm, SessionForm, read_form, start_text
@@ -101,6 +102,10 @@ class RewardService:
         """Return all decisions by number, each with ``shown``, ``claimed`` and ``dismissed`` (milliseconds)."""
         records, events = await asyncio.gather(self._ledger.records(), self._views.engagements())
         return [{**record, **events.get(record["view_id"], {})} for record in records]
+
+    @property
+    def configuration(self) -> Configuration:
+        return self._settings.configuration
 
     async def sessions(self) -> list[Record]:
         return await self._sessions.started()

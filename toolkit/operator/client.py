@@ -1,0 +1,263 @@
+"""The client of the operator API: ``tk.operator``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+import pandas as pd
+
+from toolkit.dweets.wire import IssuedLock
+from toolkit.endpoint import Endpoint
+from toolkit.errors import InvalidArgument, UnexpectedReply
+from toolkit.frames import declared_frame
+from toolkit.http_client import HttpSession
+from toolkit.operator import wire
+from toolkit.public_names import PublicNames
+from toolkit.rewards.analysis.decision_frame import SESSION_COLUMNS, decision_frame
+from toolkit.rewards.configuration import Configuration
+from toolkit.secret import Secret
+
+_KEY_MISSING = (
+    "the operator key is missing: it is in the file operator.key of the gateway's data folder. Use "
+    "toolkit.connect(url, operator_key=...), or set $TOOLKIT_OPERATOR_KEY and $TOOLKIT_URL, as `toolkit lab` does"
+)
+
+
+class OperatorClient(PublicNames):
+    """What the person who runs a gateway may do and see. Made by `toolkit.Connection`, as ``tk.operator``.
+
+    The gateway answers only over a loopback address. Every method raises `KeyRejected` where the key is not that of
+    the gateway, and `Unreachable` where the gateway does not answer.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> with toolkit.connect() as tk:
+    ...     issued = tk.operator.issue_lock()
+    ...     locked = tk.dweets.lock("kitchen", lock=issued.lock, key=issued.master_key)
+    ...     tk.operator.locks()[["thing", "state"]].values.tolist()
+    [['kitchen', 'in use']]
+    """
+
+    def __init__(self, session: HttpSession, key: Secret | None) -> None:
+        self._session = session
+        self._authorization = None if key is None else _authorization(key)
+
+    # -- locks --------------------------------------------------------------------------------------------
+
+    def issue_lock(self) -> IssuedLock:
+        """Issue a lock (``POST /operator/locks``).
+
+        Returns
+        -------
+        IssuedLock
+            ``lock``, its name; ``master_key``, for everything; ``read_key``, for latest, history and listen. The keys
+            are `Secret` and never shown again: store what ``reveal()`` returns.
+        """
+        issued = self._call(wire.ISSUE_LOCK, str, "lock", "master_key", "read_key")
+        return IssuedLock(issued["lock"], Secret(issued["master_key"]), Secret(issued["read_key"]))
+
+    def locks(self) -> pd.DataFrame:
+        """Return all locks (``GET /operator/locks``).
+
+        Returns
+        -------
+        DataFrame
+            A row for each lock, by name: ``lock``, ``thing`` (missing while no thing uses it), ``state`` (free, in use
+            or damaged) and ``damage`` (why nobody can use it). A damaged thing may have no known lock.
+        """
+        return declared_frame(self._rows(wire.LOCKS, "locks"), wire.LOCK_FIELDS)
+
+    def revoke_lock(self, lock: str) -> str | None:
+        """Remove a lock for good, with its keys (``DELETE /operator/locks/{lock}``).
+
+        Returns
+        -------
+        str or None
+            The thing that used the lock. It is unlocked, so everybody can read and write it, and its alert is removed.
+
+        Raises
+        ------
+        NotFound
+            There is no such lock.
+        Conflict
+            The lock is damaged: repair it.
+        """
+        revoked = self._call(wire.REVOKE_LOCK, (str, type(None)), "thing", values={"lock": _checked_name("lock", lock)})
+        thing: str | None = revoked["thing"]
+        return thing
+
+    def repair_lock(self, thing: str | None = None, *, lock: str | None = None) -> list[str]:
+        """Unlock a thing whose lock is damaged, or free a damaged lock that is on no thing.
+
+        ``POST /operator/repair/thing/{thing}`` or ``/operator/repair/lock/{lock}``; give one of them.
+
+        Returns
+        -------
+        list of str
+            What was done, a sentence for each change.
+
+        Raises
+        ------
+        Conflict
+            There is nothing to repair.
+        """
+        if (thing is None) == (lock is None):
+            raise InvalidArgument("give a thing or a lock, not both")
+        if thing is not None:
+            endpoint, values = wire.REPAIR_THING, {"thing": _checked_name("thing", thing)}
+        else:
+            endpoint, values = wire.REPAIR_LOCK, {"lock": _checked_name("lock", lock)}
+        done: list[str] = self._call(endpoint, list, "done", values=values)["done"]
+        return done
+
+    # -- what the gateway keeps -----------------------------------------------------------------------------
+
+    def outbox(self) -> pd.DataFrame:
+        """Return the alert mails (``GET /operator/outbox``).
+
+        Every dweet that was acknowledged before has been evaluated.
+
+        Returns
+        -------
+        DataFrame
+            Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept,
+            uncertain or unsendable) and ``error``. Of the finished ones the last thousand.
+        """
+        mails = [
+            {**mail, "at": datetime.fromtimestamp(mail["at"] / 1000, UTC), "to": ", ".join(mail["to"])}
+            for mail in self._rows(wire.OUTBOX, "mails", "at", "to")
+        ]
+        return declared_frame(mails, wire.MAIL_FIELDS)
+
+    def decisions(self) -> pd.DataFrame:
+        """Return all decisions of the reward engine (``GET /operator/rewards/decisions``).
+
+        Returns
+        -------
+        DataFrame
+            By number: ``decision_id``, ``at`` (UTC), ``device`` (a label), ``moment_id``, ``rewarded``, ``reason``,
+            ``arm``, ``p`` (the chance that applied), ``shown_at``, ``claimed_at`` and more; what `tk.rewards.funnel`
+            and the other analyses take.
+        """
+        return decision_frame(self._rows(wire.DECISIONS, "decisions"))
+
+    def reward_sessions(self) -> pd.DataFrame:
+        """Return all reward sessions (``GET /operator/rewards/sessions``).
+
+        Returns
+        -------
+        DataFrame
+            Oldest first: ``session_id``, ``at`` (UTC), ``app_key_sha256``, ``device`` (a label) and ``test``.
+        """
+        return decision_frame(self._rows(wire.REWARD_SESSIONS, "sessions"), SESSION_COLUMNS)
+
+    def reward_configuration(self) -> Configuration:
+        """Return the rules of the reward engine, as a what-if begins with them.
+
+        ``GET /operator/rewards/configuration``.
+        """
+        return Configuration.parse(self._call(wire.REWARD_CONFIGURATION, dict, "configuration")["configuration"])
+
+    def retention(self) -> pd.DataFrame:
+        """Return how much the gateway keeps, and how long (``GET /operator/retention``).
+
+        Returns
+        -------
+        DataFrame
+            A row for each kind of data: ``kept``, ``most`` (how many are kept) and ``seconds`` (for how long); missing
+            where there is no such limit.
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> with toolkit.connect() as tk:
+        ...     tk.operator.retention().set_index("kept").loc["dweets of each thing", "most"]
+        np.int64(10000)
+        """
+        return declared_frame(self._rows(wire.RETENTION, "retention"), wire.RETENTION_FIELDS)
+
+    # -- the clock ----------------------------------------------------------------------------------------
+
+    def clock(self) -> pd.Timestamp:
+        """Return the gateway's time, in UTC (``GET /operator/clock``)."""
+        return self._time(wire.CLOCK)
+
+    def advance(self, seconds: float) -> pd.Timestamp:
+        """Advance the clock of ``Gateway.demo()`` and return its new time, in UTC (``POST /operator/clock``).
+
+        Parameters
+        ----------
+        seconds
+            How far; a clock never goes back.
+
+        Raises
+        ------
+        Conflict
+            The gateway runs on the real clock.
+
+        Examples
+        --------
+        >>> import toolkit
+        >>> with toolkit.connect(toolkit.Gateway.demo()) as tk:
+        ...     tk.operator.advance(300)
+        Timestamp('2026-01-01 09:05:00+0000', tz='UTC')
+        """
+        try:
+            given = float(seconds)
+        except (TypeError, ValueError):
+            given = math.nan
+        if not 0 <= given < math.inf:
+            raise InvalidArgument("seconds is a number of 0 or more: a clock only goes forward")
+        return self._time(wire.ADVANCE, orjson.dumps({"seconds": given}))
+
+    # -- calls --------------------------------------------------------------------------------------------
+
+    def _time(self, endpoint: Endpoint, body: bytes | None = None) -> pd.Timestamp:
+        return pd.Timestamp(self._call(endpoint, int, "now", body=body)["now"], unit="ms", tz="UTC")
+
+    def _rows(self, endpoint: Endpoint, name: str, *needed: str) -> list[Mapping[str, Any]]:
+        rows: list[Mapping[str, Any]] = self._call(endpoint, list, name)[name]
+        if not all(isinstance(row, dict) and all(field in row for field in needed) for row in rows):
+            raise UnexpectedReply(f"the response to {endpoint.method} {endpoint.template} is not that of a gateway")
+        return rows
+
+    def _call(
+        self,
+        endpoint: Endpoint,
+        kind: type | tuple[type, ...],
+        *names: str,
+        values: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+    ) -> dict[str, Any]:
+        """Return a response whose fields with these names are of this kind, or raise what the gateway refused with."""
+        if self._authorization is None:
+            raise InvalidArgument(_KEY_MISSING)
+        reply = self._session.call(endpoint, values, body=body, headers={"Authorization": self._authorization})
+        request = f"{endpoint.method} {endpoint.path_for(**values or {})}"
+        try:
+            found = orjson.loads(reply.body)
+        except orjson.JSONDecodeError:
+            found = None
+        if reply.status >= 400 and isinstance(found, dict) and isinstance(found.get("error"), str):
+            raise wire.error_of(reply.status, found["error"], request=request)
+        if reply.status != 200 or not isinstance(found, dict) or not all(isinstance(found.get(n), kind) for n in names):
+            raise UnexpectedReply(f"the response to {request} is not that of a gateway's operator API")
+        return found
+
+
+def _authorization(key: Secret) -> Secret:
+    text = key.reveal().strip()  # as a file ends with a line end
+    if not (text.isascii() and text.isprintable() and text.split() == [text]):
+        raise InvalidArgument("an operator key is one word of ASCII characters; what was given is not shown")
+    return Secret(f"Bearer {text}")
+
+
+def _checked_name(what: str, name: object) -> str:
+    if not isinstance(name, str) or not name:
+        raise InvalidArgument(f"{what} is a name, not {type(name).__name__ if name != '' else 'an empty text'}")
+    return name
