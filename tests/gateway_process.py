@@ -18,17 +18,12 @@ from tests.conftest import ROOT
 _PROGRAM = """
 import json, sys, threading
 from toolkit.gateway import Gateway
-from toolkit.dweets.service import stored_records
-from toolkit.dweets.service.email_queue import QueueSettings
 from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.outside_world import OutsideWorld, Timings
 given = json.loads(sys.argv[1])
 settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
-stored_records.LEASE_SECONDS = given.pop("lease", stored_records.LEASE_SECONDS)
-if "waits" in given:
-    settings["queue"] = QueueSettings(waits=tuple(given.pop("waits")))
-if settings:
-    given["settings"] = DweetSettings(**settings)
-gateway = Gateway(**given)
+world = OutsideWorld(timings=Timings(**given.pop("timings", {})))
+gateway = Gateway(**given, settings=DweetSettings(**settings), world=world)
 print(gateway.base_url, flush=True)
 sys.stdin.read()
 gateway.stop()
@@ -43,8 +38,7 @@ class GatewayProcess:
     folder
         Where it keeps everything; None with a ``store``.
     options
-        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, ``waits`` for those of
-        the e-mail queue, and ``lease`` for the seconds of a lease.
+        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, and ``timings``.
     """
 
     def __init__(self, folder: Path | None, **options: Any) -> None:

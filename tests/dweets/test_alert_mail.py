@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import email
 import email.policy
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 from pathlib import Path
 
@@ -14,11 +18,13 @@ import toolkit
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
-from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.dweets.service.email_queue import QueueSettings
+from toolkit.dweets.service.delivery import SmtpDelivery
+from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
 from toolkit.gateway import Gateway
+from toolkit.outside_world import OutsideWorld, Timings
 
 LOCKS = {"garage-lock": "master-of-the-garage"}
+QUICK = {"mail_waits": [0.05], "lease": 1.0}
 KEY = LOCKS["garage-lock"]
 
 
@@ -58,7 +64,7 @@ def test_a_mail_arrives_once_and_can_be_read(caplog: pytest.LogCaptureFixture) -
 def test_it_is_retried_until_the_server_is_there() -> None:
     port = free_port()
     with (
-        Gateway(smtp=f"smtp://127.0.0.1:{port}", locks=LOCKS, settings=waiting(0.02, 0.05)) as gateway,
+        Gateway(smtp=f"smtp://127.0.0.1:{port}", locks=LOCKS, world=waiting(0.02, 0.05)) as gateway,
         toolkit.connect(gateway) as tk,
     ):
         arm(tk)
@@ -74,7 +80,7 @@ def test_it_is_retried_until_the_server_is_there() -> None:
 
 
 def test_the_waits_grow() -> None:
-    waits = QueueSettings().waits
+    waits = Timings().mail_waits
     assert list(waits) == sorted(waits)
     assert waits[0] >= 1
     assert waits[-1] >= 600
@@ -112,7 +118,7 @@ def test_a_connection_that_breaks_after_data_is_uncertain() -> None:
         thread.start()
         port = listener.getsockname()[1]
         smtp = f"smtp://127.0.0.1:{port}"
-        with Gateway(smtp=smtp, locks=LOCKS, settings=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
+        with Gateway(smtp=smtp, locks=LOCKS, world=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
             arm(tk)
             tk.dweets.post("garage", "one", key=KEY)
             eventually(lambda: states(gateway) == ["uncertain"])
@@ -131,13 +137,13 @@ def test_killed_between_dweet_and_mail_it_is_sent_after_the_restart(tmp_path: Pa
         process.kill()
     with MailServer(port) as server:
         for _ in range(2):
-            with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS, waits=[0.05], lease=1.0) as process:
+            with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS, timings=QUICK) as process:
                 eventually(lambda: len(server.mails) >= 1)
                 with toolkit.connect(process.base_url) as tk:
                     status = tk.dweets.get_alert("garage", key=KEY)
                     assert (status["open"][0], status["message"][0], status["sent_today"][0]) == (True, "fire", 1)
                 process.kill()
-        with Gateway(tmp_path, smtp=smtp, locks=LOCKS, settings=waiting(0.05, lease=1.0)) as gateway:
+        with Gateway(tmp_path, smtp=smtp, locks=LOCKS, world=waiting(0.05, lease=1.0)) as gateway:
             eventually(lambda: states(gateway) == ["sent"])
         # The kill may come before the note that it was sent.
         assert len({header_of(mail.content, "Message-ID") for mail in server.mails}) == 1
@@ -148,7 +154,7 @@ def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
     with MailServer() as server:
         number = 0
         for _ in range(4):
-            with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, waits=[0.05], lease=1.0) as process:
+            with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, timings=QUICK) as process:
                 with toolkit.connect(process.base_url) as tk:
                     if number == 0:
                         arm(tk)
@@ -156,7 +162,7 @@ def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
                         tk.dweets.post("garage", f"message {number}", key=KEY)
                         number += 1
                 process.kill()
-        with Gateway(tmp_path, smtp=server.url, locks=LOCKS, settings=waiting(0.05, lease=1.0)) as gateway:
+        with Gateway(tmp_path, smtp=server.url, locks=LOCKS, world=waiting(0.05, lease=1.0)) as gateway:
             eventually(lambda: states(gateway) == ["sent"] * number)
             queued = sorted(gateway.outbox["subject"])
     wanted = sorted(f"Alert of garage: message {n}" for n in range(number))
@@ -165,10 +171,55 @@ def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
     assert sorted(subject for _, subject in arrived) == wanted
 
 
-def waiting(*waits: float, lease: float = 15.0) -> DweetSettings:
-    return DweetSettings(queue=QueueSettings(waits=waits, lease=lease))
+def waiting(*waits: float, lease: float = 15.0) -> OutsideWorld:
+    return OutsideWorld(timings=Timings(mail_waits=waits, lease=lease))
 
 
 def header_of(content: bytes | str | None, name: str) -> str:
     assert isinstance(content, bytes)
     return str(email.message_from_bytes(content, policy=email.policy.default)[name])
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> ssl.SSLContext:
+    """A certificate that nobody signed."""
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("makes a certificate with openssl")
+    files = [str(tmp_path / name) for name in ("key.pem", "certificate.pem")]
+    made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=x"]
+    subprocess.run([openssl, *made, "-keyout", files[0], "-out", files[1]], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files[1], files[0])
+    return context
+
+
+MAIL = OutgoingMail("name", "a@b.example", ["c@d.example"], b"Subject: x\r\n\r\nx\r\n")
+# Another name of 127.0.0.1, which counts as another machine.
+FAR, NEAR = "127.1", "127.0.0.1"
+
+
+def deliver(url: str) -> None:
+    delivery = SmtpDelivery(url)
+    try:
+        asyncio.run(delivery.deliver(MAIL))
+    finally:
+        delivery.close()
+
+
+def test_no_password_goes_to_a_far_server_without_tls() -> None:
+    with MailServer() as server:
+        with pytest.raises(NotDelivered, match="no STARTTLS"):
+            deliver(f"smtp://me:secret@{FAR}:{server.port}")
+        assert (server.passwords, server.mails) == ([], [])
+        deliver(f"smtp://me:secret@{NEAR}:{server.port}")
+        assert (server.passwords, len(server.mails)) == ([b"secret"], 1)
+
+
+def test_no_password_goes_to_an_unknown_certificate(certificate: ssl.SSLContext) -> None:
+    with MailServer(tls=certificate) as server:
+        with pytest.raises(NotDelivered, match="SSLCertVerificationError"):
+            deliver(f"smtp://me:secret@{FAR}:{server.port}")
+        assert (server.passwords, server.mails) == ([], [])
+        deliver(f"smtp://me:secret@{NEAR}:{server.port}")
+        deliver(f"smtp://{FAR}:{server.port}")
+        assert (server.passwords, len(server.mails)) == ([b"secret"], 2)

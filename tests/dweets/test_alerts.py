@@ -17,19 +17,19 @@ import pytest
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
 from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.dweets.service.email_queue import QueueSettings
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import OutsideWorld, SteppedClock, Timings
 
 # A status waits until all dweets are evaluated, also on a busy machine.
-PATIENT = DweetSettings(settle_seconds=60.0)
+PATIENT = Timings(settle=60.0)
 HOT = "if(dweet.celsius > 30) return 'too hot'; if(dweet.celsius > 20) return 'warm';"
 
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
     """A gateway in memory, on a clock of its own: no midnight comes between what is counted by the day."""
-    with Gateway(world=OutsideWorld(SteppedClock(DEMO_START, timedelta(milliseconds=1))), settings=PATIENT) as running:
+    clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
+    with Gateway(world=OutsideWorld(clock, timings=PATIENT)) as running:
         yield running
 
 
@@ -317,6 +317,18 @@ def test_the_hundred_a_day_outlive_the_alert_and_its_lock(gateway: Gateway) -> N
     assert other.status()["alerts_sent_today"] == 1, "another lock has its own hundred"
 
 
+def test_a_lock_that_moves_on_gets_no_other_hundred(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return String(dweet)")
+    alarm.post(1, 2, 3)
+    assert alarm.status()["alerts_sent_today"] == 3
+    alarm.call.get(f"/unlock/oven?key={alarm.key}")
+    alarm.call.get(f"/lock/stove?lock={alarm.lock}&key={alarm.key}")
+    alarm.thing = "stove"
+    alarm.set("return String(dweet)")
+    assert alarm.call.post("stove", 4, f"?key={alarm.key}")["this"] == "succeeded"
+    assert alarm.status()["alerts_sent_today"] == 4
+
+
 FAULTS = {
     "throws": ("throw new Error('boom')", "the condition failed: Error: boom"),
     "throws nothing": ("throw ''", "the condition failed: "),
@@ -441,21 +453,21 @@ def test_alerts_and_mails_outlive_the_gateway(tmp_path: Path) -> None:
         assert alarm.subjects() == ["too hot", "warm"]
 
 
-def keeping(finished: int) -> DweetSettings:
-    return DweetSettings(settle_seconds=60.0, queue=QueueSettings(finished_kept=finished))
+def keeping(folder: Path, finished: int) -> Gateway:
+    return Gateway(folder, settings=DweetSettings(finished_mails=finished), world=OutsideWorld(timings=PATIENT))
 
 
 def test_the_newest_finished_mails_are_kept(tmp_path: Path) -> None:
     def kept() -> list[str]:
         return alarm.subjects() if set(alarm.gateway.outbox["state"]) == {"kept"} else []
 
-    with Gateway(tmp_path, settings=keeping(5)) as gateway:
+    with keeping(tmp_path, 5) as gateway:
         alarm = Alarm(gateway, "return String(dweet)")
         for number in range(9):
             alarm.post(number)
             eventually(lambda: bool(kept()))
         eventually(lambda: kept() == ["4", "5", "6", "7", "8"])
-    with Gateway(tmp_path, settings=keeping(3)) as gateway:
+    with keeping(tmp_path, 3) as gateway:
         alarm.gateway, alarm.call = gateway, Caller(gateway)
         assert kept() == ["4", "5", "6", "7", "8"]
         alarm.post(9)

@@ -33,14 +33,13 @@ from tests.ports import free_port
 from tests.redis_servers import fresh_url
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import thing_files
-from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.archiving import Archiving
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, InvalidArgument, KeyRejected, UnexpectedReply, Unreachable
 from toolkit.gateway import DEMO_START, Gateway
 from toolkit.outside_world import OutsideWorld, SteppedClock
-from toolkit.stores import Draft
+from toolkit.stores import NewEntry
 from toolkit.stores.embedded import EmbeddedStore
 
 DWEETS = 20_000
@@ -364,15 +363,21 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
     world = OutsideWorld(SteppedClock(DEMO_START, timedelta(0)))  # no midnight comes between
     with Gateway(archive=folder, settings=settings, world=world) as gateway, toolkit.connect(gateway) as tk:
         day = tk.dweets.post("blocked", {"n": 0}).index[0].strftime("%Y-%m-%d")
+
+        def is_cut(thing: str) -> bool:
+            """Post more, since a journal is cut when something is added, and say whether it was."""
+            tk.dweets.post_frame(pd.DataFrame({"n": [-1] * 50}), thing)
+            return len(tk.dweets.stored(thing, day)) < 1_500
+
         for start in range(0, 3_000, 300):
             for thing in ("free", "blocked"):
                 tk.dweets.post_frame(pd.DataFrame({"n": range(start, start + 300)}), thing)
             until(lambda: archived_so_far(folder, "free") == start + 300)  # noqa: B023
-        until(lambda: tk.dweets.post("free", {"n": -1}).empty or len(tk.dweets.stored("free", day)) < 1_500)
+        until(lambda: is_cut("free"))
         assert len(tk.dweets.stored("blocked", day)) == 3_001, "acknowledged, kept, and waiting for its archive"
         (folder / "thing=blocked").unlink()
         until(lambda: archived_so_far(folder, "blocked") == 3_001)
-        until(lambda: tk.dweets.post("blocked", {"n": -1}).empty or len(tk.dweets.stored("blocked", day)) < 1_500)
+        until(lambda: is_cut("blocked"))
     assert numbers(folder, "blocked")[:3_001] == [0, *range(3_000)]
 
 
@@ -425,7 +430,8 @@ def test_an_archive_that_was_moved_away_is_filled_with_what_is_kept(tmp_path: Pa
 
 
 def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
-    options = {"store": fresh_url(), "archive": str(tmp_path), "archive_seconds": 0.05, "keep": 500, "lease": 1.0}
+    options = {"store": fresh_url(), "archive": str(tmp_path), "archive_seconds": 0.05, "keep": 500}
+    options["timings"] = {"lease": 1.0}
     acknowledged: list[tuple[int, int]] = []
     with GatewayProcess(None, **options) as archiver, GatewayProcess(None, **options) as other:
         gateways = [archiver, other, other]
@@ -448,14 +454,11 @@ def test_gateways_on_one_redis_archive_each_dweet_once(tmp_path: Path) -> None:
     assert Archive(tmp_path).gaps().empty
 
 
-def test_another_gateway_takes_over_when_a_lease_runs_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(stored_records, "LEASE_SECONDS", 0.3)
+def test_another_gateway_takes_over_when_a_lease_runs_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.ERROR)
 
     async def post(store: EmbeddedStore, first: int) -> None:
-        drafts = [Draft(n, str(n), b'{"thing":"t","created":"2026-01-01T00:00:00.000Z","content":{"n":%d}}' % n)
+        drafts = [NewEntry(n, str(n), b'{"thing":"t","created":"2026-01-01T00:00:00.000Z","content":{"n":%d}}' % n)
                   for n in range(first, first + 50)]  # fmt: skip
         await store.journals.append(journal_of("t"), drafts)
 
@@ -465,13 +468,11 @@ def test_another_gateway_takes_over_when_a_lease_runs_out(
                 await asyncio.sleep(0.01)
 
     async def run() -> None:
-        clock, stopped_clock = (
-            SetClock(),
-            SetClock(),
-        )  # a lease runs out when the test says so, however busy the machine
+        # A lease runs out when the test says so, however busy the machine.
+        clock, stopped_clock = SetClock(), SetClock()
         store = EmbeddedStore(None, clock)
         await store.open()
-        first, second = Archiving(store, tmp_path, stopped_clock, 0.01), Archiving(store, tmp_path, clock, 0.01)
+        first, second = (Archiving(store, tmp_path, each, 0.01, lease=0.3) for each in (stopped_clock, clock))
         await first.open()
         await second.open()
         assert (first.is_active, second.is_active) == (True, False)

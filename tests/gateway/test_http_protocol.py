@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
+import httptools
 import psutil
 import pytest
 
@@ -174,6 +175,29 @@ def test_a_body_behind_an_upgrade_is_read(running: Gateway) -> None:
     assert b'"content":"upgraded"' in received
 
 
+def test_an_upgrade_of_http_1_0_needs_no_host(running: Gateway) -> None:
+    upgrade = b"GET /get/stats HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    assert statuses(raw_exchange(running.base_url, upgrade)) == [b"200"]
+
+
+def test_repeated_upgrade_headers_are_removed_at_once(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsers: list[object] = []
+    parser = httptools.HttpRequestParser
+    monkeypatch.setattr(httptools, "HttpRequestParser", lambda reader: parsers.append(reader) or parser(reader))
+    upgrade = b"GET /get/stats HTTP/1.1\r\nHost: [::1]\r\nConnection: Upgrade, close\r\n%b\r\n" % (
+        b"Upgrade: h2c\r\n" * 50
+    )
+    assert statuses(raw_exchange(running.base_url, upgrade)) == [b"200"]
+    assert len(parsers) == 2, "one for the connection, one for the request without its upgrade"
+
+
+def test_the_number_of_query_fields_is_bounded(running: Gateway) -> None:
+    for fields, status in ((10_000, b"200"), (10_001, b"431")):
+        target = b"/get/latest/dweet/for/nobody?" + b"&".join([b"a"] * fields)
+        head = b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % target
+        assert statuses(raw_exchange(running.base_url, head)) == [status]
+
+
 def test_a_trailer_is_no_header(running: Gateway) -> None:
     head = b"POST /dweet/for/trailer HTTP/1.1\r\nHost: [::1]\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunks = b"1\r\n7\r\n0\r\nContent-Type: application/x-www-form-urlencoded\r\n\r\n"
@@ -269,7 +293,7 @@ def test_a_pipeline_is_not_parsed_while_many_wait() -> None:
         assert routes.go_on is not None
         routes.go_on.set()
 
-    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=60.0)
     serving.start()
     pipeline = b"".join(b"GET /slow/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % number for number in range(20_000))
     with socket.create_connection(("127.0.0.1", serving.port), timeout=60) as connection:

@@ -17,6 +17,7 @@ from toolkit.gateway import Gateway
 from toolkit.gateway import wrong_keys as limits
 from toolkit.gateway.wrong_keys import WrongKeys
 from toolkit.handwriting.service.handwriting import HandwritingSettings
+from toolkit.outside_world import OutsideWorld, Timings
 from toolkit.secret import Secret
 
 KEY = "the-right-key-of-the-attic"
@@ -26,9 +27,10 @@ JSON = "Content-Type: application/json\r\n"
 
 @pytest.fixture
 def running() -> Iterator[Gateway]:
+    world = OutsideWorld(timings=Timings(wrong_key=0.1))
     keys = HandwritingSettings(apikeys={Secret("hand"): Secret(KEY)})
     with Gateway(
-        locks={"l": KEY}, handwriting=keys, rewards=reward_settings(), trusted_proxies=["127.0.0.1"]
+        locks={"l": KEY}, handwriting=keys, rewards=reward_settings(), trusted_proxies=["127.0.0.1"], world=world
     ) as gateway:
         assert b'"this":"succeeded"' in raw_call(gateway.base_url, "GET", f"/lock/attic?lock=l&key={KEY}").body
         assert b'"this":"succeeded"' in raw_call(gateway.base_url, "POST", f"/dweet/for/attic?key={KEY}", b"1").body
@@ -89,6 +91,13 @@ def test_the_right_key_works_at_once_after_any_number_of_wrong_ones(running: Gat
     assert b'"this":"succeeded"' in raw_call(running.base_url, "POST", f"/dweet/for/attic?key={KEY}", b"2").body
     assert raw_call(running.base_url, "GET", "/handwritings?apikey=hand").status == 200
     assert b'"this":"succeeded"' in raw_call(running.base_url, "POST", "/dweet/for/hall", b"2").body, "nor anybody else"
+
+
+def test_a_name_that_no_lock_has_is_cut_off_in_the_log(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "toolkit.gateway"):
+        raw_call(running.base_url, "GET", f"/remove/lock/{'l' * 5_000}?key={GUESS}")
+    assert f"wrong key for the lock '{'l' * 256}' from" in caplog.text
+    assert max(len(record.getMessage()) for record in caplog.records) < 1_100
 
 
 def test_a_pipeline_of_guesses_waits_at_each_and_ends_in_order(running: Gateway) -> None:

@@ -119,3 +119,9 @@ def test_the_demo_world_brings_its_key(demo: Gateway) -> None:
     assert service.get("/handwritings", "apikey=notebook").status == 401
     pair = ":".join(demo.credentials[name].reveal() for name in ("apikey", "apisecret"))
     assert service.get("/handwritings", "", headers=basic(pair)).status == 200
+
+
+def test_a_key_that_is_too_long_is_refused(service: Service) -> None:
+    for key, status in (("k" * 256, 200), ("k" * 257, 401)):
+        assert service.get("/handwritings", f"apikey={key}").status == status
+        assert service.get("/handwritings", "", headers=basic(f"{key}:secret")).status == status

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import RawReply, raw_call
 from toolkit.gateway import Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import OutsideWorld, SteppedClock, Timings
 from toolkit.rewards.service.partners import RewardSettings
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
@@ -72,7 +72,7 @@ def started(clock: SteppedClock) -> Iterator[Callable[..., Caller]]:
     running: list[Gateway] = []
 
     def start(configuration: dict[str, Any] | None = None, *, allow_hosts: Sequence[str] = (), **more: Any) -> Caller:
-        rewards, world = settings(configuration, **more), OutsideWorld(clock, seed=1)
+        rewards, world = settings(configuration, **more), OutsideWorld(clock, seed=1, timings=Timings(wrong_key=0.0))
         gateway = Gateway(rewards=rewards, world=world, allow_hosts=allow_hosts)
         running.append(gateway)
         return Caller(gateway)

@@ -13,7 +13,7 @@ from toolkit.endpoint import decode_once
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, ServiceError, ServiceFailure
 from toolkit.gateway.access import Hosts, Proxies
 from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
-from toolkit.gateway.wrong_keys import DELAY_SECONDS, WrongKeys
+from toolkit.gateway.wrong_keys import WrongKeys
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
@@ -22,6 +22,8 @@ _WRONG_HOST = "this gateway does not answer to that host name: its operator can 
 _UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
 _UNCERTAIN = "the gateway lost its store while it was asked: look whether this was done before you try again"
 
+# Of a path in the log; a caller may send one of 256 KiB.
+_LONGEST_SHOWN = 1_000
 _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-allow-headers", b"content-type, accept"),
     (b"access-control-max-age", b"86400"),
@@ -31,10 +33,17 @@ _PREFLIGHT: tuple[Header, ...] = (
 class Application:
     """The services behind one HTTP server; the first one also answers for unknown paths."""
 
-    def __init__(self, services: Sequence[Routes], hosts: Hosts | None = None, proxies: Proxies | None = None) -> None:
+    def __init__(
+        self,
+        services: Sequence[Routes],
+        hosts: Hosts | None = None,
+        proxies: Proxies | None = None,
+        wrong_key_delay: float = 0.0,
+    ) -> None:
         self._hosts = hosts
         self._proxies = proxies or None
         self._wrong_keys = WrongKeys()
+        self._wrong_key_delay = wrong_key_delay
         self._fallback = services[0]
         self._owners = {segment: routes for routes in services for segment in routes.segments}
         self._all = [(routes, route) for routes in services for route in routes.table]
@@ -94,7 +103,7 @@ class Application:
             assert request.routes is not None, "it has a handler"
             wrong = request.routes.wrong_key(error, request)
             if wrong is not None and self._wrong_keys.is_too_many(request.client, wrong.target):
-                return asyncio.sleep(DELAY_SECONDS, self.refuse(request, wrong.too_many))
+                return asyncio.sleep(self._wrong_key_delay, self.refuse(request, wrong.too_many))
         return self.refuse(request, error)
 
     def refuse(self, request: Request, error: BaseException) -> Response:
@@ -134,4 +143,4 @@ def log_response(request: Request, status: int) -> None:
 
 
 def shown(request: Request) -> str:
-    return request.raw_path.decode("ascii", "replace")
+    return request.raw_path[:_LONGEST_SHOWN].decode("ascii", "replace")

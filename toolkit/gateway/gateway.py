@@ -158,7 +158,7 @@ class Gateway(PublicNames):
             cors,
         )
         # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
-        self._server = ServerThread(host, port, self._services.open, self._services.close)
+        self._server = ServerThread(host, port, self._services.open, self._services.close, self._world.timings.stop)
         self._server.start()
         # A clock that only steps belongs to a tutorial or a test, which no other program calls.
         if self._services.simulates_phones and not isinstance(self._world.clock, SteppedClock):

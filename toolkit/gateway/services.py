@@ -65,7 +65,7 @@ class Services:
             IdentityRoutes(self.identity, on_loopback=self.on_loopback),
             RewardRoutes(self.rewards),
         ]
-        return Application(routes, self.hosts, self.proxies)
+        return Application(routes, self.hosts, self.proxies, self.world.timings.wrong_key)
 
     @property
     def simulates_phones(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from toolkit.dweets import wire
 from toolkit.dweets.service.active_things import ActiveThings
 from toolkit.dweets.service.alert_records import Alert
 from toolkit.dweets.service.alerts import Alerts
-from toolkit.dweets.service.email_queue import EmailQueue, QueueSettings
+from toolkit.dweets.service.email_queue import FINISHED_KEPT, EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.mail import Delivery
@@ -23,7 +23,7 @@ from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
-from toolkit.stores import Draft, Entry, Store
+from toolkit.stores import Entry, NewEntry, Store
 
 if TYPE_CHECKING:
     from toolkit.dweets.service.archiving import Archiving
@@ -45,9 +45,8 @@ class DweetSettings:
     #: The folder of the archive, and the time between two writes to it.
     archive: Path | None = None
     archive_seconds: float = 10.0
-    #: How long the status of an alert waits until its newest dweets are evaluated.
-    settle_seconds: float = 5.0
-    queue: QueueSettings = field(default_factory=QueueSettings)
+    #: Alert mails kept after they were sent or given up, the newest.
+    finished_mails: int = FINISHED_KEPT
 
     def __post_init__(self) -> None:
         if self.keep < wire.HISTORY_LENGTH:
@@ -75,8 +74,10 @@ class DweetService:
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(store.journals, self._things, self.locks)
         self._active = ActiveThings(store.journals, self.locks, world.clock.now)
-        self.alerts = Alerts(store, world.clock.now, settings.settle_seconds)
-        self.email_queue = EmailQueue(store.records, delivery, settings.sender, world.clock.now, settings.queue)
+        self.alerts = Alerts(store, world.clock.now, world.timings)
+        self.email_queue = EmailQueue(
+            store.records, delivery, settings.sender, world.clock.now, world.timings, settings.finished_mails
+        )
         self._archiving = _archiving(store, world, settings)
         self._range_turns = asyncio.Semaphore(_RANGES_AT_ONCE)
 
@@ -109,7 +110,7 @@ class DweetService:
         tick, fresh_id, drafts = self._world.clock.tick, self._world.fresh_id, []
         for content in contents:
             at = tick()
-            drafts.append(Draft(at, fresh_id(), wire.dweet_record(thing, at, content)))
+            drafts.append(NewEntry(at, fresh_id(), wire.dweet_record(thing, at, content)))
         floor = None if self._archiving is None else self._archiving.floor(thing)
         return self._store.journals.append(journal_of(thing), drafts, self.settings.keep, floor)
 
@@ -180,7 +181,7 @@ def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Ar
         return None
     from toolkit.dweets.service.archiving import Archiving  # imports Arrow, which takes 0.25 s
 
-    return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds)
+    return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds, world.timings.lease)
 
 
 def _day_or_hour(date: str, hour: str | None) -> tuple[int, int]:

@@ -46,7 +46,7 @@ class IdentitySettings:
     code_life: int = 300
     #: For one client.
     calls_a_minute: int = 600
-    #: Guesses of one client, wrong keys of one address, wrong fingerprints of one client or address.
+    #: Guesses of one client, wrong fingerprints of one client or address.
     failures_a_minute: int = 60
     #: The https origin that phones reach, if the gateway serves more than this machine.
     public_url: str | None = None
