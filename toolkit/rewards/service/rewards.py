@@ -50,14 +50,8 @@ class RewardService:
         self._answers = Answers(store, world.clock.now)
         limit = settings.calls_a_minute
         self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
-        self._ledger = Ledger(
-            store,
-            Engine(settings.configuration),
-            self._sessions,
-            self._describe,
-            self._keep,
-            world.timings.reward_look,
-        )
+        engine, look = Engine(settings.configuration), world.timings.reward_look
+        self._ledger = Ledger(store, engine, self._sessions, self._describe, self._keep, look)
 
     async def open(self) -> None:
         await self._ledger.open()

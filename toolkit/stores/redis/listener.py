@@ -75,7 +75,7 @@ class Subscription(ABC):
         self._listener.remove(self)
 
     async def drain(self) -> None:
-        await self._reads.drain()
+        await self._reads.close()
 
     async def _read(self, requests: list[Request[None]]) -> None:
         was_subscribed = self._is_subscribed
