@@ -62,7 +62,7 @@ class OperatorFolder:
         try:
             url = self._address.read_text("ascii").strip()
             key = Secret((self._folder / "operator.key").read_text("ascii").strip())
-            # A killed gateway leaves its address, and another program may have the port by now: it must not get the key.
+            # A killed gateway leaves its address, and another program may have that port now: it must not get the key.
             with filelock.FileLock(self._folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False):
                 return None
         except filelock.Timeout:
