@@ -117,7 +117,9 @@ def _close_to_others(folder: Path) -> None:
 
 def _write(file: Path, data: bytes) -> None:
     """Write a file that only its owner may read, and wait for the disk."""
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as opened:
+    # Not through a link: it may be another user's, from the time before the folder was closed to others.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(file, flags, 0o600), "wb") as opened:
         opened.write(data)
         opened.flush()
         os.fsync(opened.fileno())
