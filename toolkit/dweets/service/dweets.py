@@ -28,9 +28,6 @@ from toolkit.stores import Draft, Entry, Store
 if TYPE_CHECKING:
     from toolkit.dweets.service.archiving import Archiving
 
-# Stored days that are read at the same time; each holds up to 128 dweets.
-_RANGES_AT_ONCE = 4
-
 
 @dataclass(frozen=True, slots=True)
 class DweetSettings:
@@ -78,7 +75,6 @@ class DweetService:
         self.alerts = Alerts(store, world.clock.now, settings.settle_seconds)
         self.email_queue = EmailQueue(store.records, delivery, settings.sender, world.clock.now, settings.queue)
         self._archiving = _archiving(store, world, settings)
-        self._range_turns = asyncio.Semaphore(_RANGES_AT_ONCE)
 
     async def open(self) -> None:
         if self._archiving is not None:
@@ -131,7 +127,7 @@ class DweetService:
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._range_turns)
+        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._things.turns)
 
     async def stats(self) -> list[dict[str, object]]:
         return await self._active.find()

@@ -19,7 +19,7 @@ from toolkit.stores.subscribers import Subscribers
 # An entry is one packed field, because every field costs Redis time: its time, two lengths, its id and its data.
 _ENTRY = Struct(">dII")
 _HEAD = Struct(">dddIB")  # see append.lua
-_ENTRIES_A_READ = 1_000
+_ENTRIES_A_READ = 128  # of 64 KB each at most
 # Updating the index of names costs Redis as much as an append: a busy journal's time in it may lag by so long.
 _MILLISECONDS_INDEXED, _MOST_INDEXED = 5_000, 100_000
 # A name that is no longer followed is often followed again at once: its channel stays open for so long.
