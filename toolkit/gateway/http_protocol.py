@@ -287,8 +287,8 @@ class HttpProtocol(asyncio.Protocol):
     @property
     def body_bytes(self) -> int:
         """What it holds of bodies: of the request that arrives, of those that wait, and of the one being answered."""
-        requests = self._waiting if self._current is None else (self._current, *self._waiting)
-        return len(self._reader.body) + sum([len(request.body) for request in requests])
+        current = 0 if self._current is None else len(self._current.body)
+        return len(self._reader.body) + current + sum([len(request.body) for request in self._waiting])
 
     @property
     def body_deadline(self) -> float:

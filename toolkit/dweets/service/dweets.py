@@ -28,9 +28,6 @@ from toolkit.stores import Entry, NewEntry, Store
 if TYPE_CHECKING:
     from toolkit.dweets.service.archiving import Archiving
 
-# Stored days that are read at the same time; each holds up to 128 dweets.
-_RANGES_AT_ONCE = 4
-
 
 @dataclass(frozen=True, slots=True)
 class DweetSettings:
@@ -79,7 +76,6 @@ class DweetService:
             store.records, delivery, settings.sender, world.clock.now, world.timings, settings.finished_mails
         )
         self._archiving = _archiving(store, world, settings)
-        self._range_turns = asyncio.Semaphore(_RANGES_AT_ONCE)
 
     async def open(self) -> None:
         if self._archiving is not None:
@@ -132,7 +128,7 @@ class DweetService:
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._range_turns)
+        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._things.turns)
 
     async def stats(self) -> list[dict[str, object]]:
         return await self._active.find()
