@@ -19,16 +19,12 @@ _PROGRAM = """
 import json, sys, threading
 from toolkit.gateway import Gateway
 from toolkit.dweets.service import stored_records
-from toolkit.dweets.service.email_queue import QueueSettings
-from toolkit.dweets.service.dweets import DweetSettings
 given = json.loads(sys.argv[1])
 settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
 stored_records.LEASE_SECONDS = given.pop("lease", stored_records.LEASE_SECONDS)
 if "waits" in given:
-    settings["queue"] = QueueSettings(waits=tuple(given.pop("waits")))
-if settings:
-    given["settings"] = DweetSettings(**settings)
-gateway = Gateway(**given)
+    settings["queue"] = {"waits": given.pop("waits")}
+gateway = Gateway(**given, config={"dweets": settings})
 print(gateway.base_url, flush=True)
 sys.stdin.read()
 gateway.stop()
@@ -43,7 +39,7 @@ class GatewayProcess:
     folder
         Where it keeps everything; None with a ``store``.
     options
-        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, ``waits`` for those of
+        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its dweets, ``waits`` for those of
         the e-mail queue, and ``lease`` for the seconds of a lease.
     """
 

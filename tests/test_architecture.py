@@ -16,6 +16,8 @@ SERVICES = ("dweets", "handwriting", "rewards", "identity")
 REVEALERS = {
     "http_client.py",
     "dweets/service/delivery.py",
+    "gateway/configuration.py",
+    "gateway/gateway.py",
     "gateway/services.py",
     "cli/lock.py",
     "cli/lab.py",

@@ -143,9 +143,8 @@ class Connection(PublicNames):
         found = self._credentials.get(name) or demo.get(name) or Secret(os.environ.get(variable, "")) or otherwise
         if not found:
             raise InvalidArgument(
-                f"{name} is missing. To try it out, use the demo world, which brings its own: "
-                f"toolkit.connect(toolkit.Gateway.demo()). For a gateway that knows your key, set ${variable} or use "
-                f"toolkit.connect(credentials={{{name!r}: Secret(...)}})"
+                f"{name} is missing: set ${variable}, or use toolkit.connect(credentials={{{name!r}: Secret(...)}}) "
+                "with a key that the gateway's configuration has. To try it: toolkit.connect(toolkit.Gateway.demo())"
             )
         return found
 

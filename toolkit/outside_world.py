@@ -12,9 +12,10 @@ import secrets
 import struct
 import time
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Clock(Protocol):
     """Tells the time in milliseconds since the epoch."""
 

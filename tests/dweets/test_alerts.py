@@ -16,20 +16,18 @@ import pytest
 
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
-from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.dweets.service.email_queue import QueueSettings
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import SteppedClock
 
 # A status waits until all dweets are evaluated, also on a busy machine.
-PATIENT = DweetSettings(settle_seconds=60.0)
+PATIENT = {"settle_seconds": 60.0}
 HOT = "if(dweet.celsius > 30) return 'too hot'; if(dweet.celsius > 20) return 'warm';"
 
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
     """A gateway in memory, on a clock of its own: no midnight comes between what is counted by the day."""
-    with Gateway(world=OutsideWorld(SteppedClock(DEMO_START, timedelta(milliseconds=1))), settings=PATIENT) as running:
+    with Gateway(clock=SteppedClock(DEMO_START, timedelta(milliseconds=1)), config={"dweets": PATIENT}) as running:
         yield running
 
 
@@ -441,21 +439,21 @@ def test_alerts_and_mails_outlive_the_gateway(tmp_path: Path) -> None:
         assert alarm.subjects() == ["too hot", "warm"]
 
 
-def keeping(finished: int) -> DweetSettings:
-    return DweetSettings(settle_seconds=60.0, queue=QueueSettings(finished_kept=finished))
+def keeping(finished: int) -> dict[str, Any]:
+    return {"dweets": {**PATIENT, "queue": {"finished_kept": finished}}}
 
 
 def test_the_newest_finished_mails_are_kept(tmp_path: Path) -> None:
     def kept() -> list[str]:
         return alarm.subjects() if set(alarm.gateway.outbox["state"]) == {"kept"} else []
 
-    with Gateway(tmp_path, settings=keeping(5)) as gateway:
+    with Gateway(tmp_path, config=keeping(5)) as gateway:
         alarm = Alarm(gateway, "return String(dweet)")
         for number in range(9):
             alarm.post(number)
             eventually(lambda: bool(kept()))
         eventually(lambda: kept() == ["4", "5", "6", "7", "8"])
-    with Gateway(tmp_path, settings=keeping(3)) as gateway:
+    with Gateway(tmp_path, config=keeping(3)) as gateway:
         alarm.gateway, alarm.call = gateway, Caller(gateway)
         assert kept() == ["4", "5", "6", "7", "8"]
         alarm.post(9)

@@ -13,7 +13,6 @@ from tests.dweets.conftest import Caller
 from toolkit.dweets.conditions import Verdict
 from toolkit.dweets.service import condition_turns
 from toolkit.dweets.service.condition_turns import Conditions, Debts, Owner
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import Gateway
 
 LOOPS = "while (true) {} return "
@@ -159,7 +158,7 @@ def test_the_status_says_that_the_budget_is_used_up(monkeypatch: pytest.MonkeyPa
 
 def test_dweets_too_many_for_the_memory_are_all_evaluated() -> None:
     contents = [{"n": number, "text": "x" * 20_000} for number in range(150)]
-    with Gateway(settings=DweetSettings(settle_seconds=60.0)) as gateway:
+    with Gateway(config={"dweets": {"settle_seconds": 60.0}}) as gateway:
         call = Caller(gateway)
         _, key, _ = call.locked("oven")
         alert = f"/alert/a@b.example/when/oven/String(dweet.n)?key={key}"

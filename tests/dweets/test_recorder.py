@@ -35,11 +35,10 @@ from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import thing_files
 from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.archiving import Archiving
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, InvalidArgument, KeyRejected, UnexpectedReply, Unreachable
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import SteppedClock
 from toolkit.stores import Draft
 from toolkit.stores.embedded import EmbeddedStore
 
@@ -105,7 +104,7 @@ def test_a_recorder_killed_again_and_again(tmp_path: Path) -> None:
     # For each life of the recorder some is posted, so that however late it is killed it has not recorded all.
     lives, batches = 4, 5
     may_post = threading.Semaphore(0)
-    with Gateway(settings=DweetSettings(keep=DWEETS)) as gateway:
+    with Gateway(config={"dweets": {"keep": DWEETS}}) as gateway:
 
         def post() -> None:
             for start in range(0, DWEETS // 2, 500):
@@ -192,7 +191,7 @@ def test_a_server_that_counts_anew_begins_an_epoch(tmp_path: Path, caplog: pytes
 
 
 def test_what_the_server_no_longer_keeps_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with Gateway(settings=DweetSettings(keep=500)) as gateway, toolkit.connect(gateway) as tk:
+    with Gateway(config={"dweets": {"keep": 500}}) as gateway, toolkit.connect(gateway) as tk:
         tk.dweets.post_frame(pd.DataFrame({"n": range(100)}), "kitchen")
         with tk.dweets.record("kitchen", tmp_path) as recording:
             recording.wait(dweets=100)
@@ -357,9 +356,9 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
     folder = tmp_path / "archive"
     folder.mkdir()
     (folder / "thing=blocked").write_text("in the way", "utf-8")
-    settings = DweetSettings(keep=500, archive_seconds=0.02)
-    world = OutsideWorld(SteppedClock(DEMO_START, timedelta(0)))  # no midnight comes between
-    with Gateway(archive=folder, settings=settings, world=world) as gateway, toolkit.connect(gateway) as tk:
+    config = {"dweets": {"keep": 500, "archive_seconds": 0.02}}
+    clock = SteppedClock(DEMO_START, timedelta(0))  # no midnight comes between
+    with Gateway(archive=folder, config=config, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         day = tk.dweets.post("blocked", {"n": 0}).index[0].strftime("%Y-%m-%d")
         for start in range(0, 3_000, 300):
             for thing in ("free", "blocked"):
@@ -376,8 +375,8 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
 def test_a_thing_that_cannot_be_archived_keeps_no_other_from_it(tmp_path: Path) -> None:
     """Neither one that another gateway on the store has taken: nobody but its own gateway is told when it posts."""
     (tmp_path / "thing=blocked").write_text("in the way", "utf-8")
-    store, settings = fresh_url(), DweetSettings(keep=500, archive_seconds=0.02)
-    with Gateway(store=store, archive=tmp_path, settings=settings) as archiving, Gateway(store=store) as other:
+    store, config = fresh_url(), {"dweets": {"keep": 500, "archive_seconds": 0.02}}
+    with Gateway(store=store, archive=tmp_path, config=config) as archiving, Gateway(store=store) as other:
         with toolkit.connect(archiving) as here, toolkit.connect(other) as there:
             here.dweets.post("blocked", {"n": 0})
             for n in range(3):

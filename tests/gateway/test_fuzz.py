@@ -57,9 +57,8 @@ MB = 1024 * 1024
 @pytest.fixture
 def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
     monkeypatch.setattr(app, "DELAY_SECONDS", 0.0)  # many wrong keys come here
-    with Gateway(
-        demo=True, rewards=settings(), locks={"l": KEY, "other": KEY}, trusted_proxies=["127.0.0.1"]
-    ) as gateway:
+    config = {"gateway": {"demo": True, "trusted_proxies": ["127.0.0.1"]}, "rewards": settings()}
+    with Gateway(config=config, locks={"l": KEY, "other": KEY}) as gateway:
         assert raw_call(gateway.base_url, "GET", f"/lock/locked?lock=l&key={KEY}").status == 200
         yield gateway
 

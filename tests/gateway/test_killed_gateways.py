@@ -15,8 +15,6 @@ from tests.dweets.conftest import Caller
 from tests.gateway_process import GatewayProcess, Killer
 from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
-from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.dweets.service.email_queue import QueueSettings
 from toolkit.dweets.service.mail import Mail
 from toolkit.dweets.service.stored_records import SPACE
 from toolkit.gateway import Gateway
@@ -160,8 +158,8 @@ def test_another_gateway_sends_the_mail_of_a_killed_one(says_nothing_to: bytes) 
         call.get(f"/alert/a@b.example/when/garage/return%20dweet?key={KEY}")
         call.post("garage", "fire", f"?key={KEY}")
         assert stuck.is_stuck.wait(60)
-        settings = DweetSettings(queue=QueueSettings(lease=3.0))
-        with Gateway(smtp=server.url, settings=settings, **options) as other:
+        config = {"dweets": {"queue": {"lease": 3.0}}}
+        with Gateway(smtp=server.url, config=config, **options) as other:
             lease_ends: set[int] = set()
             while len(lease_ends) < 5:  # renewed for longer than a lease lasts without
                 lease_ends.add(stored_mail(store).due)

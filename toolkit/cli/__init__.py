@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from toolkit.cli.config import config
 from toolkit.cli.doctor import doctor
 from toolkit.cli.gateway import gateway
 from toolkit.cli.lab import lab
@@ -14,7 +15,9 @@ from toolkit.cli.lock import lock
 from toolkit.cli.record import record
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, commands=[doctor, gateway, lab, lock, record])
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]}, commands=[config, doctor, gateway, lab, lock, record]
+)
 @click.version_option(package_name="gateway-toolkit", prog_name="toolkit")
 def main() -> None:
     """Four services in a notebook, and the gateway behind them.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.errors import ToolkitError
 from toolkit.gateway.app import Application
 from toolkit.gateway.connections import Connections
 from toolkit.gateway.http_protocol import HttpProtocol
@@ -44,8 +44,6 @@ class ServerThread:
     def __init__(
         self, host: str, port: int, opened: Callable[[], Awaitable[Application]], closed: Callable[[], Awaitable[None]]
     ) -> None:
-        if not 0 <= port <= 65535:
-            raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
         self._host = host
         self.port = port
         self._open = opened

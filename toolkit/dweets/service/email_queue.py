@@ -11,31 +11,34 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, retry_while_changed
+from toolkit.settings import Table
 from toolkit.stores import Records, StoreUnavailable
+
+Seconds = Annotated[float, Meta(gt=0, le=30 * 86_400)]
 
 _MAILS_AT_ONCE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class QueueSettings:
+class QueueSettings(Table, frozen=True):
     """Times of the e-mail queue in seconds, and its length."""
 
     #: Before each further attempt; the last one is repeated.
-    waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
+    waits: Annotated[tuple[Seconds, ...], Meta(min_length=1)] = (1, 5, 30, 120, 600, 1800, 3600)
     #: How long a claim holds that is not renewed.
-    lease: float = field(default_factory=lambda: stored_records.LEASE_SECONDS)
+    lease: Seconds = msgspec.field(default_factory=lambda: stored_records.LEASE_SECONDS)
     #: How long a stop waits for deliveries.
-    stop: float = 5.0
+    stop: Seconds = 5.0
     #: How many finished mails are kept, the newest.
-    finished_kept: int = 1_000
+    finished_kept: Annotated[int, Meta(ge=0, le=10**6)] = 1_000
 
 
 class EmailQueue:

@@ -23,8 +23,9 @@ class RewardRoutes:
     # Partner keys do not belong in a browser. The page's own beacons need no permission.
     cross_origin = False
 
-    def __init__(self, service: RewardService) -> None:
+    def __init__(self, service: RewardService, *, public_url: str | None) -> None:
         self._service = service
+        self._public_url = public_url
         self.table = [
             Route(wire.MOMENT, self._moment, wire.MAX_BODY_BYTES),
             Route(wire.REWARD_PAGE, self._page),
@@ -54,7 +55,7 @@ class RewardRoutes:
             query.get(wire.R.name),
             request.body,
             request.header(b"idempotency-key"),
-            _base_url(request),
+            self._public_url or _base_url(request),
             request.client,
         )
         answer = await self._service.answer(call)

@@ -34,7 +34,7 @@ class Call(NamedTuple):
     r: str | None
     body: bytes
     idempotency_key: str
-    #: Where the caller reaches the gateway.
+    #: Where callers and browsers reach the gateway.
     base_url: str
     address: str = ""
 
@@ -44,12 +44,12 @@ class RewardService:
         self._world = world
         self._settings = settings
         self._partners = {partner.gatewaykey: partner for partner in settings.partners}
-        self._sessions = Sessions(store, settings.configuration.session_minutes)
+        self._sessions = Sessions(store, settings.rules.session_minutes)
         self._views = Views(store.records)
         self._answers = Answers(store, world.clock.now)
         limit = settings.calls_a_minute
         self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
-        self._ledger = Ledger(store, Engine(settings.configuration), self._sessions, self._describe, self._keep)
+        self._ledger = Ledger(store, Engine(settings.rules), self._sessions, self._describe, self._keep)
 
     async def open(self) -> None:
         await self._ledger.open()
@@ -119,7 +119,7 @@ class RewardService:
     async def _decide(self, form: MomentForm, device: str, call: Call, key: str) -> Answer:
         at = self._world.clock.tick()
         moment = Moment(app_label(form.app_key), device_label(device), form.moment_id, at, form.test)
-        private: Record = {"base_url": self._settings.public_url or call.base_url}
+        private: Record = {"base_url": call.base_url}
         if key:
             private |= {"key": key, "body": hash_of(call.body)}
         return _answer_of(await self._ledger.decide(Ticket(moment, private)))
