@@ -183,6 +183,21 @@ def test_a_wrong_clock_or_seed_is_refused(argument: dict[str, Any], message: str
         Gateway(**argument)
 
 
+def test_the_page_on_configuration_is_true() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    names: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], names)  # noqa: S102
+    with names["gateway"], names["tk"] as tk:
+        device = tk.rewards.new_device_id("acme")
+        tk.rewards.start_session(device)
+        assert tk.rewards.moment(device, "run", test=True)["rewarded"].all()
+        with tk.identity.session() as session:
+            session.authenticate(names["gateway"].handset("no_challenge"))
+    for table in re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE):
+        assert table in Configuration.__struct_fields__
+    assert f"at most {MOST_BYTES // 1_000_000} MB" in page
+
+
 # -- what is refused -----------------------------------------------------------------------------------------
 
 HUSH = "hush-hush"
