@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from aiosmtpd.controller import Controller
-from aiosmtpd.smtp import Envelope, Session
+from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword, Session
 
 from tests.ports import free_port
 
@@ -32,18 +33,42 @@ class MailServer:
         Where to listen; a free one if None.
     refuse_text, refuse_recipient
         Answers in place of taking the text, or a recipient.
+    tls
+        With it the server offers STARTTLS. It always offers AUTH, and keeps the passwords that it was sent.
     """
 
-    def __init__(self, port: int | None = None, *, refuse_text: str = "", refuse_recipient: str = "") -> None:
+    def __init__(
+        self,
+        port: int | None = None,
+        *,
+        refuse_text: str = "",
+        refuse_recipient: str = "",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.port = port or free_port()
         self.mails: list[Envelope] = []
         self.refuse_text = refuse_text
         self.refuse_recipient = refuse_recipient
-        self._controller = Controller(self, hostname="127.0.0.1", port=self.port, ready_timeout=60)
+        self.passwords: list[bytes] = []
+        self._controller = Controller(
+            self,
+            hostname="127.0.0.1",
+            port=self.port,
+            ready_timeout=60,
+            authenticator=self._authenticate,
+            auth_require_tls=False,
+            tls_context=tls,
+        )
 
     @property
     def url(self) -> str:
         return f"smtp://127.0.0.1:{self.port}"
+
+    def _authenticate(
+        self, server: Any, session: Session, envelope: Envelope, mechanism: str, given: LoginPassword
+    ) -> AuthResult:
+        self.passwords.append(given.password)
+        return AuthResult(success=True)
 
     async def handle_RCPT(  # noqa: N802
         self, server: Any, session: Session, envelope: Envelope, address: str, options: list[str]

@@ -9,12 +9,12 @@ import pytest
 from tests.conftest import ROOT
 from toolkit.dweets import wire as dweets
 from toolkit.dweets.conditions import FAULTS_TO_STOP
-from toolkit.dweets.service import stored_range
+from toolkit.dweets.service import stored_range, things
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import wrong_keys
 from toolkit.gateway.connections import LIMITS
 from toolkit.handwriting import wire as handwriting
-from toolkit.handwriting.service.handwriting import HandwritingSettings
+from toolkit.handwriting.service.handwriting import LONGEST_KEY, HandwritingSettings
 from toolkit.identity import wire as identity
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.rewards import wire as rewards
@@ -32,6 +32,10 @@ KIB = 1024
         f"| body: rewards, identity | {rewards.MAX_BODY_BYTES // KIB} KiB |",
         f"| body: rewards, identity | {identity.MAX_BODY_BYTES // KIB} KiB |",
         f"| {handwriting.MAX_QUERY_BYTES // KIB} KiB, {handwriting.MAX_TEXT:,} characters of text |",
+        f"| fields of a query | {LIMITS.query_fields:,} |",
+        f"| bodies of all callers in memory | {LIMITS.body_bytes // KIB**2} MiB |",
+        f"| cached dweets in memory | {things.CACHE_BYTES // KIB**2} MiB |",
+        f"| length of an apikey | {LONGEST_KEY} characters |",
         f"| time for a head, and for a body | {LIMITS.request_seconds:g} s |",
         f"| idle connection | {LIMITS.idle_seconds:g} s |",
         f"| {LIMITS.waiting}, or {LIMITS.waiting_bytes // KIB} KiB of bodies |",
@@ -45,7 +49,7 @@ KIB = 1024
         f"| {dweets.MAX_CONDITION_CHARACTERS:,} characters, 50 ms",
         f"it stops after {FAULTS_TO_STOP} in a row",
         f"| addresses of an alert | {dweets.MAX_RECIPIENTS} |",
-        f"| mails of an alert | {dweets.ALERTS_A_DAY} a day |",
+        f"| mails of a lock | {dweets.ALERTS_A_DAY} a day |",
         f"| {HandwritingSettings().burst:,} at once, {HandwritingSettings().calls_a_second:g} a second |",
         f"| {IdentitySettings().calls_a_minute} and {IdentitySettings().failures_a_minute} a minute |",
         f"| stop | {LIMITS.grace_seconds:g} s for responses and streams |",

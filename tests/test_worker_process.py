@@ -32,6 +32,13 @@ def worker() -> Iterator[WorkerProcess]:
     assert worker.pid is None
 
 
+def test_a_child_does_not_get_our_keys(worker: WorkerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLKIT_LOCKS", "garage=its-master-key")
+    monkeypatch.setenv("OTHER", "is handed down")
+    assert worker.do(("environment", "TOOLKIT_LOCKS"), 60) == [None]
+    assert worker.do(("environment", "OTHER"), 60) == ["is handed down"]
+
+
 def death_of(worker: WorkerProcess, kind: str, value: object = None, seconds: float = 60) -> WorkerDied:
     with pytest.raises(WorkerDied) as died:
         worker.do((kind, value), seconds)

@@ -19,6 +19,8 @@ def work(job: Any) -> Iterator[object]:
     kind, value = job
     if kind == "echo":
         yield from value
+    elif kind == "environment":
+        yield os.environ.get(value)
     elif kind == "print":
         print("what a library prints", flush=True)
         yield value

@@ -178,7 +178,9 @@ class WorkerProcess:
 
 def _start(module: str) -> subprocess.Popen[bytes]:
     # The child imports from the same places, whatever a notebook has added to them.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    # It needs none of our settings, which hold keys and passwords, and it may run the code of strangers.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLKIT_")}
+    environment = {**inherited, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     return subprocess.Popen(
         [sys.executable, "-P", "-c", f"from {module} import main; main()"],
         stdin=subprocess.PIPE,

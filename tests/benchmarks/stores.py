@@ -30,7 +30,7 @@ from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
 from toolkit.dweets import wire
 from toolkit.dweets.service.things import journal_of
-from toolkit.stores import Draft, Store
+from toolkit.stores import NewEntry, Store
 from toolkit.stores.embedded import EmbeddedStore
 from toolkit.stores.redis.store import RedisStore
 
@@ -69,7 +69,7 @@ async def measure(store: Store, appends: int) -> dict[str, tuple[float, float]]:
     ids = [str(uuid4()) for _ in range(1_000)]
 
     def append(name: str, number: int) -> Awaitable[Any]:
-        draft = Draft(START + number, ids[number % 1_000], contents[number % 1_000])
+        draft = NewEntry(START + number, ids[number % 1_000], contents[number % 1_000])
         return store.journals.append(name, [draft], KEEP)
 
     for start in range(0, THINGS, 500):
@@ -111,7 +111,7 @@ async def fill(folder: Path, dweets: int) -> None:
         for number in range(start, min(start + 1_000, dweets)):
             thing, at = f"thing-{chance.randrange(THINGS)}", START + number
             record = wire.dweet_record(thing, at, content(chance))
-            drafts.append((thing, Draft(at, str(uuid4()), record)))
+            drafts.append((thing, NewEntry(at, str(uuid4()), record)))
         await asyncio.gather(*(store.journals.append(journal_of(thing), [draft], KEEP) for thing, draft in drafts))
     await store.close()
 

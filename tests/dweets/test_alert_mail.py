@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import email
 import email.policy
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,7 +19,9 @@ import toolkit
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
+from toolkit.dweets.service.delivery import SmtpDelivery
 from toolkit.dweets.service.email_queue import QueueSettings
+from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
 from toolkit.gateway import Gateway
 
 LOCKS = {"garage-lock": "master-of-the-garage"}
@@ -172,3 +178,48 @@ def waiting(*waits: float, lease: float = 15.0) -> dict[str, Any]:
 def header_of(content: bytes | str | None, name: str) -> str:
     assert isinstance(content, bytes)
     return str(email.message_from_bytes(content, policy=email.policy.default)[name])
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> ssl.SSLContext:
+    """A certificate that nobody signed."""
+    if (openssl := shutil.which("openssl")) is None:
+        pytest.skip("makes a certificate with openssl")
+    files = [str(tmp_path / name) for name in ("key.pem", "certificate.pem")]
+    made = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-subj", "/CN=x"]
+    subprocess.run([openssl, *made, "-keyout", files[0], "-out", files[1]], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files[1], files[0])
+    return context
+
+
+MAIL = OutgoingMail("name", "a@b.example", ["c@d.example"], b"Subject: x\r\n\r\nx\r\n")
+# Another name of 127.0.0.1, which counts as another machine.
+FAR, NEAR = "127.1", "127.0.0.1"
+
+
+def deliver(url: str) -> None:
+    delivery = SmtpDelivery(url)
+    try:
+        asyncio.run(delivery.deliver(MAIL))
+    finally:
+        delivery.close()
+
+
+def test_no_password_goes_to_a_far_server_without_tls() -> None:
+    with MailServer() as server:
+        with pytest.raises(NotDelivered, match="no STARTTLS"):
+            deliver(f"smtp://me:secret@{FAR}:{server.port}")
+        assert (server.passwords, server.mails) == ([], [])
+        deliver(f"smtp://me:secret@{NEAR}:{server.port}")
+        assert (server.passwords, len(server.mails)) == ([b"secret"], 1)
+
+
+def test_no_password_goes_to_an_unknown_certificate(certificate: ssl.SSLContext) -> None:
+    with MailServer(tls=certificate) as server:
+        with pytest.raises(NotDelivered, match="SSLCertVerificationError"):
+            deliver(f"smtp://me:secret@{FAR}:{server.port}")
+        assert (server.passwords, server.mails) == ([], [])
+        deliver(f"smtp://me:secret@{NEAR}:{server.port}")
+        deliver(f"smtp://{FAR}:{server.port}")
+        assert (server.passwords, len(server.mails)) == ([b"secret"], 2)

@@ -315,6 +315,18 @@ def test_the_hundred_a_day_outlive_the_alert_and_its_lock(gateway: Gateway) -> N
     assert other.status()["alerts_sent_today"] == 1, "another lock has its own hundred"
 
 
+def test_a_lock_that_moves_on_gets_no_other_hundred(gateway: Gateway) -> None:
+    alarm = Alarm(gateway, "return String(dweet)")
+    alarm.post(1, 2, 3)
+    assert alarm.status()["alerts_sent_today"] == 3
+    alarm.call.get(f"/unlock/oven?key={alarm.key}")
+    alarm.call.get(f"/lock/stove?lock={alarm.lock}&key={alarm.key}")
+    alarm.thing = "stove"
+    alarm.set("return String(dweet)")
+    assert alarm.call.post("stove", 4, f"?key={alarm.key}")["this"] == "succeeded"
+    assert alarm.status()["alerts_sent_today"] == 4
+
+
 FAULTS = {
     "throws": ("throw new Error('boom')", "the condition failed: Error: boom"),
     "throws nothing": ("throw ''", "the condition failed: "),

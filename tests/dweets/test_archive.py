@@ -547,3 +547,13 @@ def test_many_random_pieces(tmp_path: Path) -> None:
     missing = {thing: its[-1] - len(its) for thing, its in expected.items()}
     assert archive.things().set_index("thing")["missing"].to_dict() == missing
     assert sum(len(files) for files in all_files(tmp_path).values()) > 3
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows has other permissions")
+def test_a_new_archive_is_for_its_owner_only(tmp_path: Path) -> None:
+    """Locked things are archived too."""
+    tmp_path.chmod(0o755)
+    with ArchiveWriter(tmp_path / "new"):
+        assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    with ArchiveWriter(tmp_path):
+        assert tmp_path.stat().st_mode & 0o777 == 0o755, "a folder that is there stays as it is"

@@ -373,12 +373,12 @@ def test_a_lock_that_others_change_all_the_time_is_given_up() -> None:
     on_broken_store(work, compare_and_set=compare_and_set)
 
 
-def test_a_gateway_that_cannot_watch_its_locks_does_not_start() -> None:
-    async def watch(space: str, watcher: Callable[..., None]) -> None:
-        raise StoreUnavailable("it cannot be watched")
+def test_gateway_that_cannot_read_its_locks_does_not_start() -> None:
+    async def subscribe(space: str, subscriber: Callable[..., None]) -> None:
+        raise StoreUnavailable("they cannot be read")
 
     async def work(service: DweetService) -> None:
-        with pytest.raises(StoreUnavailable, match="it cannot be watched"):
+        with pytest.raises(StoreUnavailable, match="they cannot be read"):
             await service.open()
 
-    on_broken_store(work, watch=watch)
+    on_broken_store(work, subscribe=subscribe)

@@ -155,7 +155,7 @@ class FlakyStore:
     async def names(self, prefix: str, most: int) -> list[str]:
         return [f"{prefix}t"]
 
-    async def watch(self, space: str, learn: Callable[[str, bytes | None], None]) -> Callable[[], None]:
+    async def subscribe(self, space: str, learn: Callable[[str, bytes | None], None]) -> Callable[[], None]:
         return lambda: None
 
     async def compare_and_set(self, space: str, expected: object, changes: object) -> bool:

@@ -39,7 +39,7 @@ from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, InvalidArgument, KeyRejected, UnexpectedReply, Unreachable
 from toolkit.gateway import DEMO_START, Gateway
 from toolkit.outside_world import SteppedClock
-from toolkit.stores import Draft
+from toolkit.stores import NewEntry
 from toolkit.stores.embedded import EmbeddedStore
 
 DWEETS = 20_000
@@ -451,7 +451,7 @@ def test_another_gateway_takes_over_when_a_lease_runs_out(
     caplog.set_level(logging.ERROR)
 
     async def post(store: EmbeddedStore, first: int) -> None:
-        drafts = [Draft(n, str(n), b'{"thing":"t","created":"2026-01-01T00:00:00.000Z","content":{"n":%d}}' % n)
+        drafts = [NewEntry(n, str(n), b'{"thing":"t","created":"2026-01-01T00:00:00.000Z","content":{"n":%d}}' % n)
                   for n in range(first, first + 50)]  # fmt: skip
         await store.journals.append(journal_of("t"), drafts)
 

@@ -24,7 +24,7 @@ from toolkit.dweets.service.stored_records import SPACE, Changes, write_record
 from toolkit.dweets.stream import encode_frame
 from toolkit.errors import KeyRejected
 from toolkit.outside_world import OutsideWorld
-from toolkit.stores import Follower, Store, StoreUnavailable
+from toolkit.stores import Store, StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
 LOCK, KEY = "garage-lock", "master-of-the-garage"
@@ -119,12 +119,8 @@ class Late:
         self._held: list[Callable[[], None]] = []
         self.is_deaf = False
 
-    def follow(self, name: str, follower: Follower) -> Callable[[], None]:
-        stop: Callable[[], None] = self._part.follow(name, self._hearing(follower))
-        return stop
-
-    def watch(self, space: str, watcher: Callable[[str, bytes | None], None]) -> Any:
-        return self._part.watch(space, self._hearing(watcher))
+    def subscribe(self, name: str, subscriber: Callable[..., None]) -> Any:
+        return self._part.subscribe(name, self._hearing(subscriber))
 
     def listen(self) -> None:
         """Hear what was held back, and from now on everything at once."""

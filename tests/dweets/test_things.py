@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import tracemalloc
 from collections.abc import Awaitable, Callable
 
 import pytest
 
+from toolkit.dweets.service.live_streams import LiveStreams
+from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.things import CachedThing, Things, journal_of
-from toolkit.stores import Draft, Store, StoreUnavailable
+from toolkit.stores import NewEntry, Store, StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
 BOUND = 4 * 1024 * 1024
@@ -27,8 +30,8 @@ def with_store(work: Callable[[Store], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def drafts(count: int, size: int) -> list[Draft]:
-    return [Draft(number, f"{number:036}", bytes(size)) for number in range(count)]
+def drafts(count: int, size: int) -> list[NewEntry]:
+    return [NewEntry(number, f"{number:036}", bytes(size)) for number in range(count)]
 
 
 def numbers(thing: CachedThing) -> list[int]:
@@ -107,5 +110,46 @@ def test_a_failed_read_is_told_to_all_and_tried_again() -> None:
         outcomes = await asyncio.gather(things.load("a"), things.load("a"), return_exceptions=True)
         assert [str(outcome) for outcome in outcomes] == ["away", "away"]
         assert numbers(await things.load("a")) == [1, 2, 3]
+
+    with_store(work)
+
+
+def test_listened_things_stay_within_the_bound() -> None:
+    async def work(store: Store) -> None:
+        cache = Things(store.journals, BOUND)
+        heard: dict[str, list[bytes]] = {f"thing {number}": [] for number in range(12)}
+        for name in heard:
+            await store.journals.append(journal_of(name), drafts(500, 2_000))
+        tracemalloc.start()
+        before, _ = tracemalloc.get_traced_memory()
+        for name, pieces in heard.items():
+            thing = await cache.load(name)
+            thing.listen(lambda number, record: b"%d" % number, lambda *new, pieces=pieces: pieces.extend(new))
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 1.5 * BOUND, "12 MB without it"
+        tracemalloc.stop()
+        for name in heard:  # listeners of a thing that is read whole again go on, none misses a dweet
+            loading = cache.load(name)
+            await store.journals.append(journal_of(name), drafts(1, 1))
+            assert (await loading).last_sequence == 501
+            await store.journals.append(journal_of(name), drafts(1, 1))
+        assert set(map(tuple, heard.values())) == {(b"501", b"502")}
+
+    with_store(work)
+
+
+def test_a_stream_begins_at_a_time_without_reading_all_at_once() -> None:
+    async def work(store: Store) -> None:
+        await store.journals.append(journal_of("a"), drafts(3_000, 10_000))
+        locks = Locks(store.records)
+        await locks.open()
+        streams = LiveStreams(store.journals, Things(store.journals), locks)
+        await streams.position("a", None, None)
+        tracemalloc.start()
+        assert await streams.position("a", None, "1970-01-01T00:00:02.899Z") == 2_900
+        assert await streams.position("a", None, "1969-01-01T00:00:00.000Z") == 0
+        assert await streams.position("a", None, "1970-01-01T00:00:03.000Z") == 3_000
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000, "30 MB if all are read"
+        tracemalloc.stop()
 
     with_store(work)

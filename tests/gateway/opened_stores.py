@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolkit.stores import Draft, Entry, Follower, StoreUnavailable
+from toolkit.stores import Entry, NewEntry, StoreUnavailable, Subscriber
 from toolkit.stores.redis.store import RedisStore
 
 # A test as a whole, and each of its waits: when to give up on a machine that is slow and busy.
@@ -58,8 +58,8 @@ async def persist(call: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(0.01)
 
 
-def line(text: str, at: int = 5) -> Draft:
-    return Draft(at, f"id-{text}", text.encode())
+def line(text: str, at: int = 5) -> NewEntry:
+    return NewEntry(at, f"id-{text}", text.encode())
 
 
 def numbers(entries: list[Entry]) -> list[int]:
@@ -74,11 +74,11 @@ async def follow_as_a_thing_does(store: RedisStore, name: str) -> list[Entry]:
         heard.extend(entry for entry in entries if entry.sequence > (heard[-1].sequence if heard else 0))
 
     early: list[Entry] = []
-    unfollow: Callable[[], None] = store.journals.follow(name, early.extend)
+    unfollow: Callable[[], None] = store.journals.subscribe(name, early.extend)
     kept = await store.journals.last(name, 500)
     unfollow()
     take(kept)
     take(early)
-    follower: Follower = take
-    store.journals.follow(name, follower)
+    follower: Subscriber = take
+    store.journals.subscribe(name, follower)
     return heard

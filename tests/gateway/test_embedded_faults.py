@@ -25,21 +25,21 @@ from tests.gateway.kept_folder import kept_contents
 from tests.gateway.test_embedded_store import ids, line, with_store
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import eventually
-from toolkit.stores import Draft, OutcomeUnknown, StoreUnavailable, embedded_database
+from toolkit.stores import NewEntry, OutcomeUnknown, StoreUnavailable, embedded_database
 from toolkit.stores.embedded import EmbeddedStore
 
 # Writes to a folder until it is killed, and says what was acknowledged. Small buffers: RocksDB flushes and compacts
 # all the time, so that a kill hits it in the middle of that too.
 _WRITER = """
 import asyncio, pathlib, sys
-from toolkit.stores import Draft, embedded_database
+from toolkit.stores import NewEntry, embedded_database
 from toolkit.stores.embedded import EmbeddedStore
 embedded_database._WRITE_BUFFER = 64 << 10
 async def post(store, who):
     data = bytes(range(256)) * 2
-    number = await store.records.count("posted", str(who))
+    number = await store.records.increment("posted", str(who))
     while True:
-        number = (await store.journals.append(f"thing {who}", [Draft(number, f"{who}", data)], 2_000))[0].sequence
+        number = (await store.journals.append(f"thing {who}", [NewEntry(number, f"{who}", data)], 2_000))[0].sequence
         sys.stdout.write(f"{who} {number}\\n")
         await store.records.put("posted", str(who), b"%d" % number)
         if number % 50 == 0:
@@ -131,10 +131,18 @@ def flip_a_bit(file: Path) -> None:
     file.write_bytes(data)
 
 
+def largest_table(folder: Path) -> Path:
+    return max((folder / "database").glob("*.sst"), key=lambda path: path.stat().st_size)
+
+
+def manifest(folder: Path) -> Path:
+    return folder / "database" / (folder / "database" / "CURRENT").read_text().strip()
+
+
 @pytest.mark.parametrize("damage", [truncate, flip_a_bit])
-@pytest.mark.parametrize("kind", ["*.sst", "MANIFEST-*"])
-def test_damage_is_refused_with_the_name_of_the_file(damaged: Path, kind: str, damage: Any) -> None:
-    file = max((damaged / "rocksdb").glob(kind), key=lambda path: path.stat().st_size)
+@pytest.mark.parametrize("find", [largest_table, manifest])
+def test_damage_is_refused_with_the_name_of_the_file(damaged: Path, find: Any, damage: Any) -> None:
+    file = find(damaged)
     damage(file)
     with pytest.raises(StoreUnavailable) as refused:
         with_store(damaged, read_all)
@@ -143,8 +151,32 @@ def test_damage_is_refused_with_the_name_of_the_file(damaged: Path, kind: str, d
     assert "restore the folder from a backup" in str(refused.value)
 
 
+def test_truncated_manifest_loses_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # There was no compaction, so no missing file shows that the MANIFEST has lost a table.
+    monkeypatch.setattr(embedded_database, "_WRITE_BUFFER", 64 << 10)
+
+    async def work(store: EmbeddedStore) -> None:
+        for number in range(25):
+            await store.journals.append("a", [NewEntry(0, f"{number}.{n}", random.randbytes(1_000)) for n in range(5)])
+
+    with_store(tmp_path / "whole", work)
+    size = manifest(tmp_path / "whole").stat().st_size
+    refusals = []
+    for kept in {*range(0, size, 20), size - 1}:
+        folder = tmp_path / str(kept)
+        shutil.copytree(tmp_path / "whole", folder)
+        file = manifest(folder)
+        file.write_bytes(file.read_bytes()[:kept])
+        try:
+            assert with_store(folder, read_all) == 125, "only the note that a log is not needed is missing"
+        except StoreUnavailable as error:
+            refusals.append(str(error))
+    assert len(refusals) > size // 40, "most are refused"
+    assert [text for text in refusals if f"/{file.name}" not in text] == []
+
+
 def test_flipped_bit_in_the_log_is_refused_by_name(damaged: Path) -> None:
-    file = max((damaged / "rocksdb").glob("*.log"), key=lambda path: path.stat().st_size)
+    file = max((damaged / "database").glob("*.log"), key=lambda path: path.stat().st_size)
     flip_a_bit(file)
     with pytest.raises(StoreUnavailable) as refused:
         with_store(damaged, read_all)
@@ -155,7 +187,7 @@ def test_torn_end_of_the_live_log_is_an_interrupted_write(damaged: Path, killed:
     whole = with_store(damaged, read_all)
     shutil.rmtree(damaged)
     shutil.copytree(killed, damaged)
-    live = max((damaged / "rocksdb").glob("*.log"))
+    live = max((damaged / "database").glob("*.log"))
     assert live.stat().st_size > 100
     live.write_bytes(live.read_bytes()[:-10])
     assert whole - 16 <= with_store(damaged, read_all) <= whole, "the last batch is missing and nothing else"
@@ -174,7 +206,7 @@ def test_truncated_older_log_is_refused_by_name(tmp_path: Path, monkeypatch: pyt
 
     async def work(store: EmbeddedStore) -> None:
         for number in range(100):
-            await store.journals.append("a", [Draft(0, f"{number}.{n}", bytes(500)) for n in range(5)])
+            await store.journals.append("a", [NewEntry(0, f"{number}.{n}", bytes(500)) for n in range(5)])
         shutil.copytree(tmp_path / "open", tmp_path / "killed")
 
     with monkeypatch.context() as patch:
@@ -182,7 +214,7 @@ def test_truncated_older_log_is_refused_by_name(tmp_path: Path, monkeypatch: pyt
         with_store(tmp_path / "open", work)
     shutil.copytree(tmp_path / "killed", tmp_path / "whole")
     assert with_store(tmp_path / "whole", read_all) == 500
-    older, *_, _ = sorted((tmp_path / "killed" / "rocksdb").glob("*.log"))
+    older, *_, _ = sorted((tmp_path / "killed" / "database").glob("*.log"))
     truncate(older)
     with pytest.raises(StoreUnavailable) as refused:
         with_store(tmp_path / "killed", read_all)
@@ -217,7 +249,7 @@ def test_full_disk_fails_every_caller_and_recovers(tmp_path: Path) -> None:
         with full_disk():
             refusals: list[BaseException] = []
             for number in range(40):
-                appends = [store.journals.append("a", [Draft(0, f"{number}.{n}", bytes(2_000))]) for n in range(5)]
+                appends = [store.journals.append("a", [NewEntry(0, f"{number}.{n}", bytes(2_000))]) for n in range(5)]
                 put = store.records.put("s", f"{number}", bytes(1_000))
                 *outcomes, _ = await asyncio.gather(*appends, put, return_exceptions=True)
                 kept += [entry.id for one in outcomes if isinstance(one, list) for entry in one]
@@ -262,11 +294,13 @@ def test_full_disk_answers_503_and_recovers(tmp_path: Path) -> None:
 
 def test_damaged_table_found_while_it_runs_is_named(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> None:
-        await store.journals.append("a", [Draft(0, f"{n}", bytes(random.Random(n).randbytes(500))) for n in range(400)])
+        await store.journals.append(
+            "a", [NewEntry(0, f"{n}", bytes(random.Random(n).randbytes(500))) for n in range(400)]
+        )
 
     with_store(tmp_path, work)
     with_store(tmp_path, read_all)  # what was in the log is in a table now
-    (table,) = (tmp_path / "rocksdb").glob("*.sst")
+    (table,) = (tmp_path / "database").glob("*.sst")
     flip_a_bit(table)
 
     async def read(store: EmbeddedStore) -> None:

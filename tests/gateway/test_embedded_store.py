@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.stores import Draft, Entry, FolderInUse, OutcomeUnknown, StoreUnavailable, embedded_journals
+from toolkit.stores import Entry, FolderInUse, NewEntry, OutcomeUnknown, StoreUnavailable, embedded_journals
 from toolkit.stores.embedded import EmbeddedStore
 from toolkit.stores.embedded_database import Database
 
@@ -31,8 +31,8 @@ def with_store(folder: Path | None, work: Callable[[EmbeddedStore], Awaitable[An
     return asyncio.run(run())
 
 
-def line(text: str, at: int = 5) -> Draft:
-    return Draft(at, text, text.encode())
+def line(text: str, at: int = 5) -> NewEntry:
+    return NewEntry(at, text, text.encode())
 
 
 def ids(entries: Sequence[Entry]) -> list[str]:
@@ -81,10 +81,10 @@ def test_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 def test_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     # A file in the way of the database: permissions do not stop root, who may run the tests.
-    (tmp_path / "rocksdb").write_text("x")
+    (tmp_path / "database").write_text("x")
     with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used"):
         with_store(tmp_path, lambda store: store.records.get("s", "k"))
-    (tmp_path / "rocksdb").unlink()
+    (tmp_path / "database").unlink()
     if os.geteuid() != 0:
         tmp_path.chmod(0o500)
         with pytest.raises(StoreUnavailable, match=r"the folder .* cannot be used: .*Permission denied"):
@@ -115,9 +115,9 @@ def test_only_the_owner_may_use_the_folder(tmp_path: Path, mode: int | None) -> 
 
     async def work(store: EmbeddedStore) -> None:
         await store.records.put("s", "k", b"1")
-        assert [permissions(path) for path in (folder, folder / "rocksdb")] == [0o700] * 2
+        assert [permissions(path) for path in (folder, folder / "database")] == [0o700] * 2
         ours = {path.name: permissions(path) for path in folder.iterdir() if path.is_file()}
-        assert ours == dict.fromkeys(["gateway.lock", "gateway.pid", "manifest.size"], 0o600)
+        assert ours == dict.fromkeys(["gateway.lock", "gateway.pid"], 0o600)
 
     before = os.umask(0)
     try:
@@ -156,7 +156,7 @@ def test_ephemeral_records_never_reach_the_folder(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> None:
         await store.ephemeral.put("s", "k", b"a-code-that-is-never-written-down")
         await store.ephemeral.compare_and_set("s", {"k": None}, {"k": b"a-code-that-is-never-written-down"})
-        await store.ephemeral.count("a-code-that-is-never-written-down", "n")
+        await store.ephemeral.increment("a-code-that-is-never-written-down", "n")
         await store.records.put("s", "k", b"a-record-that-is")
 
     with_store(tmp_path, work)
@@ -180,20 +180,20 @@ def test_batches_are_synced_with_a_folder_only(tmp_path: Path) -> None:
 def test_a_bad_request_costs_no_other_its_result(tmp_path: Path, on_disk: bool) -> None:
     async def work(store: EmbeddedStore) -> None:
         heard: list[int] = []
-        store.journals.follow("a", lambda entries: heard.extend(entry.sequence for entry in entries))
+        store.journals.subscribe("a", lambda entries: heard.extend(entry.sequence for entry in entries))
         before = store.records.put("s", "before", b"1")
         bad = store.records.put("s", "half a surrogate \ud800", b"1")
         append = store.journals.append("a", [line("x")])
-        count = store.records.count("s", "n")
+        count = store.records.increment("s", "n")
         worse = store.records.get("s", "\udcff")
         half = store.records.compare_and_set("s", {}, {"first": b"1", "half a surrogate \ud800": b"1"})
         after = store.records.compare_and_set("s", {"before": b"1"}, {"after": b"1"})
-        late = store.journals.append("a", [line("y"), Draft(5, "\ud800", b"")])
+        late = store.journals.append("a", [line("y"), NewEntry(5, "\ud800", b"")])
         outcomes = await asyncio.gather(
             before, bad, append, count, worse, half, after, late, return_exceptions=True
         )  # fmt: skip
         assert [type(outcome).__name__ for outcome in outcomes] == [
-            "NoneType", "UnicodeEncodeError", "list", "int", "UnicodeEncodeError", "UnicodeEncodeError", "bool",
+            "NoneType", "UnicodeEncodeError", "list", "int", "NoneType", "UnicodeEncodeError", "bool",
             "UnicodeEncodeError",
         ]  # fmt: skip
         assert outcomes[2][0].sequence == 1
@@ -225,9 +225,9 @@ def test_requests_during_a_write_are_one_batch(monkeypatch: pytest.MonkeyPatch) 
     sizes: list[int] = []
     write = Database.write
 
-    def counted(database: Database, batch: Any, done: Any) -> None:
+    async def counted(database: Database, batch: Any) -> None:
         sizes.append(len(batch))
-        write(database, batch, done)
+        await write(database, batch)
 
     async def work(store: EmbeddedStore) -> None:
         await store.journals.append("a", [line("first")])
@@ -270,8 +270,8 @@ def test_failed_write_is_told_once_it_is_known(tmp_path: Path, monkeypatch: pyte
     async def work(store: EmbeddedStore) -> None:
         heard: list[Entry] = []
         seen: list[tuple[str, bytes | None]] = []
-        store.journals.follow("a", heard.extend)
-        await store.records.watch("s", lambda key, value: seen.append((key, value)))
+        store.journals.subscribe("a", heard.extend)
+        await store.records.subscribe("s", lambda key, value: seen.append((key, value)))
         await store.journals.append("a", [line("1")])
         with monkeypatch.context() as patch:
             patch.setattr(Database, "_write", fail)
@@ -319,7 +319,7 @@ def test_numbers_go_on_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_numbers_go_on_for_journals_forgotten_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded_journals, "_MOST_PLACES", 20)
+    monkeypatch.setattr(embedded_journals, "_MOST_RANGES", 20)
 
     async def work(store: EmbeddedStore) -> None:
         appends = []
@@ -329,7 +329,7 @@ def test_numbers_go_on_for_journals_forgotten_in_memory(monkeypatch: pytest.Monk
                 await asyncio.sleep(0)
         await asyncio.gather(*appends)
         await store.journals.append("another", [line("in its own batch")])
-        assert len(store._journals._places) < 50
+        assert len(store._journals._ranges) < 50
         for name in range(50):
             entries = await store.journals.last(f"{name}", 100)
             assert [entry.sequence for entry in entries] == list(range(1, 61))
@@ -381,7 +381,7 @@ def test_entry_of_a_megabyte_is_kept(tmp_path: Path) -> None:
     data = os.urandom(1 << 20)
 
     async def write(store: EmbeddedStore) -> None:
-        await store.journals.append("a", [Draft(5, "big", data)] * 20)
+        await store.journals.append("a", [NewEntry(5, "big", data)] * 20)
 
     async def read(store: EmbeddedStore) -> None:
         assert [entry.data == data for entry in await store.journals.last("a", 50)] == [True] * 20
@@ -421,8 +421,8 @@ def test_a_watcher_that_fails_costs_nobody_an_answer() -> None:
         def fail(key: str, value: bytes | None) -> None:
             raise ValueError("this watcher is broken")
 
-        await store.records.watch("s", fail)
-        await store.records.watch("s", lambda key, value: seen.append(key))
+        await store.records.subscribe("s", fail)
+        await store.records.subscribe("s", lambda key, value: seen.append(key))
         await store.records.put("s", "k", b"1")
         assert (seen, [str(error) for error in complaints]) == (["k"], ["this watcher is broken"])
 

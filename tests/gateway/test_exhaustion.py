@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -111,6 +112,45 @@ def test_slow_listeners_are_cut_off_above_the_bound(gateway: Gateway, monkeypatc
                 raw_call(gateway.base_url, "POST", f"/dweets/for/{number}", b'"%b"\n' % (b"x" * 60_000) * 17)
         eventually(lambda: not is_open(listeners[0]))
         assert is_open(listeners[3])
+
+
+def test_a_body_in_tiny_chunks_takes_no_more_memory(gateway: Gateway) -> None:
+    gc.collect()
+    before = psutil.Process().memory_info().rss
+    with connect(gateway.base_url) as connection:
+        head = b"POST /dweets/for/tiny HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(head + b"2\r\n1\n\r\n" * (2 * MEGABYTE))
+        taken = psutil.Process().memory_info().rss - before
+        connection.sendall(b"0\r\n\r\n")
+        assert b"send 1 to 10000 dweets" in connection.recv(65536)
+    assert taken < 50 * MEGABYTE, "a list of the chunks would take 100 MB"
+
+
+def test_a_refused_request_leaves_no_garbage(gateway: Gateway) -> None:
+    gc.collect()
+    gc.disable()  # `toolkit gateway` lets it run seldom
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            answer = raw_call(gateway.base_url, "POST", "/dweets/for/garbage", b"x" * MEGABYTE)
+            assert b"line 1: a dweet holds at most 65536 bytes" in answer.body
+        eventually(lambda: tracemalloc.get_traced_memory()[0] < 5 * MEGABYTE, 10, "20 MB are kept")
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+
+
+def test_the_oldest_bodies_are_cut_off_above_the_bound(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LIMITS, "body_bytes", 4 * MEGABYTE)
+    batch = b'"%b"\n' % (b"x" * 60_000) * 30
+    head = b"POST /dweets/for/%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+    with ExitStack() as stack:
+        connections = [stack.enter_context(connect(gateway.base_url)) for _ in range(3)]
+        for number, connection in enumerate(connections):
+            connection.sendall(head % (number, len(batch)) + batch[:-1])
+            eventually(lambda number=number: not is_open(connections[0]) if number == 2 else True)  # type: ignore[misc]
+        connections[2].sendall(batch[-1:])
+        assert b'"this":"succeeded"' in connections[2].recv(65536)
 
 
 # -- file descriptors -------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_items_during_a_write_form_the_next_batch() -> None:
         await turns()
         assert disk.batches == [[0], [1, 2, 3, 4, 5]]
         disk.is_written.set()
-        await commits.drain()
+        await turns()
         commits.submit(Item(6))
         await turns()
         assert disk.batches[2:] == [[6]], "it starts again after a rest"
@@ -97,25 +97,24 @@ def test_failed_batch_fails_its_items_only() -> None:
         await turns()
         disk.error = None
         disk.is_written.set()
-        await commits.drain()
+        await commits.close()
         assert [str(item.outcome) for item in items] == ["no room", "no room", "written", "written"]
 
     run(work)
 
 
-def test_drain_waits_for_all_batches() -> None:
+def test_close_waits_for_all_batches() -> None:
     async def work(commits: GroupCommit[Item], disk: Disk) -> None:
-        await commits.drain()
         items = [Item(number) for number in range(3)]
         for item in items:
             commits.submit(item)
             await turns()
-        drained = asyncio.create_task(commits.drain())
+        closed = asyncio.create_task(commits.close())
         disk.is_written.set()
         await turns()
-        assert not drained.done()
+        assert not closed.done()
         disk.is_written.set()
-        await drained
+        await closed
         assert [item.outcome for item in items] == ["written"] * 3
 
     run(work)

@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
+import httptools
 import psutil
 import pytest
 
@@ -172,6 +173,29 @@ def test_a_body_behind_an_upgrade_is_read(running: Gateway) -> None:
     upgrade = b"Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n"
     received = raw_exchange(running.base_url, post("up", b'"upgraded"', upgrade))
     assert b'"content":"upgraded"' in received
+
+
+def test_an_upgrade_of_http_1_0_needs_no_host(running: Gateway) -> None:
+    upgrade = b"GET /get/stats HTTP/1.0\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    assert statuses(raw_exchange(running.base_url, upgrade)) == [b"200"]
+
+
+def test_repeated_upgrade_headers_are_removed_at_once(running: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    parsers: list[object] = []
+    parser = httptools.HttpRequestParser
+    monkeypatch.setattr(httptools, "HttpRequestParser", lambda reader: parsers.append(reader) or parser(reader))
+    upgrade = b"GET /get/stats HTTP/1.1\r\nHost: [::1]\r\nConnection: Upgrade, close\r\n%b\r\n" % (
+        b"Upgrade: h2c\r\n" * 50
+    )
+    assert statuses(raw_exchange(running.base_url, upgrade)) == [b"200"]
+    assert len(parsers) == 2, "one for the connection, one for the request without its upgrade"
+
+
+def test_the_number_of_query_fields_is_bounded(running: Gateway) -> None:
+    for fields, status in ((10_000, b"200"), (10_001, b"431")):
+        target = b"/get/latest/dweet/for/nobody?" + b"&".join([b"a"] * fields)
+        head = b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % target
+        assert statuses(raw_exchange(running.base_url, head)) == [status]
 
 
 def test_a_trailer_is_no_header(running: Gateway) -> None:

@@ -31,11 +31,11 @@ CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [
     lambda store: store.journals.names("", 10),
     lambda store: store.records.get("s", "k"),
     lambda store: store.records.put("s", "k", b"refused"),
-    lambda store: store.records.take("s", "k"),
-    lambda store: store.records.count("s", "refused"),
+    lambda store: store.records.pop("s", "k"),
+    lambda store: store.records.increment("s", "refused"),
     lambda store: store.records.compare_and_set("s", {}, {"k": b"refused"}),
     lambda store: store.records.scan("s"),
-    lambda store: store.records.watch("s", lambda key, value: None),
+    lambda store: store.records.subscribe("s", lambda key, value: None),
 ]
 WRITES = [CALLS[n] for n in (0, 7, 8, 9, 10)]
 
@@ -208,7 +208,7 @@ def test_a_promise_of_replicas_that_are_not_there_is_told_as_not_kept() -> None:
     async def work() -> None:
         async with opened(f"{fresh_url()}&replicas=1&timeout=2".replace("&timeout=30", "")) as (store,):
             heard: list[Any] = []
-            store.journals.follow("a", heard.extend)
+            store.journals.subscribe("a", heard.extend)
             with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
                 await store.journals.append("a", [line("1")])
             await until(lambda: len(heard) == 1)
@@ -224,7 +224,7 @@ def test_killed_and_started_again_under_load(server: RedisServer) -> None:
         async with opened(server.url, server.url, f"{server.url}?timeout=1") as (one, other, listening):
             heard = await follow_as_a_thing_does(listening, "a")
             seen: dict[str, bytes | None] = {}
-            await listening.records.watch("s", lambda key, value: seen.update({key: value}))
+            await listening.records.subscribe("s", lambda key, value: seen.update({key: value}))
             acknowledged: list[str] = []
             going = True
 
@@ -364,7 +364,7 @@ def test_after_the_close_everybody_is_refused_and_no_thread_or_socket_is_left() 
         before = asyncio.all_tasks()
         async with opened(fresh_url()) as (store,):
             await store.journals.append("a", [line("1")])
-            store.journals.follow("a", lambda entries: None)
+            store.journals.subscribe("a", lambda entries: None)
         with pytest.raises(StoreUnavailable, match="stopping"):
             await store.journals.append("a", [line("2")])
         with pytest.raises(StoreUnavailable, match="stopping"):

@@ -76,7 +76,7 @@ def test_a_gateway_does_not_read_its_own_appends_again(server: RedisServer) -> N
     async def work() -> None:
         async with opened(f"{server.url}?timeout=30") as (store,):
             heard = await follow_as_a_thing_does(store, "a")
-            await until(lambda: store.journals.is_heard("a"))
+            await until(lambda: store.journals.is_live("a"))
             with server.client() as client:
                 before = calls_of(client, "xrange"), calls_of(client, "spublish")
                 for number in range(200):
@@ -193,7 +193,7 @@ def test_watchers_see_a_change_whose_response_was_an_error(server: RedisServer) 
     async def work() -> None:
         async with opened(f"{server.url}?timeout=1&replicas=1") as (store,):
             seen: dict[str, bytes | None] = {}
-            await store.records.watch("s", lambda key, value: seen.update({key: value}))
+            await store.records.subscribe("s", lambda key, value: seen.update({key: value}))
             with server.client() as client:
                 await until(lambda: client.execute_command("PUBSUB", "SHARDNUMSUB", "gateway:{s}:records")[1] == 1)
             with pytest.raises(OutcomeUnknown, match="not confirmed by 1 replicas"):
@@ -213,8 +213,8 @@ def test_a_message_that_cannot_be_read_ends_no_listening(server: RedisServer) ->
         async with opened(server.url, server.url) as (store, other):
             heard = await follow_as_a_thing_does(store, "a")
             seen: dict[str, bytes | None] = {}
-            await store.records.watch("s", lambda key, value: seen.update({key: value}))
-            await until(lambda: store.journals.is_heard("a"))
+            await store.records.subscribe("s", lambda key, value: seen.update({key: value}))
+            await until(lambda: store.journals.is_live("a"))
             with server.client() as client:
                 for channel in ("gateway:{0}:journal:a", "gateway:{s}:records"):
                     for message in ("5", "x", "[[]]"):

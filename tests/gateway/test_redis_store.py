@@ -15,7 +15,7 @@ from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, o
 from tests.gateway.stores_under_test import SetClock
 from tests.ports import free_port
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
-from toolkit.stores import Draft, StoreUnavailable
+from toolkit.stores import NewEntry, StoreUnavailable
 from toolkit.stores.redis.store import RedisStore
 
 ON_BOTH = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
@@ -73,7 +73,7 @@ def test_a_connection_that_breaks_costs_listeners_and_watchers_nothing(fresh: Fr
         async with opened(url, url) as (writing, listening):
             heard = await follow_as_a_thing_does(listening, "a")
             seen: dict[str, bytes | None] = {}
-            await listening.records.watch("s", lambda key, value: seen.update({key: value}))
+            await listening.records.subscribe("s", lambda key, value: seen.update({key: value}))
             await writing.records.put("s", "gone", b"1")
             await until(lambda: seen == {"gone": b"1"})  # of what came and went in between nobody is told
             for number in range(60):
@@ -81,7 +81,7 @@ def test_a_connection_that_breaks_costs_listeners_and_watchers_nothing(fresh: Fr
                     _cut_listeners(url)
                 await writing.journals.append("a", [line(str(number))])
                 await writing.records.put("s", str(number % 7), b"%d" % number)
-            await writing.records.take("s", "gone")
+            await writing.records.pop("s", "gone")
             await until(lambda: len(heard) == 60, lambda: len(heard))
             assert numbers(heard) == list(range(1, 61))
             expected = {**await writing.records.scan("s"), "gone": None}
@@ -103,7 +103,7 @@ def test_what_is_too_much_for_a_message_is_heard_too(fresh: Fresh) -> None:
         async with opened(url, url) as (writing, listening):
             heard = await follow_as_a_thing_does(listening, "a")
             await listening.journals.append("a", [line("own")])
-            entries = await writing.journals.append("a", [Draft(1, str(n), bytes(60_000)) for n in range(50)])
+            entries = await writing.journals.append("a", [NewEntry(1, str(n), bytes(60_000)) for n in range(50)])
             await until(lambda: len(heard) == 51)
             assert heard[1:] == entries
 
@@ -231,10 +231,10 @@ def test_one_call_that_cannot_be_sent_costs_no_other_its_answer(fresh: Fresh) ->
             outcomes = await asyncio.gather(
                 store.journals.append("a", [line("1")]),
                 store.journals.append("half a surrogate \ud800", [line("1")]),
-                store.journals.append("a", [Draft(1, "\ud800", b"x")]),
+                store.journals.append("a", [NewEntry(1, "\ud800", b"x")]),
                 store.records.put("s", "\ud800", b"x"),
                 store.records.get("\udcff", "k"),
-                store.records.count("s", "n"),
+                store.records.increment("s", "n"),
                 store.journals.last("\ud800", 1),
                 return_exceptions=True,
             )
@@ -263,7 +263,7 @@ class TestWhatExpires:
                     await store.ephemeral.put("codes", "c", b"1", clock.at + 1_000)
                     assert 100_000 < client.pttl(values) <= 160_000
                     assert 100_000 < client.pttl(expiries) <= 160_000
-                    await store.ephemeral.take("codes", "a")
+                    await store.ephemeral.pop("codes", "a")
                     assert client.pttl(values) <= 61_000
 
         run(work())
@@ -330,16 +330,16 @@ def test_a_server_that_was_demoted_is_left_by_its_listeners_too() -> None:
 
         async def work() -> None:
             async with opened(f"{first.url}?timeout=1") as (store,):
-                store.journals.follow("a", lambda entries: None)
-                await until(lambda: store.journals.is_heard("a"))
+                store.journals.subscribe("a", lambda entries: None)
+                await until(lambda: store.journals.is_live("a"))
                 with first.client() as client:
                     client.replicaof("127.0.0.1", second.port)
-                await until(lambda: not store.journals.is_heard("a"))
+                await until(lambda: not store.journals.is_live("a"))
                 with pytest.raises(StoreUnavailable):
                     await store.journals.append("a", [line("1")])
                 with first.client() as client:
                     client.replicaof("NO", "ONE")
                 await persist(lambda: store.journals.append("a", [line("2")]))
-                await until(lambda: store.journals.is_heard("a"))
+                await until(lambda: store.journals.is_live("a"))
 
         run(work())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.stores_under_test import STORES, StoreBench, StoreKind
-from toolkit.stores import Draft, Entry, Records, Store, StoreUnavailable
+from toolkit.stores import Entry, NewEntry, Records, Store, StoreUnavailable
 
 
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)
@@ -18,8 +18,8 @@ def on_store(request: pytest.FixtureRequest, tmp_path: Path) -> StoreBench:
     return StoreBench(kind, tmp_path)
 
 
-def drafts(*texts: str, at: int = 5) -> list[Draft]:
-    return [Draft(at, f"id-{text}", text.encode()) for text in texts]
+def drafts(*texts: str, at: int = 5) -> list[NewEntry]:
+    return [NewEntry(at, f"id-{text}", text.encode()) for text in texts]
 
 
 def texts(entries: Sequence[Entry]) -> list[str]:
@@ -88,7 +88,7 @@ def test_find_by_identifier(on_store: StoreBench) -> None:
 @pytest.mark.parametrize("count", [999, 1_000, 2_500])
 def test_long_journals_are_searched_to_their_ends(on_store: StoreBench, count: int) -> None:
     async def work(store: Store) -> None:
-        await store.journals.append("a", [Draft(n, f"id-{n}", b"%d" % n) for n in range(count)])
+        await store.journals.append("a", [NewEntry(n, f"id-{n}", b"%d" % n) for n in range(count)])
         for number in (0, 500, count - 1):
             found = await store.journals.find("a", f"id-{number}")
             assert found is not None
@@ -116,7 +116,7 @@ def test_any_name_and_any_bytes(on_store: StoreBench, name: str) -> None:
     data = bytes(range(256))
 
     async def work(store: Store) -> None:
-        await store.journals.append(name, [Draft(1, name, data)])
+        await store.journals.append(name, [NewEntry(1, name, data)])
         (entry,) = await store.journals.last(name, 1)
         assert entry.data == data
         await store.records.put(name, name, data)
@@ -169,7 +169,7 @@ def test_followers_hear_every_line_once_in_order_until_they_stop(on_store: Store
     async def work(store: Store) -> None:
         heard: list[Entry] = []
         await store.journals.append("a", drafts("before"))
-        stop = store.journals.follow("a", heard.extend)
+        stop = store.journals.subscribe("a", heard.extend)
         await asyncio.gather(*(store.journals.append("a", drafts(f"{n}", f"{n}'")) for n in range(100)))
         await store.journals.append("b", drafts("elsewhere"))
         stop()
@@ -184,7 +184,7 @@ def test_followers_hear_every_line_once_in_order_until_they_stop(on_store: Store
 def test_a_follower_has_heard_a_line_before_its_writer_goes_on(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
         heard: list[Entry] = []
-        store.journals.follow("a", heard.extend)
+        store.journals.subscribe("a", heard.extend)
         for number in range(5):
             await store.journals.append("a", drafts(str(number)))
             assert len(heard) == number + 1
@@ -204,9 +204,9 @@ def test_a_follower_that_ends_itself_or_fails_costs_the_others_nothing(on_store:
         def fail(_: Sequence[Entry]) -> None:
             raise ValueError("this follower is broken")
 
-        stop = store.journals.follow("a", leave)
-        store.journals.follow("a", fail)
-        store.journals.follow("a", heard.extend)
+        stop = store.journals.subscribe("a", leave)
+        store.journals.subscribe("a", fail)
+        store.journals.subscribe("a", heard.extend)
         await store.journals.append("a", drafts("1"))
         await store.journals.append("a", drafts("2"))
         assert texts(heard) == ["1", "2"]
@@ -247,7 +247,7 @@ class TestRecords:
             assert await records.get("s", "k") == b"1"
             on_store.clock.at += 1
             assert await records.get("s", "k") is None
-            assert await records.take("s", "k") is None
+            assert await records.pop("s", "k") is None
             assert await records.scan("s") == {}
             assert await records.compare_and_set("s", {"k": None}, {"k": b"2"})
 
@@ -257,7 +257,7 @@ class TestRecords:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
             await records.put("s", "code", b"secret")
-            found = await asyncio.gather(*(records.take("s", "code") for _ in range(200)))
+            found = await asyncio.gather(*(records.pop("s", "code") for _ in range(200)))
             assert sorted(filter(None, found)) == [b"secret"]
             assert await records.get("s", "code") is None
 
@@ -266,9 +266,9 @@ class TestRecords:
     def test_of_many_counters_exactly_as_many_pass_as_the_limit_lets(self, on_store: StoreBench, part: str) -> None:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
-            counts = await asyncio.gather(*(records.count("s", "k", 30) for _ in range(100)))
+            counts = await asyncio.gather(*(records.increment("s", "k", 30) for _ in range(100)))
             assert sorted(counts) == [0] * 70 + list(range(1, 31))
-            assert await records.count("s", "k") == 31
+            assert await records.increment("s", "k") == 31
 
         on_store(work)
 
@@ -278,11 +278,11 @@ class TestRecords:
         async def work(store: Store) -> None:
             records: Records = getattr(store, part)
             start = on_store.clock.at
-            assert await records.count("s", "k", 2, start + 10) == 1
-            assert await records.count("s", "k", 2, start + 1000) == 2
-            assert await records.count("s", "k", 2, start + 1000) == 0
+            assert await records.increment("s", "k", 2, start + 10) == 1
+            assert await records.increment("s", "k", 2, start + 1000) == 2
+            assert await records.increment("s", "k", 2, start + 1000) == 0
             on_store.clock.at = start + 10
-            assert await records.count("s", "k", 2, start + 20) == 1
+            assert await records.increment("s", "k", 2, start + 20) == 1
 
         on_store(work)
 
@@ -316,14 +316,14 @@ class TestRecords:
             seen: list[tuple[str, bytes | None]] = []
             await records.put("s", "old", b"0")
             await records.put("other", "x", b"0")
-            stop = await records.watch("s", lambda key, value: seen.append((key, value)))
+            stop = await records.subscribe("s", lambda key, value: seen.append((key, value)))
             assert seen == [("old", b"0")]
             await records.put("s", "a", b"1")
             assert seen[1:] == [("a", b"1")]
             await records.compare_and_set("s", {}, {"a": None, "b": b"2"})
-            await records.take("s", "b")
-            await records.take("s", "b")
-            await records.count("s", "n")
+            await records.pop("s", "b")
+            await records.pop("s", "b")
+            await records.increment("s", "n")
             await records.compare_and_set("s", {"a": b"not so"}, {"a": b"5"})
             assert seen[2:] == [("a", None), ("b", b"2"), ("b", None), ("n", b"1")]
             stop()
@@ -342,8 +342,8 @@ class TestRecords:
                 raise ValueError(value)
 
             await records.put("s", "k", b"a secret")
-            with pytest.raises(StoreUnavailable, match="^the records 's' cannot be watched: ValueError at a value"):
-                await records.watch("s", fail)
+            with pytest.raises(StoreUnavailable, match="^the records 's' cannot be read: ValueError at a value"):
+                await records.subscribe("s", fail)
             await records.put("s", "k", b"2")
             assert seen == ["k"]
 
@@ -360,8 +360,8 @@ class TestRecords:
             def fail(key: str, value: bytes | None) -> None:
                 raise ValueError("this watcher is broken")
 
-            await records.watch("s", fail)
-            await records.watch("s", lambda key, value: seen.append(key))
+            await records.subscribe("s", fail)
+            await records.subscribe("s", lambda key, value: seen.append(key))
             await records.compare_and_set("s", {}, {"a": b"1", "b": b"2"})
             assert seen == ["a", "b"]
             assert complaints == ["this watcher is broken"] * 2
@@ -374,7 +374,7 @@ def test_opened_again_a_durable_store_holds_what_was_acknowledged(on_store: Stor
         await store.journals.append("a", drafts("1", "2"))
         await store.records.put("s", "k", b"1")
         await store.records.put("s", "late", b"1", on_store.clock.at + 10)
-        await store.records.count("s", "n")
+        await store.records.increment("s", "n")
         await store.ephemeral.put("s", "k", b"1")
 
     async def check(store: Store) -> None:
@@ -383,7 +383,7 @@ def test_opened_again_a_durable_store_holds_what_was_acknowledged(on_store: Stor
         assert entry.sequence == (3 if on_store.kind.keeps else 1)
         assert await store.records.get("s", "k") == (b"1" if on_store.kind.keeps else None)
         assert await store.records.get("s", "late") is None
-        assert await store.records.count("s", "n") == (2 if on_store.kind.keeps else 1)
+        assert await store.records.increment("s", "n") == (2 if on_store.kind.keeps else 1)
         assert await store.ephemeral.get("s", "k") == (b"1" if on_store.kind.keeps_ephemeral else None)
 
     on_store(fill)

@@ -89,6 +89,13 @@ def test_the_right_key_works_at_once_after_any_number_of_wrong_ones(running: Gat
     assert b'"this":"succeeded"' in raw_call(running.base_url, "POST", "/dweet/for/hall", b"2").body, "nor anybody else"
 
 
+def test_a_name_that_no_lock_has_is_cut_off_in_the_log(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "toolkit.gateway"):
+        raw_call(running.base_url, "GET", f"/remove/lock/{'l' * 5_000}?key={GUESS}")
+    assert f"wrong key for the lock '{'l' * 256}' from" in caplog.text
+    assert max(len(record.getMessage()) for record in caplog.records) < 1_100
+
+
 def test_a_pipeline_of_guesses_waits_at_each_and_ends_in_order(running: Gateway) -> None:
     request, mark, _ = ATTACKS["reading"]
     guess_until_limited(running, request, mark)

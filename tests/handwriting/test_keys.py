@@ -116,3 +116,9 @@ def test_strangers_do_not_fill_the_memory() -> None:
 
 def test_no_key_is_shown() -> None:
     assert "letters" not in repr(configuration_of({"handwriting": {"apikeys": KEYS}}))
+
+
+def test_a_key_that_is_too_long_is_refused(service: Service) -> None:
+    for key, status in (("k" * 256, 200), ("k" * 257, 401)):
+        assert service.get("/handwritings", f"apikey={key}").status == status
+        assert service.get("/handwritings", "", headers=basic(f"{key}:secret")).status == status

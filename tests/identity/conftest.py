@@ -165,7 +165,7 @@ class Lab:
 
         async def run() -> bytes:
             durable = b"".join(key + value for key, value in store._database.items(b"", b""))
-            return durable + repr(store.ephemeral._rows._rows).encode()
+            return durable + repr(store.ephemeral._spaces).encode()
 
         return self.gateway._server.call(run())
 

@@ -370,11 +370,11 @@ def test_a_store_that_fails_is_a_503_in_the_envelope(make_lab: Any, monkeypatch:
     lab = make_lab()
     pair = lab.wire.pair()
 
-    def fail(key: bytes) -> bytes:
+    def fail(space: str, key: str) -> bytes:
         raise StoreUnavailable("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lab.gateway._services.store._database, "get", fail)
+        patch.setattr(lab.gateway._services.store.records, "get", fail)
         answer = lab.wire.eligibility(pair)
     assert (answer.http, answer.status) == (503, 1)
 

@@ -22,6 +22,8 @@ _WRONG_HOST = "this gateway does not answer to that host name: its operator can 
 _UNAVAILABLE = "the gateway cannot keep or read anything right now, try again"
 _UNCERTAIN = "the gateway lost its store while it was asked: look whether this was done before you try again"
 
+# Of a path in the log; a caller may send one of 256 KiB.
+_LONGEST_SHOWN = 1_000
 _PREFLIGHT: tuple[Header, ...] = (
     (b"access-control-allow-headers", b"content-type, accept"),
     (b"access-control-max-age", b"86400"),
@@ -134,4 +136,4 @@ def log_response(request: Request, status: int) -> None:
 
 
 def shown(request: Request) -> str:
-    return request.raw_path.decode("ascii", "replace")
+    return request.raw_path[:_LONGEST_SHOWN].decode("ascii", "replace")

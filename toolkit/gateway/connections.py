@@ -22,6 +22,7 @@ class Limits:
     #: Of the head of a request, and as much again of what is neither head nor body (trailers, chunk extensions).
     head_bytes: int = 256 * 1024
     headers: int = 100
+    query_fields: int = 10_000
     #: Of a body where none is expected: it is read and dropped. Also of what is dropped after a refusal.
     dropped_bytes: int = 512 * 1024 * 1024
     #: Requests that wait for the one before them, and bytes of their bodies.
@@ -31,6 +32,8 @@ class Limits:
     stream_bytes: int = 4 * 1024 * 1024
     #: Of all responses that are on their way to callers who do not read them; above it the slowest are disconnected.
     unread_bytes: int = 256 * 1024 * 1024
+    #: Of all bodies in memory; above it those that take longest to arrive are cut off.
+    body_bytes: int = 256 * 1024 * 1024
     #: For the head of a request, and for its body.
     request_seconds: float = 30.0
     #: Between two requests.
@@ -57,7 +60,7 @@ class Connections:
     def __init__(self, application: Application, limits: Limits = LIMITS) -> None:
         self.application = application
         self.limits = limits
-        self.open: set[HttpProtocol] = set()
+        self.open: dict[HttpProtocol, None] = {}  # the oldest first
         #: Those whose callers do not read, the one that has not read for longest first.
         self.slow: dict[HttpProtocol, None] = {}
         self.is_stopping = False
@@ -81,6 +84,15 @@ class Connections:
         for connection in tuple(self.open):
             connection.tick(now)
         self.bound_unread()
+        self._bound_bodies()
+
+    def _bound_bodies(self) -> None:
+        sizes = {connection: size for connection in self.open if (size := connection.body_bytes)}
+        surplus = sum(sizes.values()) - self.limits.body_bytes
+        for connection in sorted(sizes, key=lambda one: one.body_deadline) if surplus > 0 else ():
+            if surplus > 0 and connection.body_deadline < NEVER:
+                surplus -= sizes[connection]
+                connection.abort()
 
     def bound_unread(self) -> None:
         """Disconnect the slowest readers while too much is on its way."""

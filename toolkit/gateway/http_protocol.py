@@ -55,12 +55,12 @@ class HttpProtocol(asyncio.Protocol):
         self._transport = transport
         peer = transport.get_extra_info("peername")
         self._reader = RequestReader(self._connections, peer[0] if peer else "")
-        self._connections.open.add(self)
+        self._connections.open[self] = None
         if self._connections.is_stopping:
             transport.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._connections.open.discard(self)
+        self._connections.open.pop(self, None)
         self._connections.slow.pop(self, None)
         self._cancel()
         self._is_over = True
@@ -172,19 +172,28 @@ class HttpProtocol(asyncio.Protocol):
     def _answered(self, done: asyncio.Future[Any]) -> None:
         request, self._current = self._current, None
         assert request is not None
-        assert request.route is not None, "only a handler of a route returns an awaitable"
-        try:
-            answer = done.result()
-            if not isinstance(answer, (Response, Stream)):
-                answer = request.route.respond(answer)
-        except asyncio.CancelledError:
+        if done.cancelled():
             self._transport.abort()
             return
-        except Exception as error:  # as above
-            answer = self._application.fail(request, error)
-        self._send(request, answer)
+        # Not raised here by result(): its traceback would hold this frame, and so itself and the request's body, until
+        # the garbage collector runs.
+        if error := done.exception():
+            if not isinstance(error, Exception):
+                raise error
+            self._send(request, self._application.fail(request, error))
+        else:
+            self._send(request, self._responded(request, done.result()))
         if self._waiting or self._raw:
             self._go_on()
+
+    def _responded(self, request: Request, result: Any) -> Answer | Awaitable[Any]:  # noqa: ANN401
+        assert request.route is not None, "only a handler of a route returns an awaitable"
+        if isinstance(result, (Response, Stream)):
+            return result
+        try:
+            return request.route.respond(result)
+        except Exception as error:  # as above
+            return self._application.fail(request, error)
 
     def _go_on(self) -> None:
         """Answer what waits, then parse the rest of the input."""
@@ -274,6 +283,17 @@ class HttpProtocol(asyncio.Protocol):
             self._stream.finish()
         elif self._current is None and not self._waiting:
             self._shut()
+
+    @property
+    def body_bytes(self) -> int:
+        """What it holds of bodies: of the request that arrives, of those that wait, and of the one being answered."""
+        requests = self._waiting if self._current is None else (self._current, *self._waiting)
+        return len(self._reader.body) + sum([len(request.body) for request in requests])
+
+    @property
+    def body_deadline(self) -> float:
+        """By when the body that arrives must be complete."""
+        return self._reader.deadline if self._reader.body else NEVER
 
     @property
     def buffered_bytes(self) -> int:

@@ -44,7 +44,8 @@ class RequestReader:
         self._fields: dict[bytes, bytes] = {}
         self._repeated: list[Header] = []  # headers whose name came before
         self._request: Request | None = None  # once its head is complete
-        self._pieces: list[bytes] = []
+        #: The body as far as it has come: a list of pieces would take 25 times the bytes of tiny chunks.
+        self.body = bytearray()
         self._body_bytes = self._max_body = self._overhead_bytes = 0
 
     def read(self, data: bytes) -> list[Request]:
@@ -85,6 +86,7 @@ class RequestReader:
         self.has_refused_body = status == 413
         self.awaits_continue = False
         self._is_over = True
+        self.body = bytearray()
         self._complete.append(request)
 
     def _check_unfinished(self, overhead: int) -> None:
@@ -104,12 +106,13 @@ class RequestReader:
 
     def _read_without_upgrade(self, rest: bytes) -> list[Request]:
         """Parse a request for another protocol once more as an ordinary one: the parser skips the body of the first."""
-        method, target, fields = self._parser.get_method(), self._target, self._fields
-        del fields[b"upgrade"]
-        lines = [b"%b: %b\r\n" % header for header in (*fields.items(), *self._repeated)]
+        method, version = self._parser.get_method(), self._parser.get_http_version().encode()
+        headers = [header for header in (*self._fields.items(), *self._repeated) if header[0] != b"upgrade"]
+        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        head = b"%b %b HTTP/%b\r\n%b\r\n" % (method, self._target, version, lines)
         self._target, self._fields, self._repeated = b"", {}, []
         self._parser = httptools.HttpRequestParser(self)
-        return self.read(b"%b %b HTTP/1.1\r\n%b\r\n%b" % (method, target, b"".join(lines), rest))
+        return self.read(head + rest)
 
     # -- called by the parser -----------------------------------------------------------------------------
 
@@ -143,10 +146,9 @@ class RequestReader:
         if is_http_1_1 and b"host" not in fields:
             raise _Refused(400, _ONE_HOST)
         target = self._target
-        if target[0] == _SLASH and _HASH not in target:
-            path, _, query = target.partition(b"?")
-        else:
-            path, query = _split_target(target)
+        path, query = _split_target(target)
+        if query.count(b"&") >= self._limits.query_fields:
+            raise _Refused(431, f"a query has at most {self._limits.query_fields:,} fields")
         self._target, self._fields = b"", {}
         request = self._request = Request(method, path, query, fields, self._client)
         if not is_kept:
@@ -175,15 +177,15 @@ class RequestReader:
         if self._body_bytes > (self._max_body or self._limits.dropped_bytes):
             raise _Refused(413, f"the body is larger than {self._max_body} bytes")
         if self._max_body:  # else it is dropped
-            self._pieces.append(piece)
+            self.body += piece
 
     def on_message_complete(self) -> None:
         request = self._request
         if request is None:  # it is parsed again, without its upgrade
             return
-        if self._pieces:
-            request.body = b"".join(self._pieces)  # no copy of a single piece
-            self._pieces = []
+        if self.body:
+            request.body = bytes(self.body)
+            self.body = bytearray()
         if self._fields or self._repeated:  # trailers are ignored
             self._fields, self._repeated = {}, []
         self._request = None
@@ -196,6 +198,9 @@ class RequestReader:
 
 def _split_target(target: bytes) -> tuple[bytes, bytes]:
     """Return the raw path and the query of a target in origin form or absolute form."""
+    if target[0] == _SLASH and _HASH not in target:  # as most are
+        path, _, query = target.partition(b"?")
+        return path, query
     if not target.startswith(b"/"):
         authority = _AUTHORITY.match(target)
         if authority is None:

@@ -1,12 +1,5 @@
 """The Store protocol: what services need to keep, and nothing about HTTP or a service's rules.
 
-A store has three parts:
-
-* ``journals``: append-only, numbered, followed live (dweets of a thing, decisions of the reward engine);
-* ``records``: small values by key that survive a restart (locks, alerts, aliases, stock);
-* ``ephemeral``: the same, for what ends soon (codes, fingerprints, sessions): in an embedded store it is gone with a
-  restart and never on disk; in one that many gateways share it lives until it expires.
-
 Every call is made from the gateway's event loop. What a call answers is committed: with a durable store it
 survives ``kill -9`` and power loss.
 """
@@ -31,7 +24,7 @@ class Entry(NamedTuple):
     data: bytes
 
 
-class Draft(NamedTuple):
+class NewEntry(NamedTuple):
     """An entry that has no number yet."""
 
     at: int
@@ -39,7 +32,7 @@ class Draft(NamedTuple):
     data: bytes
 
 
-Follower = Callable[[Sequence[Entry]], None]
+Subscriber = Callable[[Sequence[Entry]], None]
 
 
 class StoreUnavailable(Exception):
@@ -55,7 +48,7 @@ class FolderInUse(StoreUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The store went away, or did not keep its promise, after it was asked: it may have done it all the same."""
+    """The store went away, or could not confirm durability, after it was asked: the change may have been made."""
 
 
 class Journals(Protocol):
@@ -65,9 +58,9 @@ class Journals(Protocol):
     is_shared: bool
 
     def append(
-        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+        self, name: str, entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:
-        """Append all drafts in order or none; done when they are committed.
+        """Append all entries in order or none; done when they are committed.
 
         With `keep`, older entries than about the last `keep` are dropped now and then; never one of the last `keep`,
         and with `floor` never one numbered above it.
@@ -86,33 +79,33 @@ class Journals(Protocol):
         """Return the entry with this identifier."""
 
     def names(self, prefix: str, count: int) -> Awaitable[list[str]]:
-        """Return the names with this prefix, the most recently written first, at most `count`.
+        """Return at most `count` names with this prefix, the most recently written first.
 
         A shared store may order them by times that lag by some seconds.
         """
 
-    def follow(self, name: str, follower: Follower) -> Callable[[], None]:
-        """Call `follower` with every entry committed from now on, by any gateway, in order.
+    def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
+        """Call `subscriber` with every entry committed from now on, by any gateway, in order.
 
-        The follower runs on the event loop and must not block. Returns the call that ends it. What other gateways
+        It runs on the event loop and must not block. Returns the call that ends the subscription. What other gateways
         commit while the store cannot be reached comes, in order, once it can be again.
         """
 
-    def is_heard(self, name: str) -> bool:
-        """Whether followers of this name hear what is committed now; False while the store cannot be reached."""
+    def is_live(self, name: str) -> bool:
+        """Whether subscribers of this name get what is committed now; False while the store cannot be reached."""
 
 
 class Records(Protocol):
-    """Small values by space and key. What one call changes, it changes at once and whole.
+    """Small values by space and key. All changes of one call are made at once, or none.
 
     `expires` is in milliseconds since the epoch; a value that has expired is not there.
     """
 
-    def get(self, space: str, key: str) -> asyncio.Future[bytes | None]: ...
+    def get(self, space: str, key: str) -> Awaitable[bytes | None]: ...
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]: ...
 
-    def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
+    def pop(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         """Return the value and remove it: of many callers at once, exactly one gets it."""
 
     def compare_and_set(
@@ -124,28 +117,33 @@ class Records(Protocol):
     ) -> asyncio.Future[bool]:
         """Make all changes if every expected value still stands (None: absent); None in `changes` removes."""
 
-    def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
+    def increment(
+        self, space: str, key: str, limit: int | None = None, expires: int | None = None
+    ) -> asyncio.Future[int]:
         """Add one and return the new count, or 0 and change nothing where it would pass `limit`.
 
         `expires` is set with the first count and kept by later ones.
         """
 
-    def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
+    def scan(self, space: str) -> Awaitable[dict[str, bytes]]:
         """Return all values of the space."""
 
-    def watch(self, space: str, watcher: Callable[[str, bytes | None], None]) -> Awaitable[Callable[[], None]]:
-        """Call `watcher` with every present value, then with every committed change (None: removed).
+    def subscribe(self, space: str, subscriber: Callable[[str, bytes | None], None]) -> Awaitable[Callable[[], None]]:
+        """Call `subscriber` with every present value, then with every committed change (None: removed).
 
-        A change made through this store has reached the watcher before its own call is answered. Returns the call
-        that ends it, or raises StoreUnavailable if the watcher fails at a present value; it is not called again then.
+        A change made through this store has reached the subscriber before its own call is answered. Returns the call
+        that ends it, or raises StoreUnavailable if the subscriber fails at a present value, and does not call it again.
         """
 
 
 class Store(Protocol):
     """What a gateway keeps its services' state in."""
 
+    #: Dweets of things, decisions of the reward engine.
     journals: Journals
+    #: What survives a restart: locks, alerts, aliases, stock.
     records: Records
+    #: Codes, fingerprints, sessions: an embedded store keeps them in memory only; a shared one until they expire.
     ephemeral: Records
 
     async def open(self) -> None:

@@ -1,19 +1,17 @@
 """RocksDB in a folder: opening, durable batches, and recovery after a failed write.
 
-The only module that calls `rocksdict`, and the one place that makes our errors of its exceptions.
+The only module that opens `rocksdict`, and the one place that makes our errors of its exceptions.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rocksdict import (
     BlockBasedOptions,
@@ -29,17 +27,16 @@ from rocksdict import (
 
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.embedded_folder import StoreFolder
+from toolkit.stores.group_commit import failed
 
 T = TypeVar("T")
-Done = Callable[[Any, Exception | None], None]
 
 _OPTIONS = Path(__file__).with_name("rocksdb_options")
 _WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
 # Besides what it moves from its logs to tables, RocksDB writes a few small files when it opens.
 _ROOM_TO_OPEN = 1 << 20
 _SECONDS_BETWEEN_REOPENS = 1.0
-# The MANIFEST grows with every file of RocksDB, which is seldom: so it is not looked at with every batch.
-_SECONDS_BETWEEN_NOTES = 0.1
+_CLOSED = "the store is closed: the gateway is stopping, or waits for room"
 
 
 class Database:
@@ -50,31 +47,29 @@ class Database:
         self._write_options = WriteOptions()
         self._write_options.sync = is_synced
         self._failure: Exception | None = None
-        self._reopen_at = self._note_at = 0.0
+        self._reopen_at = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._reader = ThreadPoolExecutor(1, "gateway-store-reads")
+        self._writer = ThreadPoolExecutor(1, "gateway-store-writes")
 
     async def open(self) -> None:
         """Lock the folder and open the database."""
-        self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
-        self.read = self._reader.run
         try:
-            await self.read(self._acquire)
+            await self.read(self._folder.acquire)
+            await self.read(self._open)
         except BaseException:
-            self._end_threads()
+            self._release()
             raise
 
     async def close(self) -> None:
-        """Close the database and unlock the folder."""
         await self.read(self._close)
-        self._end_threads()
-        self._folder.release()
+        self._release()
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether a write has failed, so that RocksDB refuses all further ones until `recover`."""
-        return self._failure is not None
+    async def reopen(self) -> None:
+        """Reopen the database after a failed write, else RocksDB refuses all further ones.
 
-    async def recover(self) -> None:
-        """Reopen the database after a failed write; raise StoreUnavailable if there is no room yet."""
+        Raises StoreUnavailable while there is no room.
+        """
         if time.monotonic() < self._reopen_at:
             raise StoreUnavailable(str(self._failure))
         try:
@@ -85,16 +80,21 @@ class Database:
             raise
         finally:
             self._reopen_at = time.monotonic() + _SECONDS_BETWEEN_REOPENS
-        self._failure = None
 
-    def write(self, batch: WriteBatch, done: Callable[[Exception | None], None]) -> None:
-        """Write all of a batch and call `done`; after an error all of it or nothing is there, once it is reopened."""
+    def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        """Run a job in the thread of the reads."""
+        try:
+            return self._loop.run_in_executor(self._reader, job)
+        except RuntimeError:  # the thread has ended
+            return failed(StoreUnavailable(_CLOSED))
 
-        def end(_: None, error: Exception | None) -> None:
+    async def write(self, batch: WriteBatch) -> None:
+        """Write all of a batch; after OutcomeUnknown all of it or nothing is there, once the database is reopened."""
+        try:
+            await self._loop.run_in_executor(self._writer, self._write, batch)
+        except StoreUnavailable as error:
             self._failure = error
-            done(error and OutcomeUnknown(str(error)))
-
-        self._writer.submit(lambda: self._write(batch), end)
+            raise OutcomeUnknown(str(error)) from None
 
     def get(self, key: bytes) -> bytes | None:
         with self._adapted_errors():
@@ -105,9 +105,9 @@ class Database:
         """Give the keys that begin with `prefix`, from `start` on, and their values."""
         return self._walk(prefix, start, "seek", "next")
 
-    def items_backwards(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Give the keys that begin with `prefix`, the last one first, and their values."""
-        return self._walk(prefix, prefix + b"\xff" * 16, "seek_for_prev", "prev")
+    def items_backwards(self, prefix: bytes, before: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Give the keys that begin with `prefix`, the last one before `before` first, and their values."""
+        return self._walk(prefix, before or prefix + b"\xff" * 16, "seek_for_prev", "prev")
 
     def _walk(self, prefix: bytes, start: bytes, seek: str, move: str) -> Iterator[tuple[bytes, bytes]]:
         with self._adapted_errors():
@@ -124,25 +124,13 @@ class Database:
     def _write(self, batch: WriteBatch) -> None:
         with self._adapted_errors():
             self._rocks.write(batch, self._write_options)
-        if time.monotonic() >= self._note_at:
-            self._folder.note_manifest()
-            self._note_at = time.monotonic() + _SECONDS_BETWEEN_NOTES
-
-    def _acquire(self) -> None:
-        self._folder.acquire()
-        try:
-            self._open()
-        except BaseException:
-            self._folder.release()
-            raise
 
     def _open(self) -> None:
-        self._folder.check_manifest()
         with self._adapted_errors():
             self._rocks = Rdict(str(self._folder.files), _options())
-        self._folder.note_manifest()
 
     def _reopen(self) -> None:
+        # Before it is closed: a database that cannot be opened again could not be read either.
         self._folder.check_room(sum(log.stat().st_size for log in self._folder.logs()) + _ROOM_TO_OPEN)
         self._close()
         self._open()
@@ -150,18 +138,18 @@ class Database:
     def _close(self) -> None:
         with suppress(StoreUnavailable), self._adapted_errors():  # after a failed write it says so once more
             self._rocks.close()
-        self._folder.note_manifest()
 
-    def _end_threads(self) -> None:
-        self._reader.close()
-        self._writer.close()
+    def _release(self) -> None:
+        self._reader.shutdown()
+        self._writer.shutdown()
+        self._folder.release()
 
     @contextmanager
     def _adapted_errors(self) -> Iterator[None]:
         try:
             yield
         except DbClosedError:
-            raise StoreUnavailable("the store is closed: the gateway is stopping, or waits for room") from None
+            raise StoreUnavailable(_CLOSED) from None
         except StoreUnavailable:
             raise
         except Exception as error:  # rocksdict raises nothing more precise
@@ -180,6 +168,8 @@ def _options() -> Options:
     options.create_if_missing(True)
     # A torn end of the live log is a write that was interrupted, and so was never acknowledged.
     options.set_wal_recovery_mode(DBRecoveryMode.tolerate_corrupted_tail_records())
+    # RocksDB takes a truncated MANIFEST for an interrupted write, unless there is only one change in it to lose.
+    options.set_max_manifest_file_size(1)
     options.set_write_buffer_size(_WRITE_BUFFER)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_keep_log_file_num(2)
@@ -189,47 +179,3 @@ def _options() -> Options:
     tables.set_bloom_filter(10, False)
     options.set_block_based_table_factory(tables)
     return options
-
-
-class WorkerThread:
-    """A thread for jobs of the event loop. A read costs half the CPU time of one in a ThreadPoolExecutor."""
-
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[tuple[Callable[[], Any], Done] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
-        self._thread.start()
-
-    def submit(self, job: Callable[[], Any], done: Done) -> None:
-        """Run a job, and call ``done(result, error)`` on the loop, where one of the two is None."""
-        self._jobs.put((job, done))
-
-    def run(self, job: Callable[[], T]) -> asyncio.Future[T]:
-        """Return the job's result, or raise its exception, once it is done."""
-        future: asyncio.Future[T] = self._loop.create_future()
-        self._jobs.put((job, partial(_settle, future)))
-        return future
-
-    def close(self) -> None:
-        """Finish all jobs and end the thread."""
-        self._jobs.put(None)
-        self._thread.join()
-
-    def _work(self) -> None:
-        while (given := self._jobs.get()) is not None:
-            job, done = given
-            try:
-                result, error = job(), None
-            except Exception as raised:  # raised to the caller on the loop
-                result, error = None, raised
-            self._loop.call_soon_threadsafe(done, result, error)
-            del given, job, done, result, error  # a job that waits for the next one must not keep the database open
-
-
-def _settle(future: asyncio.Future[T], result: T, error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)

@@ -1,211 +1,178 @@
 """Journals in RocksDB.
 
-======================================  =============================  ==========================================
-key                                     value                          meaning
-======================================  =============================  ==========================================
-``J`` journal (4) sequence number (8)   time (8), length (2), id, data an entry
-``N`` name                              journal                        the number of a journal
-``F`` journal                           sequence number                of its oldest entry, once it dropped some
-``T`` period (8) journal                name                           the period in which it was last written
-``M``                                   journal                        the number of the newest journal
-======================================  =============================  ==========================================
+=============================  =============================  ====================================================
+key                            value                          meaning
+=============================  =============================  ====================================================
+``J`` length (2) name number   time (8) length (2) id data    an entry
+``F`` name                     number                         of the oldest entry, once older ones were dropped
+=============================  =============================  ====================================================
 
-Numbers are big-endian, so the entries of a journal lie together and in order.
+A length is that of what follows it. Sequence numbers have 8 bytes; all integers are big-endian, so the entries of a
+journal lie together and in order.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, islice, takewhile
+from itertools import islice, takewhile
+from operator import itemgetter
 from typing import Any
 
 from rocksdict import WriteBatch
 
-from toolkit.stores import Draft, Entry, Follower, StoreUnavailable
+from toolkit.stores import Entry, NewEntry, Subscriber
 from toolkit.stores.embedded_database import Database
-from toolkit.stores.group_commit import GroupCommit, Request, failed, run_now
+from toolkit.stores.group_commit import GroupCommit, Request, run_now
 from toolkit.stores.subscribers import Subscribers
 
-_NEWEST = b"M"
 _HEAD = struct.Struct(">qH")
 
 # Makes an Entry of its fields, twice as fast as Entry(*fields).
 _entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, Entry)
 
-# A journal moves in the index of times when it is written in another period (16 seconds) than the last time: so
-# often that `names` has few to sort, so seldom that it costs appends nothing.
-_PERIOD_BITS = 14
-# What is known of so many journals stays in memory, about 300 bytes for each.
-_MOST_PLACES = 100_000
+# The ranges of so many journals stay in memory, about 250 bytes for each.
+_MOST_RANGES = 100_000
 
 
-class _Place:
-    """Where a journal lies and how far it goes, with what is on its way to the disk."""
+@dataclass(slots=True)
+class _Range:
+    """The first and the last sequence number of a journal, with those of the batch."""
 
-    __slots__ = ("at", "first", "id", "last", "prefix")
-
-    def __init__(self, id: bytes, first: int, last: int, at: int | None) -> None:  # noqa: A002
-        self.id = id
-        self.prefix = b"J" + id
-        self.first = first
-        self.last = last
-        self.at = at
+    prefix: bytes
+    first: int
+    last: int
 
 
 class Append(Request[list[Entry]]):
-    """One caller's drafts; its result are the entries."""
+    """One caller's new entries; its result are the entries with their numbers."""
 
-    __slots__ = ("drafts", "floor", "keep", "name")
+    __slots__ = ("entries", "floor", "journals", "keep", "name")
 
     def __init__(
-        self,
-        future: asyncio.Future[list[Entry]],
-        name: str,
-        drafts: Sequence[Draft],
-        keep: int | None,
-        floor: int | None,
+        self, journals: EmbeddedJournals, name: str, entries: Sequence[NewEntry], keep: int | None, floor: int | None
     ) -> None:
-        self.future = future
-        self.name = name
-        self.drafts = drafts
-        self.keep = keep
-        self.floor = floor
+        super().__init__()
+        self.journals, self.name, self.entries = journals, name, entries
+        self.keep, self.floor = keep, floor
         self.result = []
+
+    def prepare(self, batch: WriteBatch) -> None:
+        self.journals.prepare(self, batch)
+
+    def settle_after_failure(self, database: Database) -> None:
+        self.journals.announce_found(self)
 
 
 class EmbeddedJournals:
-    """See `toolkit.stores.Journals`.
-
-    An append is numbered and encoded at once, while the batch before it is being written; where `encodes_early` is
-    False, when its own batch begins.
-    """
+    """See `toolkit.stores.Journals`."""
 
     is_shared = False
 
     def __init__(self, database: Database, commits: GroupCommit[Any]) -> None:
-        self.encodes_early = True
-        self.writes = WriteBatch(raw_mode=True)
-        self._loop = asyncio.get_running_loop()
         self._database = database
         self._commits = commits
-        self._followers: dict[str, Subscribers[[Sequence[Entry]]]] = {}
-        self._places: dict[str, _Place] = {}
-        # When journals without a place were last written, for `names`: this process has not written them.
-        self._unwritten: dict[bytes, int] = {}
-        self._newest: int | None = None
+        self._subscribers: dict[str, Subscribers[[Sequence[Entry]]]] = {}
+        self._ranges: dict[str, _Range] = {}
+        # Names by their last write, the newest last: those that this process has written, and all once they were read.
+        self._written: dict[str, None] = {}
+        self._has_read_names = False
 
     # -- writing ------------------------------------------------------------------------------------------
 
     def append(
-        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+        self, name: str, entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:
-        append = Append(self._loop.create_future(), name, drafts, keep, floor)
-        if not drafts:
+        append = Append(self, name, entries, keep, floor)
+        if entries:
+            self._commits.submit(append)
+        else:
             append.settle()
-            return append.future
-        if self.encodes_early and not self._commits.is_closed:
-            try:
-                self.prepare(append)
-            except (ValueError, struct.error, StoreUnavailable) as error:
-                return failed(error)
-        self._commits.submit(append)
         return append.future
 
-    def take_batch(self, appends: Sequence[Append]) -> WriteBatch:
-        """Return what was put in the batch; `appends` are those that are in it."""
-        if len(self._places) > _MOST_PLACES:
-            on_their_way = {append.name for append in appends}  # what the database holds of these is out of date
-            for name in [*islice(self._places, len(self._places) - _MOST_PLACES * 9 // 10)]:
-                if name not in on_their_way:
-                    del self._places[name]
-            self._unwritten.clear()
-        writes, self.writes = self.writes, WriteBatch(raw_mode=True)
-        return writes
+    def begin(self) -> None:
+        """Begin a batch: what is known of the journals is in the database."""
+        if len(self._ranges) > _MOST_RANGES:
+            self.forget()
 
     def forget(self) -> None:
-        """Read again how far the journals go: a write has failed."""
-        self.encodes_early = False
-        self.writes = WriteBatch(raw_mode=True)
-        self._places.clear()
-        self._unwritten.clear()
-        self._newest = None
+        """Read again how far the journals go."""
+        self._ranges.clear()
 
-    def announce(self, appends: Sequence[Append]) -> None:
-        """Tell the followers what was committed: each hears of its journal once."""
-        followers, written = self._followers, dict[str, list[Entry]]()
-        for append in appends if followers else ():
-            if append.name in followers:
-                written.setdefault(append.name, []).extend(append.result)
-        for name, entries in written.items():
-            self._tell(name, entries)
-
-    def announce_what_is_there(self, append: Append) -> None:
-        """Tell the followers of entries whose write failed, where they are there all the same."""
-        if append.result and (found := self._after(append.name, append.result[0].sequence - 1, len(append.result))):
-            self._tell(append.name, found)
-
-    def _tell(self, name: str, entries: Sequence[Entry]) -> None:
-        if followers := self._followers.get(name):
-            followers.tell(entries)
-
-    def prepare(self, append: Append) -> None:
-        """Give numbers to the drafts and put the entries in the batch."""
-        name, drafts, writes = append.name, append.drafts, self.writes
-        place = self._places.get(name) or self._find(name) or self._add(name)
-        prefix, number = place.prefix, place.last
+    def prepare(self, append: Append, batch: WriteBatch) -> None:
+        """Put the entries in the batch, with their sequence numbers."""
+        known = self._ranges.get(append.name) or self._read_range(append.name)
+        prefix, number = known.prefix, known.last
         rows, entries = [], []
-        for at, id, data in drafts:  # noqa: A001
+        for at, id, data in append.entries:  # noqa: A001
             number += 1
             text = id.encode()
             rows.append((prefix + number.to_bytes(8, "big"), _HEAD.pack(at, len(text)) + text + data))
             entries.append(_entry((number, at, id, data)))
         # Nothing may fail from here on: the batch has entries of others too.
-        at = drafts[-1].at
-        if place.at is None or place.at >> _PERIOD_BITS != at >> _PERIOD_BITS:
-            if place.at is not None:
-                writes.delete(_time_key(place.at, place.id))
-            writes.put(_time_key(at, place.id), name.encode())
         for key, value in rows:
-            writes.put(key, value)
+            batch.put(key, value)
         if append.keep is not None and number > append.keep:
-            self._drop(place, number, append.keep, append.floor)
-        place.last, place.at = number, at
+            self._drop(known, number, append, batch)
+        known.last = number
         append.result = entries
 
-    def _add(self, name: str) -> _Place:
-        key = b"N" + name.encode()
-        if self._newest is None:
-            self._newest = int.from_bytes(self._database.get(_NEWEST) or b"", "big")
-        self._newest += 1
-        place = self._places[name] = _Place(self._newest.to_bytes(4, "big"), 1, 0, None)
-        self.writes.put(key, place.id)
-        self.writes.put(_NEWEST, place.id)
-        return place
+    def _read_range(self, name: str) -> _Range:
+        prefix, first = _prefix(name), self._first(name)
+        newest = next(self._database.items_backwards(prefix), None)
+        last = first - 1 if newest is None else _number(newest[0])
+        self._ranges[name] = _Range(prefix, first, last)
+        return self._ranges[name]
 
-    def _find(self, name: str) -> _Place | None:
-        id = self._id(name)  # noqa: A001
-        if id is None:
-            return None
-        first, newest = self._first(id), self._newest_of(id)
-        last, at = (first - 1, None) if newest is None else newest[:2]
-        place = self._places[name] = _Place(id, first, last, at)
-        return place
-
-    def _drop(self, place: _Place, last: int, keep: int, floor: int | None) -> None:
+    def _drop(self, known: _Range, last: int, append: Append, batch: WriteBatch) -> None:
         # Now and then: when the numbers pass a multiple of a quarter of what is kept.
-        step = max(keep // 4, 64)
-        if place.last // step == last // step:
+        assert append.keep is not None
+        step = max(append.keep // 4, 64)
+        if known.last // step == last // step:
             return
-        end = last - keep if floor is None else min(last - keep, floor)
-        if end >= place.first:
-            numbers = place.first.to_bytes(8, "big"), (end + 1).to_bytes(8, "big")
-            self.writes.delete_range(place.prefix + numbers[0], place.prefix + numbers[1])
-            place.first = end + 1
-            self.writes.put(b"F" + place.id, numbers[1])
+        end = last - append.keep if append.floor is None else min(last - append.keep, append.floor)
+        if end >= known.first:
+            first = (end + 1).to_bytes(8, "big")
+            batch.delete_range(known.prefix + known.first.to_bytes(8, "big"), known.prefix + first)
+            batch.put(b"F" + append.name.encode(), first)
+            known.first = end + 1
+
+    # -- subscribing --------------------------------------------------------------------------------------
+
+    def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
+        end = self._subscribers.setdefault(name, Subscribers()).add(subscriber)
+
+        def stop() -> None:
+            end()
+            if not self._subscribers.get(name, True):
+                del self._subscribers[name]
+
+        return stop
+
+    def is_live(self, name: str) -> bool:
+        return True  # subscribers are in the process that commits
+
+    def announce(self, appends: Sequence[Append]) -> None:
+        """Pass what was committed to the subscribers, to each once."""
+        by_name: dict[str, list[Entry]] = {}
+        for append in appends:
+            self._written.pop(append.name, None)
+            self._written[append.name] = None
+            if append.name in self._subscribers:
+                by_name.setdefault(append.name, []).extend(append.result)
+        for name, entries in by_name.items():
+            if subscribers := self._subscribers.get(name):
+                subscribers.tell(entries)
+
+    def announce_found(self, append: Append) -> None:
+        """Announce the entries whose write failed, where they are there all the same."""
+        if append.result:
+            append.result = self._after(append.name, append.result[0].sequence - 1, len(append.result))
+        if append.result:
+            self.announce([append])
 
     # -- reading: all but a single entry in the thread of the reads -----------------------------------------
 
@@ -236,8 +203,13 @@ class EmbeddedJournals:
 
         return self._database.read(read)
 
-    def names(self, prefix: str, count: int) -> asyncio.Future[list[str]]:
-        return self._database.read(lambda: self._names(prefix, count))
+    async def names(self, prefix: str, count: int) -> list[str]:
+        if not self._has_read_names:
+            older = await self._database.read(self._all_names)
+            self._written = {name: None for name in older if name not in self._written} | self._written
+            self._has_read_names = True
+        found = (name for name in reversed(self._written) if name.startswith(prefix))
+        return list(islice(found, max(count, 0)))
 
     def _last(self, name: str, count: int) -> list[Entry]:
         return [_decoded(*item) for item in islice(self._items_backwards(name), max(count, 0))][::-1]
@@ -246,73 +218,39 @@ class EmbeddedJournals:
         return [_decoded(*item) for item in islice(self._items(name, sequence), count)]
 
     def _items(self, name: str, after: int) -> Iterator[tuple[bytes, bytes]]:
-        id = self._id(name)  # noqa: A001
-        if id is None or after >= 1 << 63:
+        if after >= 1 << 63:
             return iter(())
         # Without the number of the first one, RocksDB would look at all that were dropped and are not compacted yet.
-        start = max(after + 1, self._first(id))
-        return self._database.items(b"J" + id + start.to_bytes(8, "big"), b"J" + id)
+        start, prefix = max(after + 1, self._first(name)), _prefix(name)
+        return self._database.items(prefix + start.to_bytes(8, "big"), prefix)
 
     def _items_backwards(self, name: str) -> Iterator[tuple[bytes, bytes]]:
-        id = self._id(name)  # noqa: A001
-        if id is None:
-            return iter(())
-        oldest = b"J" + id + self._first(id).to_bytes(8, "big")
-        return takewhile(lambda item: item[0] >= oldest, self._database.items_backwards(b"J" + id))
+        prefix = _prefix(name)
+        oldest = prefix + self._first(name).to_bytes(8, "big")
+        return takewhile(lambda item: item[0] >= oldest, self._database.items_backwards(prefix))
 
-    def _id(self, name: str) -> bytes | None:
-        return self._database.get(b"N" + name.encode())
+    def _first(self, name: str) -> int:
+        return int.from_bytes(self._database.get(b"F" + name.encode()) or b"\1", "big")
 
-    def _first(self, id: bytes) -> int:  # noqa: A002
-        return int.from_bytes(self._database.get(b"F" + id) or b"\1", "big")
-
-    def _newest_of(self, id: bytes) -> Entry | None:  # noqa: A002
-        return next((_decoded(*item) for item in self._database.items_backwards(b"J" + id)), None)
-
-    def _names(self, prefix: str, count: int) -> list[str]:
-        found: list[str] = []
-        by_period = groupby(self._database.items_backwards(b"T"), key=lambda item: item[0][:9])
-        for _, items in by_period:
-            if len(found) >= count:
-                break
-            named = ((item[1].decode(), item[0][9:]) for item in items)
-            wanted = [(-self._written_at(name, id), name) for name, id in named if name.startswith(prefix)]
-            found += [name for _, name in heapq.nsmallest(count - len(found), wanted)]
-        return found
-
-    def _written_at(self, name: str, id: bytes) -> int:  # noqa: A002
-        place = self._places.get(name)  # safe in this thread: one lookup
-        if place is not None and place.at is not None:
-            return place.at
-        at = self._unwritten.get(id)
-        if at is None:
-            newest = self._newest_of(id)
-            at = 0 if newest is None else newest.at
-            if len(self._unwritten) < _MOST_PLACES:
-                self._unwritten[id] = at
-        return at
-
-    # -- following ----------------------------------------------------------------------------------------
-
-    def follow(self, name: str, follower: Follower) -> Callable[[], None]:
-        end = self._followers.setdefault(name, Subscribers()).add(follower)
-
-        def stop() -> None:
-            end()
-            if not self._followers.get(name, True):
-                del self._followers[name]
-
-        return stop
-
-    def is_heard(self, name: str) -> bool:
-        """Return True: followers are in the process that commits."""
-        return True
+    def _all_names(self) -> list[str]:
+        """Return the names by the time of their newest entry, the oldest first."""
+        found: list[tuple[int, str]] = []
+        end = b"K"
+        while newest := next(self._database.items_backwards(b"J", before=end), None):
+            end = newest[0][:-8]
+            found.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
+        return [name for _, name in sorted(found, key=itemgetter(0))]
 
 
-def _time_key(at: int, id: bytes) -> bytes:  # noqa: A002
-    return b"T" + max(at >> _PERIOD_BITS, 0).to_bytes(8, "big") + id
+def _prefix(name: str) -> bytes:
+    text = name.encode()
+    return b"J" + len(text).to_bytes(2, "big") + text
+
+
+def _number(key: bytes) -> int:
+    return int.from_bytes(key[-8:], "big")
 
 
 def _decoded(key: bytes, value: bytes) -> Entry:
     at, length = _HEAD.unpack_from(value)
-    return _entry((int.from_bytes(key[5:], "big"), at, value[10 : 10 + length].decode(), value[10 + length :]))
+    return _entry((_number(key), at, value[10 : 10 + length].decode(), value[10 + length :]))

@@ -1,25 +1,25 @@
-"""Records of the embedded store: the durable ones in RocksDB, the ephemeral ones in the memory of the process.
+"""Records of the embedded store, all in memory; those that are durable are in RocksDB too.
 
-The key of a record is ``R``, the length of its space (2 bytes), its space, its key; its value begins with its expiry.
-Each call is evaluated at once on the event loop, so it is atomic. One that is durable is evaluated when the batch
-before it is written, and answered when its own batch is.
+A row is ``R``, the length of the space (2 bytes), the space, the key; its value begins with its expiry (8 bytes).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from struct import Struct
 from typing import Any, NamedTuple
 
 from rocksdict import WriteBatch
 
+from toolkit.stores import StoreUnavailable
 from toolkit.stores.embedded_database import Database
-from toolkit.stores.group_commit import Request, run_now
-from toolkit.stores.subscribers import Watcher, Watchers
+from toolkit.stores.group_commit import GroupCommit, Request
+from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
 
-_EVERY_SPACE, _NEVER = b"R", -1
-_EXPIRES = Struct(">q")
+ROWS = b"R"
+_EXPIRES, _NEVER = Struct(">q"), -1
 # Expired records are invisible at once, and removed after so many changes, or as many as there are records.
 _LEAST_CHANGES_TO_SWEEP = 2_000
 
@@ -31,73 +31,62 @@ class Record(NamedTuple):
     expires: int | None = None
 
 
-Changes = Mapping[bytes, Record | None]
-_Place = Callable[[str], bytes]  # the key of a row by the key of its record
-
-
-class MemoryRows:
-    """The rows of ephemeral records: they never reach a disk."""
-
-    def __init__(self) -> None:
-        self._rows: dict[bytes, bytes] = {}
-        self.get = self._rows.get
-        self.put = self._rows.__setitem__
-
-    def delete(self, key: bytes) -> None:
-        self._rows.pop(key, None)
-
-    def items(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return iter([item for item in self._rows.items() if item[0].startswith(prefix)])
+Changes = Mapping[str, Record | None]
 
 
 class RecordRequest(Request[Any]):
-    """One call: how it is evaluated, and what it changes."""
+    """One call: `evaluate` gives its result and what it changes."""
 
-    __slots__ = ("changes", "evaluate", "prefix", "records")
+    __slots__ = ("_evaluate", "_records", "changes", "space")
 
-    def __init__(self, records: EmbeddedRecords, prefix: bytes, evaluate: Callable[[], tuple[Any, Changes]]) -> None:
+    def __init__(self, records: EmbeddedRecords, space: str, evaluate: Callable[[], tuple[Any, Changes]]) -> None:
         super().__init__()
-        self.records, self.prefix, self.evaluate = records, prefix, evaluate
-        self.result = None
+        self.space = space
         self.changes: Changes = {}
+        self._records = records
+        self._evaluate = evaluate
+
+    def prepare(self, batch: WriteBatch | None) -> None:
+        """Evaluate the call and put what it changes in the batch."""
+        self.result, self.changes = self._evaluate()
+        self._records.stage(self.space, self.changes, batch)
 
     def settle(self) -> None:
-        self.records.announce(self.prefix, self.changes)
+        self._records.apply(self.space, self.changes)
         super().settle()
+
+    def settle_after_failure(self, database: Database) -> None:
+        """Apply what the database holds: the write failed, and the changes may have been made or not."""
+        rows = {key: database.get(_row_key(self.space, key)) for key in self.changes}
+        self._records.apply(self.space, {key: None if row is None else _decoded(row) for key, row in rows.items()})
 
 
 class EmbeddedRecords:
     """See `toolkit.stores.Records`.
 
-    `rows` holds what earlier batches have written, `submit` adds a request to the next batch (None: there are no
-    batches), `read` runs a long read, and `now` is the gateway's clock, which decides what has expired.
+    A call that changes something is evaluated when the batch before it is written, and answered when its own is.
+    Without `commits` the records are ephemeral, and a call is answered at once. `now` decides what has expired.
     """
 
-    def __init__(
-        self,
-        rows: Database | MemoryRows,
-        submit: Callable[[RecordRequest], None] | None,
-        read: Callable[[Callable[[], Any]], asyncio.Future[Any]],
-        now: Callable[[], int],
-    ) -> None:
-        self._rows = rows
-        self._submit = submit or self._settle_now
-        self._read = read
+    def __init__(self, now: Callable[[], int], commits: GroupCommit[Any] | None = None) -> None:
         self._now = now
-        self._watchers: dict[bytes, Watchers] = {}
-        self._pending: dict[bytes, Record | None] = {}  # what this batch has changed so far
+        self._commits = commits
+        self._spaces: defaultdict[str, dict[str, Record]] = defaultdict(dict)
+        self._subscribers: defaultdict[str, RecordSubscribers] = defaultdict(RecordSubscribers)
+        self._pending: dict[tuple[str, str], Record | None] = {}  # what this batch has changed so far
         self._changes_left = _LEAST_CHANGES_TO_SWEEP
 
-    def get(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        return run_now(lambda: _value_of(self._live(_decoded(self._rows.get(_prefix(space) + key.encode())))))
+    async def get(self, space: str, key: str) -> bytes | None:
+        self._check_open()
+        return self._value(self._spaces[space].get(key))
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
-        return self._request(space, lambda place: (None, {place(key): Record(value, expires)}))
+        return self._request(space, lambda: (None, {key: Record(value, expires)}))
 
-    def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        def evaluate(place: _Place) -> tuple[bytes | None, Changes]:
-            record = self._find(place(key))
-            return (None, {}) if record is None else (record.value, {place(key): None})
+    def pop(self, space: str, key: str) -> asyncio.Future[bytes | None]:
+        def evaluate() -> tuple[bytes | None, Changes]:
+            value = self._value(self._find(space, key))
+            return value, {} if value is None else {key: None}
 
         return self._request(space, evaluate)
 
@@ -108,123 +97,121 @@ class EmbeddedRecords:
         changes: Mapping[str, bytes | None],
         expires: int | None = None,
     ) -> asyncio.Future[bool]:
-        def evaluate(place: _Place) -> tuple[bool, Changes]:
-            if any(_value_of(self._find(place(key))) != value for key, value in expected.items()):
+        def evaluate() -> tuple[bool, Changes]:
+            if any(self._value(self._find(space, key)) != value for key, value in expected.items()):
                 return False, {}
-            return True, {
-                place(key): None if value is None else Record(value, expires) for key, value in changes.items()
-            }
+            return True, {key: None if value is None else Record(value, expires) for key, value in changes.items()}
 
         return self._request(space, evaluate)
 
-    def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
-        def evaluate(place: _Place) -> tuple[int, Changes]:
-            record = self._find(place(key)) or Record(b"0", expires)
+    def increment(
+        self, space: str, key: str, limit: int | None = None, expires: int | None = None
+    ) -> asyncio.Future[int]:
+        def evaluate() -> tuple[int, Changes]:
+            found = self._find(space, key)
+            record = found if found is not None and self._is_live(found) else Record(b"0", expires)
             number = int(record.value) + 1
             if limit is not None and number > limit:
                 return 0, {}
-            return number, {place(key): record._replace(value=b"%d" % number)}
+            return number, {key: record._replace(value=b"%d" % number)}
 
         return self._request(space, evaluate)
 
-    def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
-        prefix = _prefix(space)
-        return self._read(lambda: self._scan(prefix))
+    async def scan(self, space: str) -> dict[str, bytes]:
+        self._check_open()
+        return {key: record.value for key, record in self._spaces[space].items() if self._is_live(record)}
 
-    def watch(self, space: str, watcher: Watcher) -> asyncio.Future[Callable[[], None]]:
-        def begin() -> Callable[[], None]:
-            prefix = _prefix(space)
-            return self._watchers.setdefault(prefix, Watchers()).begin(space, watcher, self._scan(prefix))
-
-        return run_now(begin)
+    async def subscribe(self, space: str, subscriber: RecordSubscriber) -> Callable[[], None]:
+        return self._subscribers[space].begin(space, subscriber, await self.scan(space))
 
     # -- for batches --------------------------------------------------------------------------------------
 
+    def load(self, rows: Iterable[tuple[bytes, bytes]]) -> None:
+        for key, value in rows:
+            end = 3 + int.from_bytes(key[1:3], "big")
+            self._spaces[key[3:end].decode()][key[end:].decode()] = _decoded(value)
+
     def begin(self) -> None:
-        """Begin a batch: the pending changes were written, or their write failed."""
+        """Begin a batch: what was pending is written, or has failed."""
         self._pending.clear()
 
-    def prepare(self, request: RecordRequest, writes: WriteBatch | MemoryRows) -> None:
-        """Evaluate a call and put its changes in the batch."""
-        request.result, request.changes = request.evaluate()
-        self._pending |= request.changes
-        for key, record in request.changes.items():
-            if record is None:
-                writes.delete(key)
-            else:
-                writes.put(key, _encoded(record))
-        self._changes_left -= len(request.changes)
+    def stage(self, space: str, changes: Changes, batch: WriteBatch | None) -> None:
+        if batch is not None:
+            rows = {_row_key(space, key): record and _encoded(record) for key, record in changes.items()}
+            # Nothing may fail from here on: the batch has changes of others too.
+            for row, value in rows.items():
+                if value is None:
+                    batch.delete(row)
+                else:
+                    batch.put(row, value)
+        self._pending.update({(space, key): record for key, record in changes.items()})
         if self._changes_left < 0:
-            self._changes_left = 1 << 62  # until this sweep is over
-            self._read(self._expired).add_done_callback(self._remove)
+            self._sweep(batch)
 
-    def announce(self, prefix: bytes, changes: Changes) -> None:
-        """Tell the watchers of a space what has changed."""
-        if watchers := self._watchers.get(prefix):
-            watchers.announce({key[len(prefix) :].decode(): _value_of(record) for key, record in changes.items()})
+    def apply(self, space: str, changes: Changes) -> None:
+        """Show the changes to readers and subscribers."""
+        records = self._spaces[space]
+        for key, record in changes.items():
+            if record is None:
+                records.pop(key, None)
+            else:
+                records[key] = record
+        self._changes_left -= len(changes)
+        if subscribers := self._subscribers.get(space):
+            subscribers.announce({key: record and record.value for key, record in changes.items()})
 
-    def announce_what_is_there(self, request: RecordRequest) -> None:
-        """Tell the watchers what the rows hold: the write failed, and the changes may have been made or not."""
-        self.announce(request.prefix, {key: _decoded(self._rows.get(key)) for key in request.changes})
+    def _sweep(self, batch: WriteBatch | None) -> None:
+        """Remove the expired records, but those that this batch changes."""
+        expired = [
+            (space, key)
+            for space, records in self._spaces.items()
+            for key, record in records.items()
+            if not self._is_live(record) and (space, key) not in self._pending
+        ]
+        for space, key in expired:
+            del self._spaces[space][key]
+            if batch is not None:
+                batch.delete(_row_key(space, key))
+        self._changes_left = max(sum(map(len, self._spaces.values())), _LEAST_CHANGES_TO_SWEEP)
 
-    def _settle_now(self, request: RecordRequest) -> None:
-        assert isinstance(self._rows, MemoryRows)
+    def _request(self, space: str, evaluate: Callable[[], tuple[Any, Changes]]) -> asyncio.Future[Any]:
+        request = RecordRequest(self, space, evaluate)
+        if self._commits is not None:
+            self._commits.submit(request)
+            return request.future
         self.begin()
         try:
-            self.prepare(request, self._rows)
+            request.prepare(None)
         except Exception as error:  # raised to the caller, who awaits it
             request.fail(error)
         else:
             request.settle()
-
-    def _request(self, space: str, evaluate: Callable[[_Place], tuple[Any, Changes]]) -> asyncio.Future[Any]:
-        prefix = _prefix(space)
-        request = RecordRequest(self, prefix, lambda: evaluate(lambda key: prefix + key.encode()))
-        self._submit(request)
         return request.future
 
-    def _find(self, key: bytes) -> Record | None:
-        return self._live(self._pending[key] if key in self._pending else _decoded(self._rows.get(key)))
+    def _check_open(self) -> None:
+        if self._commits is not None and self._commits.is_closed:
+            raise StoreUnavailable("the gateway is stopping")
 
-    def _live(self, record: Record | None) -> Record | None:
-        return None if record is None or (record.expires is not None and record.expires <= self._now()) else record
+    def _find(self, space: str, key: str) -> Record | None:
+        place = space, key
+        return self._pending[place] if place in self._pending else self._spaces[space].get(key)
 
-    def _scan(self, prefix: bytes) -> dict[str, bytes]:
-        found = ((key, self._live(_decoded(value))) for key, value in self._rows.items(prefix, prefix))
-        return {key[len(prefix) :].decode(): record.value for key, record in found if record is not None}
+    def _value(self, record: Record | None) -> bytes | None:
+        return record.value if record is not None and self._is_live(record) else None
 
-    def _expired(self) -> tuple[int, list[bytes]]:
-        rows = [(key, self._live(_decoded(value))) for key, value in self._rows.items(_EVERY_SPACE, _EVERY_SPACE)]
-        return len(rows), [key for key, record in rows if record is None]
-
-    def _remove(self, swept: asyncio.Future[tuple[int, list[bytes]]]) -> None:
-        self._changes_left = _LEAST_CHANGES_TO_SWEEP
-        if swept.cancelled() or swept.exception() is not None:
-            return  # the store is closed or damaged, and its callers know; the next sweep tries again
-        records, expired = swept.result()
-        self._changes_left = max(records, _LEAST_CHANGES_TO_SWEEP)
-        request = RecordRequest(
-            self, _EVERY_SPACE, lambda: (None, {key: None for key in expired if self._find(key) is None})
-        )
-        request.future.add_done_callback(asyncio.Future.exception)  # nobody waits for it
-        self._submit(request)
+    def _is_live(self, record: Record) -> bool:
+        return record.expires is None or record.expires > self._now()
 
 
-def _value_of(record: Record | None) -> bytes | None:
-    return None if record is None else record.value
-
-
-def _prefix(space: str) -> bytes:
+def _row_key(space: str, key: str) -> bytes:
     name = space.encode()
-    return _EVERY_SPACE + len(name).to_bytes(2, "big") + name
+    return ROWS + len(name).to_bytes(2, "big") + name + key.encode()
 
 
 def _encoded(record: Record) -> bytes:
     return _EXPIRES.pack(_NEVER if record.expires is None else record.expires) + record.value
 
 
-def _decoded(value: bytes | None) -> Record | None:
-    if value is None:
-        return None
-    (expires,) = _EXPIRES.unpack_from(value)
-    return Record(value[_EXPIRES.size :], None if expires == _NEVER else expires)
+def _decoded(row: bytes) -> Record:
+    (expires,) = _EXPIRES.unpack_from(row)
+    return Record(row[_EXPIRES.size :], None if expires == _NEVER else expires)

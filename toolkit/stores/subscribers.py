@@ -9,7 +9,7 @@ from typing import Generic, ParamSpec
 from toolkit.stores import StoreUnavailable
 
 P = ParamSpec("P")
-Watcher = Callable[[str, bytes | None], None]
+RecordSubscriber = Callable[[str, bytes | None], None]
 
 
 class Subscribers(Generic[P]):
@@ -40,18 +40,18 @@ class Subscribers(Generic[P]):
                 asyncio.get_running_loop().call_exception_handler(context)
 
 
-class Watchers(Subscribers[[str, bytes | None]]):
-    """The watchers of a space of records."""
+class RecordSubscribers(Subscribers[[str, bytes | None]]):
+    """The subscribers of a space of records."""
 
-    def begin(self, space: str, watcher: Watcher, values: Mapping[str, bytes]) -> Callable[[], None]:
-        """Call a watcher with the values that are there, then with every change; refuse one that fails at once."""
+    def begin(self, space: str, subscriber: RecordSubscriber, values: Mapping[str, bytes]) -> Callable[[], None]:
+        """Call a subscriber with the values that are there, then with every change; refuse one that fails at once."""
         try:
             for key, value in values.items():
-                watcher(key, value)
-        except Exception as error:  # the caller must know that nothing is watched
+                subscriber(key, value)
+        except Exception as error:  # the caller must know that nothing is subscribed
             what = f"{type(error).__name__} at a value that is there"
-            raise StoreUnavailable(f"the records {space!r} cannot be watched: {what}") from error
-        return self.add(watcher)
+            raise StoreUnavailable(f"the records {space!r} cannot be read: {what}") from error
+        return self.add(subscriber)
 
     def announce(self, changes: Mapping[str, bytes | None]) -> None:
         for key, value in changes.items():

@@ -51,7 +51,7 @@ class ArchiveWriter:
         self._removable: deque[tuple[float, Path]] = deque()
         self._lock = filelock.FileLock(folder / LOCK_NAME, timeout=0, thread_local=False)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # locked things are archived too
             self._lock.acquire()
         except filelock.Timeout:
             message = f"another process is writing to the archive {folder}: stop it, or choose another folder"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -85,7 +84,7 @@ class Alert(Record, frozen=True):
 
 
 class MailCount(Record, frozen=True):
-    """How many mails a thing with this lock caused on a day, also before its alert was set again."""
+    """How many mails a lock caused on a day, also on another thing and before its alert was set again."""
 
     day: str = ""
     mails: int = 0
@@ -112,7 +111,7 @@ class AlertRepository:
                 log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
             on_change(thing, stored)
 
-        return await self._records.watch(SPACE, mirror)
+        return await self._records.subscribe(SPACE, mirror)
 
     async def read(self, thing: str) -> Stored[Alert] | None:
         return await read_stored(self._records, Alert, alert_key(thing))
@@ -123,7 +122,7 @@ class AlertRepository:
         try:
             count = MailCount() if data is None else MailCount.parse(_count_key(alert), data)
         except DamagedRecord as damage:
-            log.error("the count of the mails about the thing %a is damaged: %s; it starts at 0", alert.thing, damage)
+            log.error("the count of the mails of the lock %a is damaged: %s; it starts at 0", alert.lock, damage)
         return Stored(count, data)
 
     async def set(self, alert: Alert, lock_version: bytes | None) -> None:
@@ -131,7 +130,7 @@ class AlertRepository:
         await compare_and_set(self._records, expected, {alert_key(alert.thing): write_record(alert)})
 
     async def remove(self, thing: str) -> bool:
-        return await self._records.take(SPACE, alert_key(thing)) is not None
+        return await self._records.pop(SPACE, alert_key(thing)) is not None
 
     async def replace(
         self, before: Stored[Alert], after: Stored[Alert], mail: Mail | None, count: Stored[MailCount]
@@ -150,4 +149,4 @@ class AlertRepository:
 
 
 def _count_key(alert: Alert) -> str:
-    return f"mails-today:{json.dumps([alert.thing, alert.lock])}"
+    return f"mails-today:{alert.lock}"

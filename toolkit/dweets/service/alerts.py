@@ -152,7 +152,7 @@ class Alerts:
                 watch.wait(entries)
                 self._wake(watch)
 
-        watch.unfollow = self._journals.follow(journal_of(thing), take)
+        watch.unfollow = self._journals.subscribe(journal_of(thing), take)
         self._wake(watch)
 
     def _end(self, thing: str) -> None:

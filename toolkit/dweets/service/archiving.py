@@ -139,7 +139,7 @@ class Archiving:
 
 def _check_writable(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return
     except OSError as error:
@@ -163,7 +163,7 @@ class StoreSource:
     async def watch(self) -> Callable[[], None]:
         """Follow how far each thing is archived, by any gateway; return the function that ends it."""
         self._loop = asyncio.get_running_loop()
-        return await self._store.records.watch(_SPACE, self._learn)
+        return await self._store.records.subscribe(_SPACE, self._learn)
 
     def floor(self, thing: str) -> int:
         """Return how far a thing's journal may be cut, before something is posted to it."""

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import smtplib
+import ssl
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
@@ -14,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
+
+_THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
 def check_mail_server(url: Secret) -> None:
@@ -28,7 +31,10 @@ def check_mail_server(url: Secret) -> None:
 
 
 class SmtpDelivery:
-    """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS if it is offered) or ``smtps://...``."""
+    """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS if it is offered) or ``smtps://...``.
+
+    A password goes only to a server on this machine, or over TLS to one whose certificate is valid for its name.
+    """
 
     delivered: Literal["sent"] = "sent"
 
@@ -38,6 +44,11 @@ class SmtpDelivery:
         self._address = parts.hostname or "", parts.port or (465 if self._tls else 25)
         self._user = unquote(parts.username or "")
         self._password = Secret(unquote(parts.password or ""))
+        self._is_near = parts.hostname in _THIS_MACHINE
+        # Without a context smtplib checks no certificate.
+        self._tls_context = ssl.create_default_context()
+        if self._is_near or not (self._tls or self._user):  # opportunistic, as between mail servers
+            self._tls_context.check_hostname, self._tls_context.verify_mode = False, ssl.CERT_NONE
         self._timeout = timeout  # of each step of the conversation
         self._threads = ThreadPoolExecutor(2, "gateway-mail")
 
@@ -65,14 +76,21 @@ class SmtpDelivery:
         return refused
 
     def _ready_for_text(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
-        kind = smtplib.SMTP_SSL if self._tls else smtplib.SMTP
-        server = kind(*self._address, timeout=self._timeout)
+        server: smtplib.SMTP
+        if self._tls:
+            server = smtplib.SMTP_SSL(*self._address, timeout=self._timeout, context=self._tls_context)
+        else:
+            server = smtplib.SMTP(*self._address, timeout=self._timeout)
+        is_private = self._tls or self._is_near
         try:
             server.ehlo()
             if not self._tls and server.has_extn("starttls"):
-                server.starttls()
+                server.starttls(context=self._tls_context)
                 server.ehlo()
+                is_private = True
             if self._user:
+                if not is_private:  # one in between may have left out its offer of STARTTLS
+                    raise NotDelivered("the mail server offers no STARTTLS, so the password was not sent")
                 server.login(self._user, self._password.reveal())
             # By docmd: smtplib's own mail() and rcpt() parse an address, and may send what they read instead of it.
             server.docmd("MAIL", f"FROM:<{mail.sender}>")

@@ -28,7 +28,7 @@ from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.secret import Secret
 from toolkit.settings import Table
-from toolkit.stores import Draft, Entry, Store
+from toolkit.stores import Entry, NewEntry, Store
 
 if TYPE_CHECKING:
     from toolkit.dweets.service.archiving import Archiving
@@ -113,7 +113,7 @@ class DweetService:
         tick, fresh_id, drafts = self._world.clock.tick, self._world.fresh_id, []
         for content in contents:
             at = tick()
-            drafts.append(Draft(at, fresh_id(), wire.dweet_record(thing, at, content)))
+            drafts.append(NewEntry(at, fresh_id(), wire.dweet_record(thing, at, content)))
         floor = None if self._archiving is None else self._archiving.floor(thing)
         return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
 

@@ -97,16 +97,17 @@ class LiveStreams:
     async def _replay(self, cached: CachedThing, number: int, encode: Encode, reader: Reader) -> int:
         """Write what was missed, piece by piece, until the rest is cached and fits into one piece."""
         while True:
-            missed = cached.entries_after(number)
+            last, missed = cached.last_sequence, cached.entries_after(number)
             is_cached = missed is not None
             if missed is None:
                 entries = await self._journals.after(cached.journal, number, _DWEETS_A_PIECE)
                 missed = [(entry.sequence, entry.data) for entry in entries]
             piece = _piece(missed)
-            if not piece or (is_cached and len(piece) == len(missed)):
+            if (not piece and last == cached.last_sequence) or (is_cached and len(piece) == len(missed)):
                 return number
-            notify(piece, encode, [reader.write])
-            number, _ = piece[-1]
+            if piece:
+                notify(piece, encode, [reader.write])
+                number, _ = piece[-1]
             await reader.drain()
 
     async def _number_of(self, cached: CachedThing, since: str) -> int:
@@ -114,12 +115,21 @@ class LiveStreams:
             return int(since)
         at = _milliseconds(since)
         if at is not None:
-            later = await self._journals.between(cached.journal, at + 1, 1 << 62)
-            return later[0].sequence - 1 if later else cached.last_sequence
+            return await self._last_until(cached, at)
         entry = await self._journals.find(cached.journal, since) if _TRANSACTION.fullmatch(since) else None
         if entry is None:
             raise NotFound(wire.NOT_FOUND)
         return entry.sequence
+
+    async def _last_until(self, cached: CachedThing, at: int) -> int:
+        """Return the number of the dweet before the first one that is later than `at` (milliseconds)."""
+        sequence = 0
+        while entries := await self._journals.after(cached.journal, sequence, _DWEETS_A_PIECE):
+            # All are looked at, and not the half of them: a clock may have been set back.
+            if (later := next((entry for entry in entries if entry.at > at), None)) is not None:
+                return later.sequence - 1
+            sequence = entries[-1].sequence
+        return cached.last_sequence
 
 
 def _piece(entries: list[Numbered]) -> list[Numbered]:

@@ -160,7 +160,7 @@ class LockRepository:
 
     async def open(self) -> None:
         """Mirror the records, or raise StoreUnavailable: without them nobody knows what is locked."""
-        self._unwatch = await self._records.watch(SPACE, self._mirror)
+        self._unwatch = await self._records.subscribe(SPACE, self._mirror)
         self._report()
 
     def close(self) -> None:

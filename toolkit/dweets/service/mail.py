@@ -140,7 +140,7 @@ class MailRepository:
                 self._mirror(key, value)
                 on_change(key)
 
-        return await self._records.watch(SPACE, mirror)
+        return await self._records.subscribe(SPACE, mirror)
 
     async def all(self) -> list[Mail]:
         mails = []

@@ -25,7 +25,8 @@ _DWEETS_A_WRITE = 64
 
 # What a thing costs beside its dweets, and a dweet beside its bytes, in CPython; a test measures it.
 _THING_BYTES, _DWEET_BYTES, _BYTES_BYTES = 1_500, 90, 40
-# When cached things take more together, those not read for longest are dropped.
+# When cached things take more together, those not read for longest are dropped; of one with listeners all but the
+# latest dweet.
 CACHE_BYTES = 128 * 1024 * 1024
 
 
@@ -82,26 +83,38 @@ class CachedThing:
             records.append(record)
             change += len(record) + _DWEET_BYTES
         self.last_sequence = numbers[-1]
-        if (surplus := len(records) - self.length) > 0:
-            change -= sum(map(len, records[:surplus])) + surplus * _DWEET_BYTES
-            del numbers[:surplus], records[:surplus]
-        if self._history is not None:
-            change -= len(self._history) + _BYTES_BYTES
-            self._history = None
-        self._resize(change)
+        self._resize(change - self._cut())
         if self._listeners:
             for encode, writes in list(self._listeners.items()):
                 notify(fresh, encode, list(writes))
+
+    def _cut(self) -> int:
+        """Drop the history, and the records above `length`; return how many bytes are free then."""
+        surplus = max(len(self._records) - self.length, 0)
+        freed = sum(map(len, self._records[:surplus])) + surplus * _DWEET_BYTES
+        del self._numbers[:surplus], self._records[:surplus]
+        if self._history is not None:
+            freed += len(self._history) + _BYTES_BYTES
+            self._history = None
+        return freed
+
+    def shrink(self) -> int:
+        """Keep only the latest dweet, as listeners need no more; return how many bytes are free then."""
+        self.length = 1
+        freed = self._cut()
+        self.size -= freed
+        return freed
 
     def latest(self) -> bytes | None:
         return self._records[-1] if self._records else None
 
     def history(self) -> bytes | None:
         """Return the response with the records, newest first. Its readers share it: 64 copies would be 2 GB."""
-        if self._history is None and self._records:
-            self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._records[::-1]))
-            self._resize(len(self._history) + _BYTES_BYTES)
-        return self._history
+        history = self._history
+        if history is None and self._records:
+            history = self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._records[::-1]))
+            self._resize(len(history) + _BYTES_BYTES)  # may drop it at once
+        return history
 
     def entries_after(self, sequence: int) -> list[Numbered] | None:
         """Return what came after `sequence`, or None where this does not reach back that far."""
@@ -122,6 +135,13 @@ class CachedThing:
                 del listeners[encode]
 
         return stop
+
+    def take_listeners(self, shorter: CachedThing) -> None:
+        """Serve the listeners of a shorter one from now on."""
+        self._listeners = shorter._listeners
+        missed = self.entries_after(shorter.last_sequence) or []
+        for encode, writes in (self._listeners or {}).items():
+            notify(missed, encode, list(writes))
 
     @property
     def has_listeners(self) -> bool:
@@ -158,7 +178,7 @@ class Things:
     def cached(self, name: str, length: int = HISTORY_LENGTH) -> CachedThing | None:
         """Return the thing if all of its last `length` dweets are cached and up to date."""
         thing = self._cache.get(name)
-        if thing is None or thing.length < length or not self._journals.is_heard(thing.journal):
+        if thing is None or thing.length < length or not self._journals.is_live(thing.journal):
             return None
         self._cache.move_to_end(name)
         return thing
@@ -192,7 +212,7 @@ class Things:
             return cached
         thing = CachedThing(name, self._account, length)
         # Follow first and read then, or a dweet between the two would be missed.
-        thing.unfollow = self._journals.follow(thing.journal, thing.extend)
+        thing.unfollow = self._journals.subscribe(thing.journal, thing.extend)
         try:
             entries = await self._journals.last(thing.journal, length)
         except BaseException:
@@ -202,19 +222,24 @@ class Things:
         if cached is not None and cached.length >= length:  # a longer one was read at the same time
             thing.drop()
             return cached
-        if cached is not None:
-            self._drop(cached)
         thing.fill(entries)
+        if (shorter := self._cache.get(name)) is not None:
+            thing.take_listeners(shorter)
+            self._drop(shorter)
         self._cache[name] = thing
         return thing
 
     def _account(self, change: int) -> None:
         self._held += change
         while self._held > self._cache_bytes:
-            oldest = next((thing for thing in self._cache.values() if not thing.has_listeners), None)
+            things = self._cache.values()
+            oldest = next((thing for thing in things if thing.length > 1 or not thing.has_listeners), None)
             if oldest is None:
                 return
-            self._drop(oldest)
+            if oldest.has_listeners:
+                self._held -= oldest.shrink()
+            else:
+                self._drop(oldest)
 
     def _drop(self, thing: CachedThing) -> None:
         del self._cache[thing.name]

@@ -72,7 +72,8 @@ class DweetRoutes:
         if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
             return None
         kind, name = next(iter(request.values.items()), ("thing", ""))
-        return WrongKey(f"the {kind} {name!a}", RateLimited(wire.RATE_EXCEEDED))
+        # No lock has a longer name than that, and the log and the limits keep it.
+        return WrongKey(f"the {kind} {name[: wire.MAX_THING_BYTES]!a}", RateLimited(wire.RATE_EXCEEDED))
 
     # -- posting ------------------------------------------------------------------------------------------
 

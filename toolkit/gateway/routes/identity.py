@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from toolkit.errors import KeyRejected, ServiceError
 from toolkit.gateway.access import is_loopback
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.body_checks import echoable_request_id, normal_address, parse_body
@@ -17,6 +17,7 @@ from toolkit.identity.service.identity import IdentityService
 _HOST = re.compile(r"(?P<name>localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
 _PROXY_HEADERS = (b"forwarded", b"x-forwarded-for", b"x-real-ip", b"via")
 _JSON_TYPE = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
+_WRONG_CLIENT = 1005
 _DEVICE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
 _NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
 SIMULATION_WARNING = (
@@ -50,8 +51,8 @@ class IdentityRoutes:
         status = 200 if self._service.settings.legacy_http_200 else error.status
         return Response(status, envelope.failed(echoable_request_id(request.body), error), headers=retry)
 
-    def wrong_key(self, error: KeyRejected, request: Request) -> None:
-        """Count nothing: the service does, for all gateways on its store."""
+    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
+        return WrongKey("mobile identity", refusal(2040, retry_after=1)) if error.code == _WRONG_CLIENT else None
 
     def _post(self, operation: wire.Operation) -> Handler:
         async def handle(request: Request) -> Response:
@@ -59,7 +60,7 @@ class IdentityRoutes:
             if not _JSON_TYPE.fullmatch(request.header(b"content-type")):
                 raise refusal(2, envelope.NOT_JSON_TYPE, http=415)
             body = parse_body(request.body)
-            response = await self._service.answer(operation, body, request.client, origin)
+            response = await self._service.answer(operation, body, origin)
             return Response(200, envelope.succeeded(body["RequestId"], response))
 
         return handle

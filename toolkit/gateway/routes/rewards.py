@@ -13,6 +13,8 @@ from toolkit.rewards.service.rewards import Call, RewardService
 _HTML = b"text/html; charset=utf-8"
 _HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")
 _PAGES = b"/reward/"
+# Of the header Accept: what comes behind so many characters is not looked at.
+_ACCEPT_CHARACTERS = 4_000
 # In a sandboxed frame the page has no origin. What it may read is only whether its own event was recorded.
 _READABLE: Header = (b"access-control-allow-origin", b"*")
 
@@ -85,7 +87,7 @@ def _check_media_types(request: Request) -> None:
     content_type = request.header(b"content-type").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise wire.refusal("unsupported_media_type")
-    accept = request.header(b"accept")
+    accept = request.header(b"accept")[:_ACCEPT_CHARACTERS]
     if accept and not any(_takes_json(part) for part in accept.split(",")):
         raise wire.refusal("not_acceptable")
 

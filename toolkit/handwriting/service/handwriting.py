@@ -29,6 +29,8 @@ from toolkit.settings import Table, refuse_duplicates
 if TYPE_CHECKING:
     from toolkit.outside_world import OutsideWorld
 
+#: Of an apikey, in characters: any text may be accepted as one, and the limits remember it.
+LONGEST_KEY = 256
 #: Changes whenever the same parameters and seed give another picture.
 RENDERER_VERSION = "3"
 
@@ -73,11 +75,12 @@ class HandwritingService:
         """Return who calls, or raise KeyRejected; the key of the query counts before HTTP Basic."""
         if query.get("apikey"):
             key = Secret(query["apikey"])
-            if self._secrets is None or key in self._secrets:
+            if len(query["apikey"]) <= LONGEST_KEY and (self._secrets is None or key in self._secrets):
                 return Caller(key, "open")
         elif pair := _basic(authorization):
             key, secret = pair
-            if self._secrets is None or self._secrets.get(key) == secret:
+            is_short = len(key.reveal()) <= LONGEST_KEY
+            if is_short and (self._secrets is None or self._secrets.get(key) == secret):
                 return Caller(key, "strict")
         raise KeyRejected(wire.UNAUTHORIZED, status=401)
 

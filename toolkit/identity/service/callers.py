@@ -60,7 +60,7 @@ class IdentitySettings(Table, frozen=True):
     code_life: Life = 300
     #: For one client.
     calls_a_minute: Calls = 600
-    #: Guesses of one client, wrong keys of one address, wrong fingerprints of one client or address.
+    #: Guesses of one client, wrong fingerprints of one client or address.
     failures_a_minute: Calls = 60
     #: Answer failures with HTTP 200, as the service of 2014 did; ``Status`` still names the failure.
     legacy_http_200: bool = False

@@ -47,18 +47,14 @@ class IdentityService:
             wire.PAYMENT_DETAILS.name: self._payment_details,
         }
 
-    async def answer(self, operation: wire.Operation, body: Body, address: str, origin: str) -> Body:
+    async def answer(self, operation: wire.Operation, body: Body, origin: str) -> Body:
         """Make a POST call and return the ``Response`` of its envelope; the fields of `body` are not checked yet.
 
-        `address` is where the call came from, `origin` the scheme and host by which the gateway was reached.
+        `origin` is the scheme and host by which the gateway was reached.
         """
-        try:
-            caller = caller_with(body.get("ApiClientId"), self.settings.clients)
-        except ServiceError:
-            self._limits.check_key(address, None)
-            raise
+        caller = caller_with(body.get("ApiClientId"), self.settings.clients)
         check_fields(operation, body)
-        await self._limits.count_call(caller.name, address)
+        await self._limits.count_call(caller.name)
         try:
             if operation is wire.START:
                 return await self._authentication.start(caller, body, origin)

@@ -1,15 +1,12 @@
-"""Limits by the minute on calls, guesses, wrong keys and wrong fingerprints."""
+"""Limits by the minute on calls, guesses and wrong fingerprints, shared by the gateways of a store."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from toolkit.errors import ServiceError
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.callers import IdentitySettings
-from toolkit.identity.service.wrong_keys import WrongKeys
-from toolkit.rate_limit import LimitReached
 from toolkit.stores import Records
 
 _SPACE = "identity.rates"
@@ -17,40 +14,29 @@ _MINUTE = 60_000
 
 
 class RateLimits:
-    """All counts but those of wrong keys are shared by the gateways of a store."""
-
     def __init__(self, ephemeral: Records, now: Callable[[], int], settings: IdentitySettings) -> None:
         self._records = ephemeral
         self._now = now
         self._calls = settings.calls_a_minute
         self._failures = settings.failures_a_minute
-        self._wrong_keys = WrongKeys("ApiClientIds", settings.failures_a_minute, lambda: now() / 1000)
 
-    async def count_call(self, caller: str, address: str) -> None:
+    async def count_call(self, caller: str) -> None:
         """Count a call of a known client; refuse it after too many calls or guesses of the client."""
-        self.check_key(address, caller)
         guesses = await self._records.get(_SPACE, f"guesses of {caller}")
         if int(guesses or 0) >= self._failures:
             raise self._too_many()
-        if not await self._records.count(_SPACE, f"calls of {caller}", self._calls, self._end()):
+        if not await self._records.increment(_SPACE, f"calls of {caller}", self._calls, self._end()):
             raise self._too_many()
 
     async def count_guess(self, caller: str) -> None:
-        await self._records.count(_SPACE, f"guesses of {caller}", expires=self._end())
-
-    def check_key(self, address: str, caller: str | None) -> None:
-        """Count a call with the key of `caller`; None means a wrong key."""
-        try:
-            self._wrong_keys.check(address, caller)
-        except LimitReached as reached:
-            raise refusal(2040, retry_after=math.ceil(reached.retry_after)) from None
+        await self._records.increment(_SPACE, f"guesses of {caller}", expires=self._end())
 
     async def count_wrong_fingerprint(self, whose: str) -> None:
         """Count a wrong fingerprint of a client or an address; right ones are never limited.
 
         A fingerprint is too long to guess, and anybody could send wrong ones in another's name.
         """
-        if await self._records.count(_SPACE, f"fingerprints of {whose}", expires=self._end()) > self._failures:
+        if await self._records.increment(_SPACE, f"fingerprints of {whose}", expires=self._end()) > self._failures:
             raise self._too_many()
 
     def _too_many(self) -> ServiceError:

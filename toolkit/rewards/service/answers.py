@@ -52,7 +52,7 @@ class Answers:
                 raise
             finally:
                 if is_known:
-                    await self._store.ephemeral.take(_CLAIMS, key)
+                    await self._store.ephemeral.pop(_CLAIMS, key)
 
     def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
         data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])

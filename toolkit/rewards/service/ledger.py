@@ -18,7 +18,7 @@ import msgspec
 
 from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session
 from toolkit.rewards.service.sessions import Sessions
-from toolkit.stores import Draft, OutcomeUnknown, Store, StoreUnavailable
+from toolkit.stores import NewEntry, OutcomeUnknown, Store, StoreUnavailable
 
 #: One space for devices, stock and unwritten batches: what belongs together changes together.
 SPACE = "rewards"
@@ -219,9 +219,9 @@ def _read(data: bytes | None, kind: type[T]) -> T:
     return kind() if data is None else msgspec.json.decode(data, type=kind)
 
 
-def _draft(record: Record) -> Draft:
+def _draft(record: Record) -> NewEntry:
     public = {name: value for name, value in record.items() if name != PRIVATE}
-    return Draft(record["at"], record["decision_id"], msgspec.json.encode(public))
+    return NewEntry(record["at"], record["decision_id"], msgspec.json.encode(public))
 
 
 def _fail(futures: Sequence[asyncio.Future[Record]], error: BaseException) -> None:

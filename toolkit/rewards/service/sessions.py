@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from toolkit.rewards.engine import Moment, Session
-from toolkit.stores import Draft, Store
+from toolkit.stores import NewEntry, Store
 
 JOURNAL = "rewards:sessions"
 _LIVE = "reward-sessions"
@@ -23,11 +23,11 @@ class Sessions:
 
     async def start(self, app: str, device: str, at: int, *, test: bool) -> None:
         # It replaces the device's earlier one.
-        number = await self._store.records.count(_NUMBERS, "session")
+        number = await self._store.records.increment(_NUMBERS, "session")
         session = Session(f"s-{number:04d}", at, at)
         line = {"session_id": session.id, "at": at, "app_key_sha256": app, "device": device, "test": test}
         await asyncio.gather(
-            self._store.journals.append(JOURNAL, [Draft(at, session.id, msgspec.json.encode(line))]),
+            self._store.journals.append(JOURNAL, [NewEntry(at, session.id, msgspec.json.encode(line))]),
             self._store.ephemeral.put(_LIVE, f"{app} {device}", msgspec.json.encode(session), at + self._life),
         )
 

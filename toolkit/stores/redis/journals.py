@@ -9,7 +9,7 @@ from functools import partial
 from struct import Struct
 from typing import Any
 
-from toolkit.stores import Draft, Entry, Follower
+from toolkit.stores import Entry, NewEntry, Subscriber
 from toolkit.stores.group_commit import failed
 from toolkit.stores.redis.batches import APPEND, Argument, Call, Run
 from toolkit.stores.redis.listener import Subscription
@@ -22,7 +22,7 @@ _HEAD = Struct(">dddIB")  # see append.lua
 _ENTRIES_A_READ = 1_000
 # Updating the index of names costs Redis as much as an append: a busy journal's time in it may lag by so long.
 _MILLISECONDS_INDEXED, _MOST_INDEXED = 5_000, 100_000
-# A name that is no longer followed is often followed again at once: its channel stays open for so long.
+# A name that is left by its last subscriber often gets another at once: its channel stays open for so long.
 _SECONDS_TO_LINGER = 2.0
 _SECONDS_FOR_RESPONSE = 0.001
 
@@ -36,7 +36,7 @@ class Append(Call):
     __slots__ = ("drafts", "floor", "journals", "keep", "key", "name", "packed", "run")
 
     def __init__(
-        self, journals: RedisJournals, name: str, drafts: Sequence[Draft], keep: int | None, floor: int | None
+        self, journals: RedisJournals, name: str, drafts: Sequence[NewEntry], keep: int | None, floor: int | None
     ) -> None:
         tag, self.key = journals.place(name)
         super().__init__(tag)
@@ -94,7 +94,7 @@ class RedisJournals:
         return tag, self.keys[tag][0] + data
 
     def append(
-        self, name: str, drafts: Sequence[Draft], keep: int | None = None, floor: int | None = None
+        self, name: str, drafts: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:
         try:
             append = Append(self, name, drafts, keep, floor)
@@ -136,7 +136,7 @@ class RedisJournals:
         return [name for _, name in found[:count]]
 
     async def pages(self, name: str, sequence: int) -> AsyncIterator[list[Entry]]:
-        """Yield the entries numbered above `sequence`, also before it is known where followers begin."""
+        """Yield the entries numbered above `sequence`, also before it is known where subscribers begin."""
         while page := await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", _ENTRIES_A_READ):
             yield page
             if len(page) < _ENTRIES_A_READ:
@@ -149,7 +149,7 @@ class RedisJournals:
         self.indexed[name] = run, at
 
     async def _begin(self, name: str) -> None:
-        # What is read must reach up to where the followers begin, or what lies between would be missed.
+        # What is read must reach up to where the subscribers begin, or what lies between would be missed.
         if subscription := self.subscriptions.get(name):
             await subscription.begin()
 
@@ -170,21 +170,21 @@ class RedisJournals:
                 break
         return found
 
-    def follow(self, name: str, follower: Follower) -> Callable[[], None]:
+    def subscribe(self, name: str, subscriber: Subscriber) -> Callable[[], None]:
         subscription = self.subscriptions.get(name)
         if subscription is None:
             subscription = self.subscriptions[name] = JournalSubscription(self, name)
             subscription.listen()
-        end = subscription.followers.add(follower)
+        end = subscription.subscribers.add(subscriber)
 
         def stop() -> None:
             end()
-            if not subscription.followers:
+            if not subscription.subscribers:
                 asyncio.get_running_loop().call_later(_SECONDS_TO_LINGER, self._forget, subscription)
 
         return stop
 
-    def is_heard(self, name: str) -> bool:
+    def is_live(self, name: str) -> bool:
         return name in self.subscriptions and self.subscriptions[name].is_live
 
     def close(self) -> None:
@@ -192,13 +192,13 @@ class RedisJournals:
             subscription.close()
 
     def _forget(self, subscription: JournalSubscription) -> None:
-        if not subscription.followers and self.subscriptions.get(subscription.name) is subscription:
+        if not subscription.subscribers and self.subscriptions.get(subscription.name) is subscription:
             del self.subscriptions[subscription.name]
             subscription.close()
 
 
 class JournalSubscription(Subscription):
-    """The followers of one journal: they get every entry in order, none twice, and none is missed.
+    """The subscribers of one journal: they get every entry in order, none twice, and none is missed.
 
     Entries are the responses to this gateway's own appends; a message says that there are others, which are read.
     """
@@ -206,7 +206,7 @@ class JournalSubscription(Subscription):
     def __init__(self, journals: RedisJournals, name: str) -> None:
         super().__init__(journals.topology, *journals.place(name))
         self.name = name
-        self.followers: Subscribers[[Sequence[Entry]]] = Subscribers()
+        self.subscribers: Subscribers[[Sequence[Entry]]] = Subscribers()
         self.position: int | None = None  # the number delivered last; None until it is known where to begin
         self._journals = journals
         self._newest = self._read_newest()
@@ -250,10 +250,10 @@ class JournalSubscription(Subscription):
         position, last = self.position or 0, entries[-1].sequence
         if last > position:
             self.position = last
-            self.followers.tell([entry for entry in entries if entry.sequence > position])
+            self.subscribers.tell([entry for entry in entries if entry.sequence > position])
 
 
-def _packed(draft: Draft) -> bytes:
+def _packed(draft: NewEntry) -> bytes:
     id_ = draft.id.encode("utf-8")
     return _ENTRY.pack(draft.at, len(id_), len(draft.data)) + id_ + draft.data
 

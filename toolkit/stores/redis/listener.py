@@ -192,4 +192,4 @@ class Listener:
             await asyncio.sleep(self._node.timeout)
             if not self._has_heard:
                 raise RedisConnectionError("no message in time")
-        raise RedisConnectionError("no channel is followed here")
+        raise RedisConnectionError("no channel is subscribed to here")

@@ -1,7 +1,7 @@
 """Records in Redis: each space is one hash, and what one call changes is one script.
 
-A watched space is held in memory. The response to an own change is applied at once; a message names keys whose values
-are read. All calls of a space go to Redis in one order, and their responses are applied in that order.
+A space with subscribers is held in memory. The response to an own change is applied at once; a message names keys
+whose values are read. All calls of a space go to Redis in one order, and their responses are applied in that order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolkit.stores.group_commit import failed
 from toolkit.stores.redis.batches import RECORDS, Argument, Call
 from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.topology import Topology
-from toolkit.stores.subscribers import Watcher, Watchers
+from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 Changes = Mapping[str, bytes | None]
 
@@ -39,10 +39,12 @@ class RedisRecords:
         arguments = [b"compare_and_set", _given(expires), 0, *_flat({key: value})]
         return self._change(space, arguments, lambda _: (None, {key: value}))
 
-    def take(self, space: str, key: str) -> asyncio.Future[bytes | None]:
+    def pop(self, space: str, key: str) -> asyncio.Future[bytes | None]:
         return self._change(space, [b"take", key], lambda value: (value, {} if value is None else {key: None}))
 
-    def count(self, space: str, key: str, limit: int | None = None, expires: int | None = None) -> asyncio.Future[int]:
+    def increment(
+        self, space: str, key: str, limit: int | None = None, expires: int | None = None
+    ) -> asyncio.Future[int]:
         arguments = [b"count", key, _given(limit), _given(expires)]
         return self._change(space, arguments, lambda number: (number, {key: b"%d" % number} if number else {}))
 
@@ -60,15 +62,15 @@ class RedisRecords:
     def scan(self, space: str) -> asyncio.Future[dict[str, bytes]]:
         return self._read(space, b"HGETALL", read=self._all_living)
 
-    async def watch(self, space: str, watcher: Watcher) -> Callable[[], None]:
-        watched = self._spaces.get(space)
-        if watched is None:
-            watched = self._spaces[space] = _Space(self, space)
-            watched.listen()
-        if not watched.is_filled:
-            await self.read(space, None, watched.fill)
-        # No waiting from here on: this watcher hears of every later change.
-        return watched.watchers.begin(space, watcher, watched.values)
+    async def subscribe(self, space: str, subscriber: RecordSubscriber) -> Callable[[], None]:
+        subscribed = self._spaces.get(space)
+        if subscribed is None:
+            subscribed = self._spaces[space] = _Space(self, space)
+            subscribed.listen()
+        if not subscribed.is_filled:
+            await self.read(space, None, subscribed.fill)
+        # No waiting from here on: this subscriber hears of every later change.
+        return subscribed.subscribers.begin(space, subscriber, subscribed.values)
 
     def close(self) -> None:
         for space in self._spaces.values():
@@ -118,11 +120,11 @@ class RedisRecords:
 
 
 class _Space(Subscription):
-    """The watchers of one space, and the values that they know."""
+    """The subscribers of one space, and the values that they know."""
 
     def __init__(self, records: RedisRecords, name: str) -> None:
         super().__init__(records.topology, tag_of(name), records.keys(name)[0])
-        self.watchers = Watchers()
+        self.subscribers = RecordSubscribers()
         self.values: dict[str, bytes] = {}
         self.is_filled = False
         self._records, self._name = records, name
@@ -148,7 +150,7 @@ class _Space(Subscription):
                 self.values.pop(key, None)
             else:
                 self.values[key] = value
-        self.watchers.announce(changes)
+        self.subscribers.announce(changes)
 
     async def read(self) -> None:
         keys, self._unread = self._unread, set()
