@@ -19,6 +19,7 @@ REVEALERS = {
     "gateway/configuration.py",
     "gateway/gateway.py",
     "gateway/services.py",
+    "handwriting/service/handwriting.py",
     "cli/lock.py",
     "cli/lab.py",
     "secret.py",

@@ -93,9 +93,10 @@ class Gateway(PublicNames):
     >>> with Gateway() as gateway:
     ...     gateway.base_url.startswith("http://127.0.0.1:")
     True
-    >>> Gateway(config={"dweets": {"kep": 20_000}})
-    Traceback (most recent call last):
-    toolkit.errors.InvalidArgument: dweets.kep: unknown key; did you mean keep? allowed: keep, rate, ...
+    >>> partner = {"gatewaykey": "key-of-acme", "company_token": "acme", "apps": ["app-of-acme"]}
+    >>> with Gateway(config={"dweets": {"keep": 20_000}, "rewards": {"partners": [partner]}}) as gateway:
+    ...     sorted(gateway.credentials)
+    ['ApiClientId', 'OtherApiClientId']
     """
 
     def __init__(
