@@ -144,6 +144,8 @@ def _at(path: str, value: Any, kind: Any) -> tuple[str, Any, Any]:  # noqa: ANN4
     """Follow a path of msgspec, which does not name the keys of a dict, and return its name, value and type."""
     place, kind = "", _bare(kind)
     for field, index, _ in _STEP.findall(path):
+        if field and field not in value:
+            break  # no path: what looks like one was in the name of a key
         if field:
             step, value, kind = field, value[field], get_type_hints(kind, include_extras=True)[field]
         elif index:
@@ -177,7 +179,8 @@ def _kind_of(value: object) -> str:
 
 
 def _joined(place: str, key: str) -> str:
-    return f"{place}.{key}" if place else key
+    shown = key if key.isprintable() and len(key) <= 300 else f"{key[:60]!a}..."
+    return f"{place}.{shown}" if place else shown
 
 
 def _parsed(kind: type, value: Any) -> object:  # noqa: ANN401
