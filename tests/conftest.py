@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run soak and fuzz at depth")
+    parser.addoption("--soak-minutes", type=float, default=20, help="how long tests/soak takes; a life is a minute")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -35,8 +37,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two workers for folders; none where files or tests are named, whose start would cost more than it saves."""
-    return 2 if all(Path(arg).is_dir() for arg in config.args) else 0
+    """Three workers for folders; none where files or tests are named, whose start would cost more than it saves."""
+    # One more than the processors of a small machine: much of the time is spent waiting for other processes.
+    return 3 if all(Path(arg).is_dir() for arg in config.args) else 0
 
 
 class _BrowserInOne(LoadFileScheduling):
@@ -51,7 +54,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
     return _BrowserInOne(config, log)
 
 
+def keep_bytecode() -> None:
+    """Let the hundreds of processes of the tests share compiled modules, also where Python is told to write none.
+
+    Compiling takes a second of each start. Nothing is written beside the sources, which the person does not want.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".pytest_cache" / "bytecode")
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    keep_bytecode()
     # Kernels of two workers do not write into one history, nor any into that of the person who runs the tests.
     folder = tempfile.TemporaryDirectory(prefix="ipython-")
     os.environ["IPYTHONDIR"] = folder.name

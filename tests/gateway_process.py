@@ -18,13 +18,10 @@ from tests.conftest import ROOT
 _PROGRAM = """
 import json, sys, threading
 from toolkit.gateway import Gateway
-from toolkit.dweets.service import stored_records
+from toolkit.outside_world import Timings
 given = json.loads(sys.argv[1])
 settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
-stored_records.LEASE_SECONDS = given.pop("lease", stored_records.LEASE_SECONDS)
-if "waits" in given:
-    settings["queue"] = {"waits": given.pop("waits")}
-gateway = Gateway(**given, config={"dweets": settings})
+gateway = Gateway(timings=Timings(**given.pop("timings", {})), config={"dweets": settings}, **given)
 print(gateway.base_url, flush=True)
 sys.stdin.read()
 gateway.stop()
@@ -39,8 +36,7 @@ class GatewayProcess:
     folder
         Where it keeps everything; None with a ``store``.
     options
-        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its dweets, ``waits`` for those of
-        the e-mail queue, and ``lease`` for the seconds of a lease.
+        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its dweets, and ``timings``.
     """
 
     def __init__(self, folder: Path | None, **options: Any) -> None:

@@ -7,9 +7,9 @@ import os
 import random
 import socket
 
-# Two workers of a test run never get the same one, nor does one worker get it twice.
-_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 2
-_PORTS = iter(random.SystemRandom().sample(range(20_000 + _WORKER, 32_000, 2), 6_000))
+# No two workers of a test run ever get the same one, nor does one worker get it twice.
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
+_PORTS = iter(random.SystemRandom().sample(range(20_000 + _WORKER, 32_000, 4), 3_000))
 
 
 def free_port() -> int:

@@ -28,6 +28,7 @@ from toolkit.stores.embedded import EmbeddedStore
 
 TOOLKIT = (sys.executable, "-m", "toolkit")
 KEY = "correct-horse-battery"
+COMMANDS = ("doctor", "gateway", "history", "lab", "lock", "post", "record", "tail", "write")
 KEPT_FILES = ["database", "gateway.lock"]
 
 
@@ -135,10 +136,10 @@ def posting_until_it_ends(url: str) -> Iterator[list[int]]:
 
 def test_help_names_every_command() -> None:
     said = run("--help").stdout
-    assert all(f"\n  {name} " in said for name in ("config", "doctor", "gateway", "lab", "lock", "record"))
+    assert all(f"\n  {name} " in said for name in COMMANDS)
 
 
-@pytest.mark.parametrize("command", ["config", "gateway", "lab", "lock", "doctor", "record"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_explained(command: str) -> None:
     said = run(command, "--help").stdout
     assert "Usage:" in said

@@ -7,7 +7,10 @@ import doctest
 import importlib
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
+from toolkit.gateway import Gateway
 
 MODULES = sorted((ROOT / "toolkit").rglob("*.py"))
 #: What a person calls in a notebook. Everything else has a docstring where its name does not say it all.
@@ -41,10 +44,23 @@ def test_every_public_name_has_a_docstring() -> None:
     assert not silent
 
 
-def test_every_example_runs_and_prints_what_it_says() -> None:
-    import toolkit.gateway  # noqa: F401
-
-    with_examples = [path for path in MODULES if ">>>" in path.read_text("utf-8")]
-    results = {dotted(path): doctest.testmod(importlib.import_module(dotted(path))) for path in with_examples}
+def run_examples(paths: list[Path]) -> None:
+    results = {dotted(path): doctest.testmod(importlib.import_module(dotted(path))) for path in paths}
     assert all(result.attempted for result in results.values())
     assert not [name for name, result in results.items() if result.failed], "the differences are printed above"
+
+
+def with_examples(*, of_handwriting: bool) -> list[Path]:
+    found = [path for path in MODULES if ("handwriting" in path.relative_to(ROOT).parts) == of_handwriting]
+    return [path for path in found if ">>>" in path.read_text("utf-8")]
+
+
+def test_every_example_runs_and_prints_what_it_says() -> None:
+    run_examples(with_examples(of_handwriting=False))
+
+
+def test_every_example_of_handwriting_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    # All on one gateway: the renderers of each take a second to start.
+    with Gateway() as gateway:
+        monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)
+        run_examples(with_examples(of_handwriting=True))

@@ -46,6 +46,12 @@ CALENDAR_VERSIONS = {"dask"}
 PINNED = {"dweepy", "handwritingio"}
 
 
+@pytest.fixture(autouse=True)
+def own_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep that of the environments that are made here in them, so that it goes with them."""
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+
+
 def declared_requirements() -> list[Requirement]:
     project = PROJECT["project"]
     groups = [PROJECT["build-system"]["requires"], project["dependencies"]]

@@ -10,13 +10,15 @@ from tests.conftest import ROOT
 from toolkit.dweets import wire as dweets
 from toolkit.dweets.conditions import FAULTS_TO_STOP
 from toolkit.dweets.service import stored_range, things
+from toolkit.dweets.service.active_things import MOST_THINGS
 from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.gateway import wrong_keys
+from toolkit.gateway import landing_page, wrong_keys
 from toolkit.gateway.connections import LIMITS
 from toolkit.handwriting import wire as handwriting
 from toolkit.handwriting.service.handwriting import LONGEST_KEY, HandwritingSettings
 from toolkit.identity import wire as identity
 from toolkit.identity.service.callers import IdentitySettings
+from toolkit.outside_world import Timings
 from toolkit.rewards import wire as rewards
 
 PAGE = " ".join((ROOT / "SECURITY.md").read_text("utf-8").split())
@@ -45,13 +47,15 @@ KIB = 1024
         f"| columns of a CSV | {dweets.MAX_CSV_COLUMNS} |",
         f"| dweets kept of a thing | {DweetSettings().keep:,} (`--keep`) |",
         f"| wrong keys | {wrong_keys.BURST}, then {wrong_keys.A_SECOND:g} a second, by address and by thing | 429, "
-        f"{wrong_keys.DELAY_SECONDS:g} s late |",
+        f"{Timings().wrong_key:g} s late |",
         f"| {dweets.MAX_CONDITION_CHARACTERS:,} characters, 50 ms",
         f"it stops after {FAULTS_TO_STOP} in a row",
         f"| addresses of an alert | {dweets.MAX_RECIPIENTS} |",
         f"| mails of a lock | {dweets.ALERTS_A_DAY} a day |",
         f"| {HandwritingSettings().burst:,} at once, {HandwritingSettings().calls_a_second:g} a second |",
         f"| {IdentitySettings().calls_a_minute} and {IdentitySettings().failures_a_minute} a minute |",
+        f"{landing_page.MOST_VALUES} values of {MOST_THINGS} public things, each as escaped text of at most "
+        f"{landing_page.LONGEST_TEXT} characters",
         f"| stop | {LIMITS.grace_seconds:g} s for responses and streams |",
     ],
 )

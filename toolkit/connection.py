@@ -51,6 +51,11 @@ def connect(
         With ``.dweets``, ``.handwriting``, ``.rewards`` and ``.identity``. Close it, or use it in a ``with``
         statement, to stop what it started.
 
+    Raises
+    ------
+    InvalidArgument
+        A URL is not http or https, or has a name, password or query in it.
+
     Examples
     --------
     >>> with connect() as tk:
@@ -61,7 +66,11 @@ def connect(
 
 
 class Connection(PublicNames):
-    """Clients of all services. Made by `connect`."""
+    """Clients of all services. Made by `connect`.
+
+    A key that is missing raises InvalidArgument at the call that needs it. After `close`, every call raises
+    ConnectionClosed.
+    """
 
     def __init__(
         self,
@@ -69,14 +78,17 @@ class Connection(PublicNames):
         base_urls: dict[Service, str],
         credentials: dict[str, str | Secret],
     ) -> None:
+        from toolkit.http_client import checked_base_url
+
         if unknown := set(base_urls) - set(SERVICES):
             raise InvalidArgument(f"base_urls knows {', '.join(SERVICES)}, not {', '.join(sorted(unknown))}")
-        self._base_urls = base_urls
+        self._base_urls = {service: checked_base_url(url) for service, url in base_urls.items()}
         self._credentials = {name: Secret(value) for name, value in credentials.items()}
         self._sessions: dict[str, HttpSession] = {}
+        self._is_closed = False
         self.gateway: Gateway | None = None
         self._started: Gateway | None = None
-        self.base_url = self._resolve(gateway)
+        self.base_url = checked_base_url(self._resolve(gateway))
 
     def _resolve(self, gateway: Gateway | str | None) -> str:
         if gateway is None:
@@ -87,6 +99,8 @@ class Connection(PublicNames):
             self._started = gateway = Gateway()
         if isinstance(gateway, str):
             return gateway
+        if not hasattr(gateway, "base_url"):
+            raise InvalidArgument(f"connect takes a running Gateway or its URL, not {type(gateway).__name__}")
         self.gateway = gateway
         return gateway.base_url
 
@@ -110,8 +124,7 @@ class Connection(PublicNames):
         from toolkit.rewards.client.rewards import RewardClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
-        keys = self._credential("gatewaykey"), self._credential("app_key")
-        return RewardClient(self._session("rewards"), *keys, now)
+        return RewardClient(self._session("rewards"), self._credential, now)
 
     @cached_property
     def identity(self) -> IdentityClient:
@@ -119,10 +132,14 @@ class Connection(PublicNames):
         from toolkit.identity.client.identity import IdentityClient
 
         now = self.gateway.clock.now if self.gateway is not None else None
-        return IdentityClient(self._session("identity"), self._credential("ApiClientId"), now)
+        return IdentityClient(self._session("identity"), lambda: self._credential("ApiClientId"), now)
 
     def close(self) -> None:
-        """Close all connections, and stop the gateway if `connect` started it."""
+        """Close all connections and streams, and stop the gateway if `connect` started it. No client can call any more.
+
+        Calling it again is fine.
+        """
+        self._is_closed = True
         for session in self._sessions.values():
             session.close()
         if self._started is not None:
@@ -135,6 +152,8 @@ class Connection(PublicNames):
         if base_url not in self._sessions:
             # An embedded gateway stops when it is garbage-collected: a client alone must keep it alive.
             self._sessions[base_url] = HttpSession(base_url, keeps=self.gateway)
+            if self._is_closed:  # a client that is used for the first time
+                self._sessions[base_url].close()
         return self._sessions[base_url]
 
     def _credential(self, name: str, otherwise: Secret | None = None) -> Secret:

@@ -6,6 +6,7 @@
     ├─ InvalidArgument (also ValueError)   nothing was sent: the argument cannot be
     │  ├─ SessionClosed                    identity: the session is over, its secrets are forgotten
     │  └─ CodeExpired                      identity: the code's life is over
+    ├─ ConnectionClosed                    nothing was sent: the connection was closed before
     ├─ Unreachable                         no answer: refused, reset, timed out
     ├─ UnexpectedReply                     an answer the contract does not allow
     ├─ ArchiveUnusable                     the folder of an archive cannot be read or written
@@ -28,6 +29,8 @@ No message ever holds a key, a code or a query string.
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from typing import ClassVar
 
 
@@ -48,6 +51,10 @@ class SessionClosed(InvalidArgument):
 
 class CodeExpired(InvalidArgument):
     """The code's life is over, so nothing was sent; authenticate the phone again."""
+
+
+class ConnectionClosed(ToolkitError):
+    """The connection was closed before the call, so nothing was sent; connect again."""
 
 
 class Unreachable(ToolkitError):
@@ -175,3 +182,11 @@ class NotEligible(ServiceError):
     """The user is not eligible for this data."""
 
     default_status = 403
+
+
+def warn_caller(text: str) -> None:
+    """Give a warning that points at the line that called this package."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("toolkit."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from ipaddress import ip_address
 from typing import NamedTuple
-from urllib.parse import SplitResult, quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode, urlsplit
+from weakref import WeakSet
 
 import requests
 from urllib3.exceptions import HTTPError
 
 from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument, UnexpectedReply, Unreachable
+from toolkit.errors import ConnectionClosed, InvalidArgument, UnexpectedReply, Unreachable
 from toolkit.secret import Secret
 
 Value = str | Secret
@@ -79,16 +80,14 @@ class HttpSession:
     """Calls to one server over kept connections; `keeps` is what must live as long as this does."""
 
     def __init__(self, base_url: str, keeps: object = None) -> None:
-        parts = urlsplit(base_url)
-        if not _is_base_url(parts):
-            # Without its text: a password in a URL must not get into a traceback.
-            raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
-        self.base_url = base_url.rstrip("/")
+        self.base_url = checked_base_url(base_url)
         self._keeps = keeps
         self._session = requests.Session()
+        self._is_closed = False
+        self._streams: WeakSet[HttpStream] = WeakSet()
         logging.getLogger("urllib3.connectionpool").addFilter(_is_not_own_call)  # adding it again changes nothing
         # Proxies and .netrc of the environment are for the outside, never for this machine.
-        self._session.trust_env = not _is_loopback(parts.hostname or "")
+        self._session.trust_env = not _is_loopback(urlsplit(self.base_url).hostname or "")
         self._session.headers["User-Agent"] = "gateway-toolkit"
 
     def call(
@@ -116,10 +115,16 @@ class HttpSession:
         values = values or {}
         response = self._send(endpoint, values, query or {}, None, headers or {})
         if response.status_code == 200 and "content-length" not in response.headers:
-            return HttpStream(response)
+            stream = HttpStream(response)
+            self._streams.add(stream)
+            return stream
         return self._whole(response, endpoint, values)
 
     def close(self) -> None:
+        """End all streams; every later call raises ConnectionClosed."""
+        self._is_closed = True
+        for stream in list(self._streams):
+            stream.stop()
         self._session.close()
 
     @staticmethod
@@ -143,6 +148,8 @@ class HttpSession:
         headers: Mapping[str, Value],
     ) -> requests.Response:
         path = _path(endpoint, values)
+        if self._is_closed:  # requests would open the session again
+            raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
         outcome = self._exchange(endpoint.method, path, query, body, headers)
         if isinstance(outcome, requests.Response):
             return outcome
@@ -209,8 +216,17 @@ def _path(endpoint: Endpoint, values: Mapping[str, str]) -> str:
         raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
 
 
-def _is_base_url(parts: SplitResult) -> bool:
+def checked_base_url(url: str) -> str:
+    """Return a base URL without a slash at its end, or raise InvalidArgument where it cannot be one."""
+    if not isinstance(url, str) or not _is_base_url(url):
+        # Without its text: a password in a URL must not get into a traceback.
+        raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
+    return url.rstrip("/")
+
+
+def _is_base_url(url: str) -> bool:
     try:
+        parts = urlsplit(url)
         valid_port = parts.port != 0  # raises where it is no port
     except ValueError:
         return False

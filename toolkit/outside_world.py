@@ -11,6 +11,7 @@ import random
 import secrets
 import struct
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
@@ -65,11 +66,34 @@ class SteppedClock:
         return later
 
 
-class OutsideWorld:
-    """Clock, identifiers and random numbers of one gateway; `seed` makes them repeatable, except secrets."""
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """How long a gateway waits for what, in seconds. Only tests change it."""
 
-    def __init__(self, clock: Clock | None = None, seed: int | None = None) -> None:
+    #: Work that a gateway has claimed and not renewed for this long is taken over by another gateway on the store.
+    lease: float = 15.0
+    #: For the server to end; also for the deliveries of alert mails that have begun, within it.
+    stop: float = 15.0
+    mail_stop: float = 5.0
+    #: Before each further attempt to send a mail; the last one is repeated.
+    mail_waits: tuple[float, ...] = (1, 5, 30, 120, 600, 1800, 3600)
+    #: How late a wrong key above the limit is answered, so that a connection guesses once in this time.
+    wrong_key: float = 1.0
+    #: How long the status of an alert waits until its newest dweets are evaluated.
+    settle: float = 5.0
+    #: CPU time that the alert of a lock may use at once, and again within each minute.
+    condition_budget: float = 6.0
+    #: A batch of rewards that a gateway sees twice, so long apart, was left by one that died. Twice this is less than
+    #: the life of a claim on an idempotency key: a caller that tries again after that finds the answer.
+    reward_look: float = 20.0
+
+
+class OutsideWorld:
+    """Clock, timings, identifiers and random numbers of one gateway; `seed` makes them repeatable, except secrets."""
+
+    def __init__(self, clock: Clock | None = None, seed: int | None = None, timings: Timings | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
+        self.timings = timings or Timings()
         self.random = random.Random(seed)
         self._seeded = seed is not None
         self._pool: list[str] = []

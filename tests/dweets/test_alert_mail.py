@@ -11,7 +11,6 @@ import ssl
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,11 +19,12 @@ from tests.gateway_process import GatewayProcess
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
 from toolkit.dweets.service.delivery import SmtpDelivery
-from toolkit.dweets.service.email_queue import QueueSettings
 from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
 from toolkit.gateway import Gateway
+from toolkit.outside_world import Timings
 
 LOCKS = {"garage-lock": "master-of-the-garage"}
+QUICK = {"mail_waits": [0.05], "lease": 1.0}
 KEY = LOCKS["garage-lock"]
 
 
@@ -64,7 +64,7 @@ def test_a_mail_arrives_once_and_can_be_read(caplog: pytest.LogCaptureFixture) -
 def test_it_is_retried_until_the_server_is_there() -> None:
     port = free_port()
     with (
-        Gateway(smtp=f"smtp://127.0.0.1:{port}", locks=LOCKS, config=waiting(0.02, 0.05)) as gateway,
+        Gateway(smtp=f"smtp://127.0.0.1:{port}", locks=LOCKS, timings=waiting(0.02, 0.05)) as gateway,
         toolkit.connect(gateway) as tk,
     ):
         arm(tk)
@@ -80,7 +80,7 @@ def test_it_is_retried_until_the_server_is_there() -> None:
 
 
 def test_the_waits_grow() -> None:
-    waits = QueueSettings().waits
+    waits = Timings().mail_waits
     assert list(waits) == sorted(waits)
     assert waits[0] >= 1
     assert waits[-1] >= 600
@@ -118,7 +118,7 @@ def test_a_connection_that_breaks_after_data_is_uncertain() -> None:
         thread.start()
         port = listener.getsockname()[1]
         smtp = f"smtp://127.0.0.1:{port}"
-        with Gateway(smtp=smtp, locks=LOCKS, config=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
+        with Gateway(smtp=smtp, locks=LOCKS, timings=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
             arm(tk)
             tk.dweets.post("garage", "one", key=KEY)
             eventually(lambda: states(gateway) == ["uncertain"])
@@ -137,13 +137,13 @@ def test_killed_between_dweet_and_mail_it_is_sent_after_the_restart(tmp_path: Pa
         process.kill()
     with MailServer(port) as server:
         for _ in range(2):
-            with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS, waits=[0.05], lease=1.0) as process:
+            with GatewayProcess(tmp_path, smtp=smtp, locks=LOCKS, timings=QUICK) as process:
                 eventually(lambda: len(server.mails) >= 1)
                 with toolkit.connect(process.base_url) as tk:
                     status = tk.dweets.get_alert("garage", key=KEY)
                     assert (status["open"][0], status["message"][0], status["sent_today"][0]) == (True, "fire", 1)
                 process.kill()
-        with Gateway(tmp_path, smtp=smtp, locks=LOCKS, config=waiting(0.05, lease=1.0)) as gateway:
+        with Gateway(tmp_path, smtp=smtp, locks=LOCKS, timings=waiting(0.05, lease=1.0)) as gateway:
             eventually(lambda: states(gateway) == ["sent"])
         # The kill may come before the note that it was sent.
         assert len({header_of(mail.content, "Message-ID") for mail in server.mails}) == 1
@@ -154,7 +154,7 @@ def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
     with MailServer() as server:
         number = 0
         for _ in range(4):
-            with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, waits=[0.05], lease=1.0) as process:
+            with GatewayProcess(tmp_path, smtp=server.url, locks=LOCKS, timings=QUICK) as process:
                 with toolkit.connect(process.base_url) as tk:
                     if number == 0:
                         arm(tk)
@@ -162,7 +162,7 @@ def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
                         tk.dweets.post("garage", f"message {number}", key=KEY)
                         number += 1
                 process.kill()
-        with Gateway(tmp_path, smtp=server.url, locks=LOCKS, config=waiting(0.05, lease=1.0)) as gateway:
+        with Gateway(tmp_path, smtp=server.url, locks=LOCKS, timings=waiting(0.05, lease=1.0)) as gateway:
             eventually(lambda: states(gateway) == ["sent"] * number)
             queued = sorted(gateway.outbox["subject"])
     wanted = sorted(f"Alert of garage: message {n}" for n in range(number))
@@ -171,8 +171,8 @@ def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
     assert sorted(subject for _, subject in arrived) == wanted
 
 
-def waiting(*waits: float, lease: float = 15.0) -> dict[str, Any]:
-    return {"dweets": {"queue": {"waits": waits, "lease": lease}}}
+def waiting(*waits: float, lease: float = 15.0) -> Timings:
+    return Timings(mail_waits=waits, lease=lease)
 
 
 def header_of(content: bytes | str | None, name: str) -> str:

@@ -17,17 +17,18 @@ import pytest
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import SteppedClock
+from toolkit.outside_world import SteppedClock, Timings
 
 # A status waits until all dweets are evaluated, also on a busy machine.
-PATIENT = {"settle_seconds": 60.0}
+PATIENT = Timings(settle=60.0)
 HOT = "if(dweet.celsius > 30) return 'too hot'; if(dweet.celsius > 20) return 'warm';"
 
 
 @pytest.fixture
 def gateway() -> Iterator[Gateway]:
     """A gateway in memory, on a clock of its own: no midnight comes between what is counted by the day."""
-    with Gateway(clock=SteppedClock(DEMO_START, timedelta(milliseconds=1)), config={"dweets": PATIENT}) as running:
+    clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
+    with Gateway(clock=clock, timings=PATIENT) as running:
         yield running
 
 
@@ -451,21 +452,21 @@ def test_alerts_and_mails_outlive_the_gateway(tmp_path: Path) -> None:
         assert alarm.subjects() == ["too hot", "warm"]
 
 
-def keeping(finished: int) -> dict[str, Any]:
-    return {"dweets": {**PATIENT, "queue": {"finished_kept": finished}}}
+def keeping(folder: Path, finished: int) -> Gateway:
+    return Gateway(folder, config={"dweets": {"finished_mails": finished}}, timings=PATIENT)
 
 
 def test_the_newest_finished_mails_are_kept(tmp_path: Path) -> None:
     def kept() -> list[str]:
         return alarm.subjects() if set(alarm.gateway.outbox["state"]) == {"kept"} else []
 
-    with Gateway(tmp_path, config=keeping(5)) as gateway:
+    with keeping(tmp_path, 5) as gateway:
         alarm = Alarm(gateway, "return String(dweet)")
         for number in range(9):
             alarm.post(number)
             eventually(lambda: bool(kept()))
         eventually(lambda: kept() == ["4", "5", "6", "7", "8"])
-    with Gateway(tmp_path, config=keeping(3)) as gateway:
+    with keeping(tmp_path, 3) as gateway:
         alarm.gateway, alarm.call = gateway, Caller(gateway)
         assert kept() == ["4", "5", "6", "7", "8"]
         alarm.post(9)

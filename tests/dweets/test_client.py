@@ -307,6 +307,34 @@ def test_a_backtest_warns_of_a_condition_that_cannot_trigger(tk: Connection) -> 
         tk.dweets.backtest("oven", "if (dweet.celsius > 30) 'too hot'")
 
 
+def test_a_backtest_takes_a_frame(tk: Connection) -> None:
+    for celsius in (10, 31, 40):
+        tk.dweets.post("oven", {"air": {"celsius": celsius}, "note": "a"})
+    history = tk.dweets.history("oven")
+    condition = "if (dweet.air.celsius > 30 && !dweet.created) return 'hot ' + dweet.note"
+    found = tk.dweets.backtest(history, condition)
+    pd.testing.assert_frame_equal(found, tk.dweets.backtest("oven", condition))
+    assert found["alert.mails"].tolist() == [False, True, False]
+    pd.testing.assert_frame_equal(tk.dweets.backtest(found, condition), found)
+    assert tk.dweets.backtest(history.head(0), condition).empty
+    with pytest.warns(UserWarning, match="failed at each of the 3 dweets"):
+        tk.dweets.backtest(history, "dweet.air.celcius.value > 30")
+    with pytest.raises(InvalidArgument, match="neither an expression nor returns a value"):
+        tk.dweets.backtest(history, "if (dweet.air.celsius > 30) 'too hot'")
+    with pytest.raises(InvalidArgument, match="not for a frame"):
+        tk.dweets.backtest(history, condition, date="2026-01-01")
+
+
+def test_a_backtest_of_a_frame_tells_things_apart(tk: Connection) -> None:
+    for thing, celsius in (("oven", 31), ("roof", 31), ("oven", 32), ("roof", 5), ("roof", 40)):
+        tk.dweets.post(thing, {"celsius": celsius, "thing": f"the {thing}"})
+    history = tk.dweets.history(["oven", "roof"])
+    found = tk.dweets.backtest(history, "if (dweet.celsius > 30) return dweet.thing")
+    assert found["alert.message"].dropna().tolist() == ["the oven", "the roof", "the oven", "the roof"]
+    assert found["alert.mails"].tolist() == [True, True, False, False, True]
+    assert found["thing"].tolist() == history["thing"].tolist()
+
+
 def test_a_backtest_of_a_hostile_condition_ends(tk: Connection) -> None:
     for celsius in (31, 40, 50, 31):
         tk.dweets.post("oven", {"celsius": celsius})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +13,7 @@ from toolkit.dweets.conditions import Verdict
 from toolkit.dweets.service import condition_turns
 from toolkit.dweets.service.condition_turns import Conditions, Debts, Owner
 from toolkit.gateway import Gateway
+from toolkit.outside_world import Timings
 
 LOOPS = "while (true) {} return "
 
@@ -23,9 +23,9 @@ async def evaluate(conditions: Conditions, owner: Owner, source: str, contents: 
     return found
 
 
-def with_conditions(work: Callable[[Conditions], Awaitable[None]]) -> None:
+def with_conditions(work: Callable[[Conditions], Awaitable[None]], budget: float = 6.0) -> None:
     async def run() -> None:
-        conditions = Conditions()
+        conditions = Conditions(budget)
         try:
             await work(conditions)
         finally:
@@ -73,9 +73,9 @@ def test_slow_conditions_do_not_delay_a_fast_one() -> None:
                 source = f"if (dweet % 10) while (true) {{}} return false // {number}"
                 rest = rest[len(await evaluate(conditions, owner, source, rest)) :]
 
-        loops = [asyncio.ensure_future(loop(number)) for number in range(8)]
+        loops = [asyncio.ensure_future(loop(number)) for number in range(4)]
         fast = Owner("fast", ("c@d.example",))
-        for number in range(20):
+        for number in range(8):
             (verdict,) = await evaluate(conditions, fast, "String(dweet)", [b"%d" % number])
             assert verdict.message == str(number)
         assert not [task for task in loops if task.done()]
@@ -105,18 +105,18 @@ def test_a_budget_that_is_used_up_is_a_fault_for_its_lock() -> None:
             0
         ].fault == "InternalError: interrupted":
             pass
-        over = Verdict(None, "it has used its 6 seconds of CPU time for this minute")
+        over = Verdict(None, "it has used its 0.6 seconds of CPU time for this minute")
         assert verdicts == [over] * 5
         assert await evaluate(conditions, Owner("lock", ("c@d.example",)), "true", [b"1"]) == [over]
         for other in (Owner("other", people), Owner("other")):
             assert await evaluate(conditions, other, "true", [b"1"]) == [Verdict("true", returned=True)]
 
-    with_conditions(work)
+    with_conditions(work, budget=0.6)
 
 
 def test_debts_are_paid_off_in_a_minute() -> None:
     now = 0.0
-    debts = Debts(lambda: now)
+    debts = Debts(6.0, lambda: now)
     debts.add("a", 3.0)
     debts.add("a", 3.0)
     assert (debts.of("a"), debts.of("b")) == (6.0, 0.0)
@@ -131,16 +131,15 @@ def test_debts_are_paid_off_in_a_minute() -> None:
 def test_debts_that_are_paid_off_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(condition_turns, "_MANY_DEBTS", 10)
     now = 0.0
-    debts = Debts(lambda: now)
+    debts = Debts(6.0, lambda: now)
     for number in range(1_000):
         now += 1.0
         debts.add(number, 0.1)
     assert len(debts) <= 11
 
 
-def test_the_status_says_that_the_budget_is_used_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(condition_turns, "BUDGET_SECONDS", 0.01)
-    with Gateway() as gateway:
+def test_the_status_says_that_the_budget_is_used_up() -> None:
+    with Gateway(timings=Timings(condition_budget=0.01)) as gateway:
         call = Caller(gateway)
         _, key, _ = call.locked("oven")
         alert = f"/alert/a@b.example/when/oven/if%20(dweet)%20while%20(true)%20%7B%7D%20return%20'on'?key={key}"
@@ -158,7 +157,7 @@ def test_the_status_says_that_the_budget_is_used_up(monkeypatch: pytest.MonkeyPa
 
 def test_dweets_too_many_for_the_memory_are_all_evaluated() -> None:
     contents = [{"n": number, "text": "x" * 20_000} for number in range(150)]
-    with Gateway(config={"dweets": {"settle_seconds": 60.0}}) as gateway:
+    with Gateway(timings=Timings(settle=60.0)) as gateway:
         call = Caller(gateway)
         _, key, _ = call.locked("oven")
         alert = f"/alert/a@b.example/when/oven/String(dweet.n)?key={key}"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.dweets.conftest import Caller
-from tests.dweets.damaged_places import Place
+from tests.dweets.damaged_places import Place, in_places
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets.service.mail import Mail
 from toolkit.dweets.service.stored_records import write_record
@@ -69,7 +69,7 @@ def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-@pytest.mark.parametrize("name", ALERT_DAMAGES)
+@in_places(ALERT_DAMAGES, ["no JSON", "of another thing"])
 def test_a_damaged_alert_stops_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
     set_alerts(place)
     place.change({"alert:garage": ALERT_DAMAGES[name](place.records()["alert:garage"])})
@@ -113,7 +113,7 @@ def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place) -> None:
         assert "is not an e-mail address" in "".join(gateway.outbox["error"])
 
 
-@pytest.mark.parametrize("name", MAIL_DAMAGES)
+@in_places(MAIL_DAMAGES, ["no JSON", "of another mail"])
 def test_a_damaged_mail_stops_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
     good = [Mail(f"{thing}:1", 1_000, thing, ["a@b.example"], thing, "text") for thing in ("attic", "kitchen")]
     place.change({mail.key: write_record(mail) for mail in good} | {MAIL.key: MAIL_DAMAGES[name]})

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.dweets.conftest import Caller
-from tests.dweets.damaged_places import Changes, Place
+from tests.dweets.damaged_places import Changes, Place, in_places
 from tests.mail_server import eventually
 from toolkit.cli import main
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
@@ -68,6 +68,7 @@ DAMAGES: dict[str, Callable[[bytes], Changes]] = {
     "lock: lost": lambda record: {LOCK: None},
     "both": lambda record: {THING: b"{", LOCK: b"}"},
 }
+IN_REDIS = ["thing: no JSON", "thing: lost", "lock: lost", "lock: of another thing", "both"]
 FREES_THE_LOCK = [name for name in DAMAGES if name.startswith("thing:")] + ["lock: of no thing"]
 CALLS = [
     ("GET", "/get/latest/dweet/for/kitchen?"),
@@ -116,7 +117,7 @@ def repair(place: Place, *arguments: str, code: int = 0) -> str:
     return done.output
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@in_places(DAMAGES, IN_REDIS)
 def test_a_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
     lock_both(place)
     damage(place, name)
@@ -142,7 +143,7 @@ def test_a_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, ca
     assert place.records()["alert:kitchen"], "nothing of it was changed"
 
 
-@pytest.mark.parametrize("name", DAMAGES)
+@in_places(DAMAGES, IN_REDIS)
 def test_a_repair_unlocks_the_thing_and_says_what_it_does(
     place: Place, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

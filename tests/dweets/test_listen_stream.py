@@ -14,8 +14,9 @@ from tests.conftest import raw_exchange
 from tests.dweets.conftest import Caller, RawStream
 from tests.mail_server import eventually
 from toolkit.dweets.stream import encode_frame
-from toolkit.gateway import Gateway, server
+from toolkit.gateway import Gateway
 from toolkit.gateway.connections import LIMITS
+from toolkit.outside_world import Timings
 
 
 def dweet_in(chunk: bytes) -> Any:
@@ -192,11 +193,11 @@ def posted_unread(call: Caller) -> RawStream:
     return stream
 
 
-def test_what_is_queued_leaves_before_the_gateway_stops(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_queued_leaves_before_the_gateway_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "stream_bytes", 64_000_000)
     monkeypatch.setattr(LIMITS, "end_seconds", 60.0)
     monkeypatch.setattr(LIMITS, "grace_seconds", 60)
-    monkeypatch.setattr(server, "_STOP_SECONDS", 60.0)
+    gateway = Gateway(timings=Timings(stop=60.0))
     with posted_unread(Caller(gateway)) as late:
         stopping = threading.Thread(target=gateway.stop)
         stopping.start()

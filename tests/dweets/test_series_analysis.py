@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import re
 import statistics as standard
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,7 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT
-from toolkit.dweets.client import series_analysis
+from toolkit.dweets.client import series_analysis, series_gaps
 from toolkit.dweets.client.series_analysis import (
     AGGREGATIONS,
     gaps,
@@ -46,8 +48,9 @@ def cities() -> pd.DataFrame:
     return pd.concat(parts)
 
 
-def test_the_examples_run() -> None:
-    results = doctest.testmod(series_analysis)
+@pytest.mark.parametrize("module", [series_analysis, series_gaps])
+def test_the_examples_run(module: ModuleType) -> None:
+    results = doctest.testmod(module)
     assert results.attempted > 0
     assert results.failed == 0
 
@@ -81,7 +84,9 @@ def test_each_thing_has_gaps_of_its_own() -> None:
     slow = pd.DataFrame({"thing": "slow", "v": 1.0}, index=hours(0, 24, 48, 72))
     fast = pd.DataFrame({"thing": "fast", "v": 1.0}, index=hours(0, 1, 2, 9))
     found = gaps(pd.concat([slow, fast]))
-    assert found[["thing", "missing"]].to_numpy().tolist() == [["fast", 6]]
+    silent = pd.Timedelta("63h")  # until the end of the other one
+    assert found[["thing", "missing"]].to_numpy().tolist() == [["fast", 6], ["fast", 63]]
+    assert found["length"].tolist() == [pd.Timedelta("7h"), silent]
 
 
 def test_the_hour_that_the_real_series_lack_is_found(cities: pd.DataFrame) -> None:
@@ -89,6 +94,54 @@ def test_the_hour_that_the_real_series_lack_is_found(cities: pd.DataFrame) -> No
     assert found["thing"].tolist() == ["seattle", "san_francisco"]
     assert found["start"].astype(str).unique().tolist() == ["2010-03-14 02:00:00"]
     assert found["missing"].tolist() == [1, 1]
+
+
+MEASURED = [None, 20.0, 20.5, None, None, 21.0, None, None, None]
+
+
+def test_gaps_of_a_field_count_its_missing_values() -> None:
+    frame = pd.DataFrame({"celsius": MEASURED, "humidity": 50}, index=hours(*range(9)))
+    found = gaps(frame, field="celsius", longer_than="2h")
+    assert found["start"].tolist() == list(hours(2, 5))
+    assert found["end"].tolist() == list(hours(5, 8))  # the second one lasts until the end
+    assert found["missing"].tolist() == [2, 3]
+    assert gaps(frame, field="celsius")["missing"].sum() == frame["celsius"].isna().sum()
+    assert gaps(frame, field="humidity", longer_than="1h").empty
+
+
+def test_a_field_without_any_value_is_one_gap() -> None:
+    found = gaps(pd.DataFrame({"celsius": [None] * 4}, index=hours(0, 1, 2, 3)), field="celsius")
+    assert found[["start", "end", "missing"]].to_numpy().tolist() == [[*hours(0, 3), 4]]
+
+
+def test_silence_up_to_the_end_of_the_observation_is_a_gap() -> None:
+    frame = pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2))
+    assert gaps(frame).empty
+    for until in (hours(9)[0], "2026-01-01T09:00Z", "2026-01-01 09:00"):
+        assert gaps(frame, longer_than="2h", until=until)["missing"].tolist() == [7]
+    assert gaps(frame, until="2026-01-01 01:00").empty
+
+
+def test_gaps_say_how_many_values_they_ignored() -> None:
+    frame = pd.DataFrame({"celsius": MEASURED, "note": "a"}, index=hours(*range(9)))
+    with pytest.warns(UserWarning, match=r"6 missing values are no gaps here, .* 'celsius'; .*gaps\(field='celsius'\)"):
+        assert gaps(frame).empty
+    assert len(gaps(frame, field="celsius")) == 3  # and does not warn: warnings are errors in tests
+
+
+def test_gaps_say_how_many_rows_have_no_time() -> None:
+    frame = pd.DataFrame({"v": 1.0}, index=hours(0, 1, 2).append(pd.DatetimeIndex([None], tz="UTC")))
+    with pytest.warns(UserWarning, match="1 of 4 rows have no time and are left out"):
+        assert gaps(frame).empty
+
+
+@pytest.mark.parametrize("call", ["on", "gaps"])
+def test_a_warning_points_at_the_line_of_the_caller(call: str) -> None:
+    frame = pd.DataFrame({"time": ["2026-01-01", None]}, index=hours(0, 1))
+    arguments: list[Any] = ["time"] if call == "on" else []
+    with pytest.warns(UserWarning, match="1 ") as warned:
+        getattr(frame.dweets, call)(*arguments)
+    assert [warning.filename for warning in warned] == [__file__]
 
 
 # -- outliers ---------------------------------------------------------------------------------------------
@@ -199,7 +252,8 @@ def test_a_device_s_own_time_is_found_and_put_on_the_axis() -> None:
     columns = {"at": ["2012-01-03T00:00:00", None, "2012-01-01T00:00:00"], "note": ["a", "b", "c"], "v": [1, 2, 3]}
     frame = pd.DataFrame(columns, index=index)
     assert time_columns(frame) == ["created", "at"]
-    own = on_time_axis(frame, "at")
+    with pytest.warns(UserWarning, match="1 of 3 rows have no time in 'at' and are left out"):
+        own = on_time_axis(frame, "at")
     assert own["v"].tolist() == [3, 1]
     assert own.index.name == "at"
     assert own["created"].tolist() == [index[2], index[0]]
@@ -217,6 +271,12 @@ def test_truth_values_and_text_are_no_numbers() -> None:
 
 REFUSED = {
     "a factor of 1": lambda frame: gaps(frame, factor=1),
+    "a field that is not there": lambda frame: gaps(frame, field="humidity"),
+    "a length that is none": lambda frame: gaps(frame, longer_than="soon"),
+    "a length of nothing": lambda frame: gaps(frame, longer_than="0h"),
+    "a length without a unit": lambda frame: gaps(frame, longer_than=2),
+    "an end that is none": lambda frame: gaps(frame, until="soon"),
+    "an end with a zone where the times have none": lambda frame: gaps(frame, until="2026-01-01T00:00Z"),
     "a factor that is no number": lambda frame: gaps(frame, factor=float("nan")),
     "no time axis": lambda frame: gaps(frame.reset_index(drop=True)),
     "a window of 2": lambda frame: outliers(frame, window=2),

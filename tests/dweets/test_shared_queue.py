@@ -18,12 +18,12 @@ from tests.mail_server import MailServer
 from tests.ports import free_port
 from toolkit.dweets.service.delivery import SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
-from toolkit.dweets.service.email_queue import EmailQueue, QueueSettings
+from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail
 from toolkit.dweets.service.stored_records import SPACE, Changes, write_record
 from toolkit.dweets.stream import encode_frame
 from toolkit.errors import KeyRejected
-from toolkit.outside_world import OutsideWorld
+from toolkit.outside_world import OutsideWorld, Timings
 from toolkit.stores import Store, StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
@@ -296,11 +296,11 @@ class FailingDelivery:
 
 @asynccontextmanager
 async def queues(
-    store: EmbeddedStore, *deliveries: Any, settings: QueueSettings | None = None, now: Callable[[], int] | None = None
+    store: EmbeddedStore, *deliveries: Any, timings: Timings | None = None, now: Callable[[], int] | None = None
 ) -> AsyncIterator[list[EmailQueue]]:
     """Open a queue for each delivery, as of so many gateways on one store."""
     opened = [
-        EmailQueue(store.records, delivery, "alerts@gateway.invalid", now or OutsideWorld().clock.now, settings)
+        EmailQueue(store.records, delivery, "alerts@gateway.invalid", now or OutsideWorld().clock.now, timings)
         for delivery in deliveries
     ]
     for queue in opened:
@@ -330,7 +330,7 @@ def test_a_claimed_mail_is_left_alone_while_its_lease_is_renewed() -> None:
         held, other = HeldDelivery(), HeldDelivery(goes_on=True)
         async with store_at() as store:
             await put(store, MAIL)
-            async with queues(store, held, other, settings=QueueSettings(lease=0.3)) as (first, _):
+            async with queues(store, held, other, timings=Timings(lease=0.3)) as (first, _):
                 await until(lambda: claimed(store))
                 dues: set[int] = set()
                 while len(dues) < 8:  # several renewals: longer than the lease of a dead gateway lasts
@@ -354,7 +354,7 @@ def test_the_mail_of_a_dead_gateway_is_taken_over() -> None:
         delivery = HeldDelivery(goes_on=True)
         async with store_at() as store:
             await put(store, replace(MAIL, lease="dead", due=10**15, attempts=1))
-            async with queues(store, delivery, settings=QueueSettings(lease=0.05)) as (queue,):
+            async with queues(store, delivery, timings=Timings(lease=0.05)) as (queue,):
                 await until(lambda: has_states(queue, "sent"))
                 assert len(delivery.mails) == 1
 
@@ -371,7 +371,7 @@ def test_a_mail_sent_again_has_the_same_message_id() -> None:
                 await put(store, MAIL)
                 await until(lambda: has_states(queue, "sent"))
             await put(store, replace(MAIL, lease="dead", attempts=1))
-            async with queues(store, delivery, settings=QueueSettings(lease=0.05)) as (queue,):
+            async with queues(store, delivery, timings=Timings(lease=0.05)) as (queue,):
                 await until(lambda: has_states(queue, "sent"))
         delivery.close()
 
@@ -402,12 +402,12 @@ def test_a_lease_that_ended_is_not_written_over() -> None:
 
 
 def test_two_that_fail_at_a_mail_wait_and_one_of_them_sends_it() -> None:
-    settings = QueueSettings(waits=(0.02, 0.05))
+    timings = Timings(mail_waits=(0.02, 0.05))
 
     async def run() -> int:
         port = free_port()
         deliveries = [SmtpDelivery(f"smtp://127.0.0.1:{port}") for _ in range(2)]
-        async with store_at() as store, queues(store, *deliveries, settings=settings) as (first, second):
+        async with store_at() as store, queues(store, *deliveries, timings=timings) as (first, second):
             for number in range(20):
                 await put(store, replace(MAIL, id=f"garage:{number}"))
 
@@ -432,7 +432,7 @@ def test_each_wait_is_longer_and_none_begins_again() -> None:
         clock = SetClock()
         async with store_at(clock) as store:
             failing = FailingDelivery()
-            async with queues(store, failing, settings=QueueSettings(waits=(0.01, 0.02, 1_000)), now=clock) as (queue,):
+            async with queues(store, failing, timings=Timings(mail_waits=(0.01, 0.02, 1_000)), now=clock) as (queue,):
                 await put(store, MAIL)
                 await until(lambda: has_attempts(queue, 3))
                 (mail,) = await queue.mails()
@@ -441,8 +441,8 @@ def test_each_wait_is_longer_and_none_begins_again() -> None:
             async with queues(store, HeldDelivery(goes_on=True), now=clock) as (queue,):
                 await until(lambda: has_states(queue, "sent"))
             await put(store, replace(MAIL, attempts=1, due=10**15))
-            settings = QueueSettings(waits=(0.05,))
-            async with queues(store, HeldDelivery(goes_on=True), settings=settings, now=clock) as (queue,):
+            timings = Timings(mail_waits=(0.05,))
+            async with queues(store, HeldDelivery(goes_on=True), timings=timings, now=clock) as (queue,):
                 await until(lambda: has_states(queue, "sent"))
 
     async def has_attempts(queue: EmailQueue, number: int) -> bool:
@@ -469,7 +469,7 @@ def test_a_store_that_fails_after_the_delivery_is_asked_again() -> None:
 
             store.records.compare_and_set = compare_and_set  # type: ignore[method-assign, assignment]
             await put(store, MAIL)
-            async with queues(store, held, settings=QueueSettings(waits=(0.01,))) as (queue,):
+            async with queues(store, held, timings=Timings(mail_waits=(0.01,))) as (queue,):
                 await until(lambda: held.is_at_work())
                 held.goes_on.set()
                 await until(lambda: has_states(queue, "sent"))
@@ -484,7 +484,7 @@ def test_a_stop_waits_for_a_delivery_under_way() -> None:
         held = HeldDelivery()
         async with store_at() as store:
             await put(store, MAIL)
-            async with queues(store, held, settings=QueueSettings(stop=60.0)) as (queue,):
+            async with queues(store, held, timings=Timings(mail_stop=60.0)) as (queue,):
                 await until(lambda: held.is_at_work())
                 stopping = asyncio.ensure_future(queue.close())
                 await asyncio.sleep(0)
@@ -502,7 +502,7 @@ def test_a_stop_does_not_wait_for_ever() -> None:
         held = HeldDelivery()
         async with store_at() as store:
             await put(store, MAIL)
-            async with queues(store, held, settings=QueueSettings(stop=0.01)) as (queue,):
+            async with queues(store, held, timings=Timings(mail_stop=0.01)) as (queue,):
                 await until(lambda: held.is_at_work())
                 await queue.close()
             (mail,) = await in_store(store)

@@ -59,14 +59,23 @@ def no_thread_left() -> Iterator[None]:
 # -- HistoryExplorer --------------------------------------------------------------------------------------
 
 
+def test_the_explorer_says_how_many_rows_have_no_time(weather: pd.DataFrame) -> None:
+    frame = weather.head(30).reset_index()
+    frame.loc[3:5, "date"] = None
+    explorer = HistoryExplorer(frame=frame, time="date", fields=["wind"])
+    assert "27 rows from" in explorer.status.value
+    assert "3 rows without a time left out" in explorer.status.value
+    explorer.close()
+
+
 def test_what_is_asked_for_is_shown(explorer: HistoryExplorer) -> None:
     assert explorer.frame.columns.tolist() == ["thing", "temp_max"]
     assert len(explorer.frame) == 590
-    assert explorer.gaps[["thing", "missing"]].to_numpy().tolist() == [["seattle", 10]]
+    assert explorer.gaps[["thing", "missing"]].to_numpy().tolist() == [["seattle", 10], ["tacoma", 200]]
     assert explorer.statistics["count"].tolist() == [390, 200]
-    assert "590 rows from 2012-01-01 00:00 to 2013-02-03 00:00 · 1 gap" in explorer.status.value
+    assert "590 rows from 2012-01-01 00:00 to 2013-02-03 00:00 · 2 gaps" in explorer.status.value
     assert explorer.plot.value.count("<path") == 2
-    assert explorer.plot.value.count("<rect") == 1
+    assert explorer.plot.value.count("<rect") == 2
     assert ">seattle</td>" in explorer.table.value
 
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from toolkit.stores import Entry, NewEntry, StoreUnavailable, Subscriber
+from toolkit.stores.redis.journals import RedisJournals
 from toolkit.stores.redis.store import RedisStore
 
 # A test as a whole, and each of its waits: when to give up on a machine that is slow and busy.
@@ -82,3 +83,10 @@ async def follow_as_a_thing_does(store: RedisStore, name: str) -> list[Entry]:
     follower: Subscriber = take
     store.journals.subscribe(name, follower)
     return heard
+
+
+def place_of(store: RedisStore, name: str) -> tuple[str, bytes]:
+    """Return the hash tag and the key of a journal."""
+    journals = store.journals
+    assert isinstance(journals, RedisJournals)
+    return journals.place(name)

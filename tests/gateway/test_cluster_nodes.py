@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.gateway.opened_stores import follow_as_a_thing_does, opened, persist, run, until
+from tests.gateway.opened_stores import follow_as_a_thing_does, opened, persist, place_of, run, until
 from tests.gateway.posters import Poster, check
 from tests.redis_servers import RedisServer, cluster_of, is_master, wait_until
 from toolkit.stores import Entry
@@ -34,7 +34,7 @@ async def lose_a_master(
     outcomes = []
     async with opened(url, url, url) as (one, other, listening):
         heard = {name: await follow_as_a_thing_does(listening, name) for name in NAMES}
-        places = {one._topology.node_of(one._journals.place(name)[0]) for name in NAMES}
+        places = {one.topology.node_of(place_of(one, name)[0]) for name in NAMES}
         assert len(places) == 3, "the journals lie on all masters"
         posters = [Poster(store, name, name, LINES) for store, name in zip([one, other] * 3, NAMES, strict=True)]
         is_over = asyncio.Event()

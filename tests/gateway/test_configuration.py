@@ -15,7 +15,6 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT, raw_call
-from toolkit.dweets.service.email_queue import QueueSettings
 from toolkit.errors import InvalidArgument, KeyRejected
 from toolkit.gateway import DEMO_SEED, DEMO_START, Gateway, SteppedClock
 from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_of
@@ -76,8 +75,7 @@ def test_the_example_shows_the_defaults() -> None:
     assert shown.identity is not None
     pairs: list[tuple[Any, Any, set[str]]] = [
         (shown.gateway, default.gateway, {"folder", "port"}),
-        (shown.dweets, default.dweets, {"locks", "queue"}),
-        (shown.dweets.queue, QueueSettings(), set()),
+        (shown.dweets, default.dweets, {"locks"}),
         (shown.handwriting, default.handwriting, {"apikeys", "renderers"}),
         (shown.rewards.rules, Rules(), {"moments", "rewards", "quiet_hours", "pacing"}),
         (shown.rewards.rules.rewards[0], RewardItem("cold-drink", "A cold drink on us"), set()),
@@ -241,7 +239,7 @@ WRONG: list[tuple[Any, str]] = [
     ({"dweets": {"locks": {"a": HUSH, "b": 7}}}, "dweets.locks.b: expected a text, not an empty one, got a whole"),
     ({"dweets": {"locks": [HUSH]}}, "dweets.locks: expected a table, got a list"),
     ({"dweets": {"archive_seconds": float("nan")}}, "dweets.archive_seconds: expected a number > 0.0"),
-    ({"dweets": {"queue": {"waits": []}}}, "dweets.queue.waits: expected a list of length >= 1"),
+    ({"dweets": {"finished_mails": -1}}, "dweets.finished_mails: expected a whole number >= 0, got -1"),
     ({"handwriting": {"apikeys": [{"apikey": HUSH}]}}, "handwriting.apikeys[0].apisecret: this key is missing"),
     (
         {"handwriting": {"apikeys": [{"apikey": HUSH, "apisecret": HUSH}] * 2}},

@@ -222,7 +222,7 @@ def exhausted() -> Iterator[ServerThread]:
     async def closed() -> None:
         pass
 
-    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=60.0)
     serving.start()
     yield serving
     serving.stop()

@@ -22,7 +22,8 @@ from tests.conftest import raw_call
 from tests.gateway.request_mutations import CORPUS, KEY, ROUTES, mutated
 from tests.redis_servers import wait_until
 from tests.rewards.conftest import settings
-from toolkit.gateway import Gateway, app
+from toolkit.gateway import Gateway
+from toolkit.outside_world import Timings
 
 PIPELINE = 16
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
@@ -55,10 +56,10 @@ MB = 1024 * 1024
 
 
 @pytest.fixture
-def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
-    monkeypatch.setattr(app, "DELAY_SECONDS", 0.0)  # many wrong keys come here
+def running() -> Iterator[Gateway]:
     config = {"gateway": {"demo": True, "trusted_proxies": ["127.0.0.1"]}, "rewards": settings()}
-    with Gateway(config=config, locks={"l": KEY, "other": KEY}) as gateway:
+    timings = Timings(wrong_key=0.0)  # many wrong keys come here
+    with Gateway(config=config, locks={"l": KEY, "other": KEY}, timings=timings) as gateway:
         assert raw_call(gateway.base_url, "GET", f"/lock/locked?lock=l&key={KEY}").status == 200
         yield gateway
 

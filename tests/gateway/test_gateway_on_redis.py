@@ -139,7 +139,7 @@ def test_on_the_command_line() -> None:
 
     away = run("gateway", "--port", "0", "--store", "redis://:SECRET@127.0.0.1:1")
     assert (away.returncode, away.stderr.count("\n")) == (1, 1)
-    assert "redis://127.0.0.1:1/0 cannot be used now" in away.stderr
+    assert "redis://127.0.0.1:1 cannot be used now" in away.stderr
     bad = run("gateway", "--port", "0", TOOLKIT_STORE="http://:SECRET@127.0.0.1:1")
     assert bad.returncode == 2
     both = run("gateway", "--data", "unused", "--store", "redis://127.0.0.1:1")

@@ -293,7 +293,7 @@ def test_a_pipeline_is_not_parsed_while_many_wait() -> None:
         assert routes.go_on is not None
         routes.go_on.set()
 
-    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=60.0)
     serving.start()
     pipeline = b"".join(b"GET /slow/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % number for number in range(20_000))
     with socket.create_connection(("127.0.0.1", serving.port), timeout=60) as connection:

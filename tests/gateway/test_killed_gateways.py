@@ -19,7 +19,7 @@ from toolkit.dweets.service.mail import Mail
 from toolkit.dweets.service.stored_records import SPACE
 from toolkit.gateway import Gateway
 from toolkit.gateway.gateway import store_of
-from toolkit.outside_world import OutsideWorld
+from toolkit.outside_world import OutsideWorld, Timings
 
 POSTERS, POSTS = 16, 1_300
 LOCK, KEY = "garage-lock", "master-of-the-garage"
@@ -151,15 +151,14 @@ class StuckMailServer:
 def test_another_gateway_sends_the_mail_of_a_killed_one(says_nothing_to: bytes) -> None:
     """Before or after the text went out; after it the mail server may have both, with one Message-ID."""
     store, stuck = fresh_url(), StuckMailServer(says_nothing_to)
-    options: dict[str, Any] = {"store": store, "locks": {LOCK: KEY}}
-    with GatewayProcess(None, smtp=stuck.url, lease=3.0, **options) as victim, MailServer() as server:
+    options, timings = {"store": store, "locks": {LOCK: KEY}}, {"lease": 1.5}
+    with GatewayProcess(None, smtp=stuck.url, timings=timings, **options) as victim, MailServer() as server:
         call = Caller(victim)
         call.get(f"/lock/garage?lock={LOCK}&key={KEY}")
         call.get(f"/alert/a@b.example/when/garage/return%20dweet?key={KEY}")
         call.post("garage", "fire", f"?key={KEY}")
         assert stuck.is_stuck.wait(60)
-        config = {"dweets": {"queue": {"lease": 3.0}}}
-        with Gateway(smtp=server.url, config=config, **options) as other:
+        with Gateway(smtp=server.url, timings=Timings(**timings), **options) as other:
             lease_ends: set[int] = set()
             while len(lease_ends) < 5:  # renewed for longer than a lease lasts without
                 lease_ends.add(stored_mail(store).due)

@@ -269,7 +269,7 @@ class TestTheStart:
     """What is wrong with a Redis is said before the gateway says that it runs; a password never."""
 
     def test_of_a_redis_that_is_not_there(self) -> None:
-        with pytest.raises(StoreUnavailable, match=r"redis://127.0.0.1:1/0 cannot be used now: .* connecting"):
+        with pytest.raises(StoreUnavailable, match=r"redis://127.0.0.1:1 cannot be used now: .* connecting"):
             run(_open("redis://127.0.0.1:1"))
 
     def test_of_a_cluster_that_is_not_there(self) -> None:

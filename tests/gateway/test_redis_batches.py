@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import redis
 
-from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
+from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, place_of, run, until
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
 from toolkit.stores import Entry, OutcomeUnknown, StoreUnavailable
 
@@ -63,7 +63,7 @@ def test_posts_at_once_are_one_script_call_for_each_hash_tag() -> None:
             before = [script_calls(client) for client in clients]
             await appended([store.journals.append(name, [line("2")]) for name in names for _ in range(2)])
             made = sum(script_calls(client) for client in clients) - sum(before)
-            assert made == len({store._journals.place(name)[0] for name in names})
+            assert made == len({place_of(store, name)[0] for name in names})
             for client in clients:
                 client.close()
 

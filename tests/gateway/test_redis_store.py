@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import required_program
-from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
+from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, place_of, run, until
 from tests.gateway.stores_under_test import SetClock
 from tests.ports import free_port
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
-from toolkit.stores import NewEntry, StoreUnavailable
+from toolkit.stores import NewEntry, Records, StoreUnavailable
+from toolkit.stores.redis.records import RedisRecords
 from toolkit.stores.redis.store import RedisStore
 
 ON_BOTH = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])
@@ -115,7 +116,7 @@ def test_a_number_is_used_once_even_where_nothing_is_left() -> None:
         async with opened(fresh_url()) as (store,):
             await store.journals.append("a", [line("1"), line("2")])
             with shared_server().client() as client:
-                client.xtrim(store._journals.place("a")[1], maxlen=0, approximate=False)
+                client.xtrim(place_of(store, "a")[1], maxlen=0, approximate=False)
             (entry,) = await store.journals.append("a", [line("3")])
             assert entry.sequence == 3
             assert await store.journals.after("a", 0) == [entry]
@@ -129,7 +130,7 @@ def test_numbers_that_a_dead_master_took_with_it_are_not_used_again() -> None:
             heard = await follow_as_a_thing_does(store, "a")
             await store.journals.append("a", [line("1"), line("2")])
             with shared_server().client() as client:
-                client.delete(store._journals.place("a")[1])  # the promoted replica had not heard of them
+                client.delete(place_of(store, "a")[1])  # the promoted replica had not heard of them
             await store.journals.append("a", [line("3"), line("4")])
             assert [(entry.sequence, entry.data) for entry in heard] == [(1, b"1"), (2, b"2"), (3, b"3"), (4, b"4")]
 
@@ -151,7 +152,7 @@ def test_a_slot_that_moves_to_another_node_takes_its_writers_and_listeners_along
 
             await writing.journals.append("a", [line("here")])  # so that there is a key to move
             writer = asyncio.ensure_future(write())
-            await asyncio.to_thread(_move_slot_of, writing._journals.place("a")[1])
+            await asyncio.to_thread(_move_slot_of, place_of(writing, "a")[1])
             await writing.journals.append("a", [line("there")])
             going = False
             await writer
@@ -165,8 +166,8 @@ def test_a_slot_that_is_stuck_on_its_way_is_reported_in_time() -> None:
     async def work() -> None:
         async with opened(fresh_cluster_url().replace("timeout=30", "timeout=1")) as (store,):
             await store.journals.append("a", [line("1")])
-            tag, key = store._journals.place("a")
-            new = next(name for name in map(str, range(10_000)) if store._journals.place(name)[0] == tag)
+            tag, key = place_of(store, "a")
+            new = next(name for name in map(str, range(10_000)) if place_of(store, name)[0] == tag)
             with _on_its_way(key):
                 # What the journals of a hash tag share is here, the new journal is not: Redis says TRYAGAIN.
                 with pytest.raises(StoreUnavailable, match="is moving these keys: TRYAGAIN"):
@@ -245,6 +246,11 @@ def test_one_call_that_cannot_be_sent_costs_no_other_its_answer(fresh: Fresh) ->
     run(work())
 
 
+def keys_of(records: Records, space: str) -> list[bytes]:
+    assert isinstance(records, RedisRecords)
+    return records.keys(space)
+
+
 class TestWhatExpires:
     """By the gateway's clock at once; and out of Redis, where nobody would look for it any more."""
 
@@ -252,7 +258,7 @@ class TestWhatExpires:
         async def work() -> None:
             clock = SetClock()
             async with opened(fresh_url(), clock=clock) as (store,):
-                values, expiries = store._ephemeral.keys("codes")
+                values, expiries = keys_of(store.ephemeral, "codes")
                 with shared_server().client() as client:
                     await store.ephemeral.put("codes", "a", b"1", clock.at + 100_000)
                     assert 100_000 < client.pttl(values) <= 160_000
@@ -272,7 +278,7 @@ class TestWhatExpires:
         async def work() -> None:
             clock = SetClock()
             async with opened(fresh_url(), clock=clock) as (store,):
-                values, expiries = store._records.keys("s")
+                values, expiries = keys_of(store.records, "s")
                 await store.records.put("s", "keeps the space", b"1")
                 for number in range(10):
                     await store.records.put("s", str(number), b"1", clock.at + number)
@@ -310,7 +316,7 @@ def test_over_tls(tmp_path: Path) -> None:
                 assert numbers(heard) == [1]
 
         run(work(f"?ssl_ca_certs={certificate}"))
-        with pytest.raises(StoreUnavailable, match=r"rediss://127.0.0.1:\d+/0 cannot be used now: .*certificate"):
+        with pytest.raises(StoreUnavailable, match=r"rediss://127.0.0.1:\d+ cannot be used now: .*certificate"):
             run(work(""))
 
 

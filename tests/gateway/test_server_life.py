@@ -23,11 +23,12 @@ import pytest
 import toolkit
 from tests.conftest import ROOT, raw_call
 from toolkit.errors import Conflict, InvalidArgument, Unreachable
-from toolkit.gateway import Gateway, server
+from toolkit.gateway import Gateway
 from toolkit.gateway.app import Application
 from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.server import CannotServe, CannotStop, ServerThread
+from toolkit.outside_world import Timings
 from toolkit.stores import StoreUnavailable
 
 
@@ -135,8 +136,7 @@ def test_a_mail_server_that_cannot_be(smtp: str) -> None:
 
 def test_stop_ends_open_streams_properly_and_finishes_running_posts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "grace_seconds", 50)  # a busy machine is not cut off
-    monkeypatch.setattr(server, "_STOP_SECONDS", 60.0)
-    gateway = Gateway()
+    gateway = Gateway(timings=Timings(stop=60.0))
     streams = [socket.create_connection(("127.0.0.1", port_of(gateway)), timeout=60) for _ in range(20)]
     for stream in streams:
         stream.sendall(b"GET /listen/for/dweets/from/kitchen HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -182,14 +182,13 @@ def test_services_that_take_long_to_open_are_waited_for() -> None:
     async def closed() -> None:
         pass
 
-    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=60.0)
     serving.start()
     assert serving.is_running
     serving.stop()
 
 
-def test_a_stop_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "_STOP_SECONDS", 0.05)
+def test_a_stop_that_does_not_end_says_so() -> None:
     release = threading.Event()
 
     async def opened() -> Application:
@@ -198,7 +197,7 @@ def test_a_stop_that_does_not_end_says_so(monkeypatch: pytest.MonkeyPatch) -> No
     async def closed() -> None:
         await asyncio.to_thread(release.wait)
 
-    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=0.05)
     serving.start()
     with pytest.raises(CannotStop, match="did not end within"):
         serving.stop()
@@ -215,7 +214,7 @@ def test_a_close_that_fails_is_told_by_the_stop() -> None:
     async def closed() -> None:
         raise StoreUnavailable("the disk is full")
 
-    serving = ServerThread("127.0.0.1", 0, opened, closed)
+    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=60.0)
     serving.start()
     with pytest.raises(StoreUnavailable, match="the disk is full"):
         serving.stop()

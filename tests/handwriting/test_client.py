@@ -182,7 +182,7 @@ def literal() -> Iterator[tuple[toolkit.Connection, dict]]:
             """Print nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Server)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     base_url = f"http://127.0.0.1:{server.server_port}"
     with toolkit.connect(base_url, credentials={"apikey": "k"}) as connection:

@@ -295,7 +295,7 @@ def test_n13_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("TOOLKIT_APICLIENTID", raising=False)
     gateway = Gateway(config={"identity": {}})
     with toolkit.connect(gateway) as tk, pytest.raises(InvalidArgument, match="TOOLKIT_APICLIENTID"):
-        _ = tk.identity
+        tk.identity.echo("x")
     monkeypatch.setenv("TOOLKIT_APICLIENTID", "from-the-environment")
     with toolkit.connect(gateway) as tk, pytest.raises(KeyRejected) as caught:
         tk.identity.echo("x")

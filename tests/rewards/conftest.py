@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import RawReply, raw_call
 from toolkit.gateway import Gateway
-from toolkit.outside_world import SteppedClock
+from toolkit.outside_world import SteppedClock, Timings
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
 TARGET = "/2.0/web/moment/?r=1412359522&gatewaykey=partner-key"
@@ -72,7 +72,7 @@ def started(clock: SteppedClock) -> Iterator[Callable[..., Caller]]:
 
     def start(rules: dict[str, Any] | None = None, *, gateway: dict[str, Any] | None = None, **more: Any) -> Caller:
         config = {"rewards": settings(rules, **more), "gateway": gateway or {}}
-        running.append(Gateway(config=config, clock=clock, seed=1))
+        running.append(Gateway(config=config, clock=clock, seed=1, timings=Timings(wrong_key=0.0)))
         return Caller(running[-1])
 
     yield start

@@ -138,22 +138,16 @@ def test_errors_come_back_as_the_class_that_was_raised() -> None:
             assert "partner-key" not in str(error.value)
 
 
-def test_keys_are_needed() -> None:
-    with (
-        Gateway(config={"rewards": {}}) as gateway,
-        toolkit.connect(gateway) as tk,
-        pytest.raises(InvalidArgument, match="gatewaykey is missing"),
-    ):
-        _ = tk.rewards
-
-
 def test_what_a_notebook_of_the_lab_is_told_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Gateway(tmp_path) as gateway:
         monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)
         with toolkit.connect() as tk:
-            for service, variable in (("rewards", "TOOLKIT_GATEWAYKEY"), ("identity", "TOOLKIT_APICLIENTID")):
+            for call, variable in (
+                (lambda: tk.rewards.start_session(DEVICE), "TOOLKIT_GATEWAYKEY"),
+                (lambda: tk.identity.echo("hello"), "TOOLKIT_APICLIENTID"),
+            ):
                 with pytest.raises(InvalidArgument) as told:
-                    getattr(tk, service)
+                    call()
                 assert f"${variable}" in str(told.value)
                 assert "toolkit.connect(toolkit.Gateway.demo())" in str(told.value)
         with toolkit.Gateway.demo() as demo, toolkit.connect(demo) as tried:

@@ -25,8 +25,7 @@ from tests.rewards.conftest import COMMON, SESSION, Caller, settings
 from toolkit.errors import Conflict
 from toolkit.gateway import Gateway
 from toolkit.gateway.configuration import configuration_of
-from toolkit.outside_world import Clock, OutsideWorld, SteppedClock
-from toolkit.rewards.service import ledger
+from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.rewards.service.ledger import SPACE
 from toolkit.rewards.service.rewards import Call, RewardService
 from toolkit.stores import StoreUnavailable
@@ -143,10 +142,10 @@ def call(device: str, moment: str = "m") -> Call:
     return Call("partner-key", None, body, "", "http://gateway")
 
 
-async def service_on(store: Any, clock: Clock | None = None) -> RewardService:
+async def service_on(store: Any, clock: Clock | None = None, look: float = 20.0) -> RewardService:
     rewards = configuration_of({"rewards": settings(SCARCE)}).rewards
     assert rewards is not None
-    service = RewardService(store, OutsideWorld(clock), rewards)
+    service = RewardService(store, OutsideWorld(clock, timings=Timings(reward_look=look)), rewards)
     await service.open()
     return service
 
@@ -236,17 +235,15 @@ def test_what_a_dead_gateway_had_decided_is_written_by_the_next() -> None:
     assert [key for key in left if key.startswith("batch:")] == ["batch:3"]
 
 
-def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "_SECONDS_BETWEEN_LOOKS", 0.05)
-
+def test_what_a_dead_gateway_had_decided_is_written_by_one_that_lives() -> None:
     async def run() -> tuple[list[str], bytes, bytes]:
         clock = SteppedClock(datetime.now(UTC), timedelta(milliseconds=1))
         store = EmbeddedStore(None, clock.now)
         await store.open()
-        living = await service_on(store, clock)
+        living = await service_on(store, clock, look=0.05)
         journals = Dying(store.journals)
         its_store = SimpleNamespace(journals=journals, records=store.records, ephemeral=store.ephemeral)
-        dying = await service_on(its_store, clock)
+        dying = await service_on(its_store, clock, look=0.05)
         device = str(uuid.uuid4())
         await start_sessions(dying, [device])
         await living.answer(call(device))

@@ -10,14 +10,18 @@ import click
 from toolkit.cli.config import config
 from toolkit.cli.doctor import doctor
 from toolkit.cli.gateway import gateway
+from toolkit.cli.history import history
 from toolkit.cli.lab import lab
 from toolkit.cli.lock import lock
+from toolkit.cli.post import post
 from toolkit.cli.record import record
+from toolkit.cli.tail import tail
+from toolkit.cli.write import write
+
+COMMANDS = [config, doctor, gateway, history, lab, lock, post, record, tail, write]
 
 
-@click.group(
-    context_settings={"help_option_names": ["-h", "--help"]}, commands=[config, doctor, gateway, lab, lock, record]
-)
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, commands=COMMANDS)
 @click.version_option(package_name="gateway-toolkit", prog_name="toolkit")
 def main() -> None:
     """Four services in a notebook, and the gateway behind them.

@@ -17,11 +17,11 @@ PORT = click.IntRange(0, 65535)
 
 def _store(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
     # Checked here, because the text of the URL may hold a password and must not come back in an error.
-    from toolkit.stores.redis.address import BadAddress, redis_address
+    from toolkit.stores.redis.address import BadAddress, RedisAddress
 
     try:
         if url is not None:
-            redis_address(url)
+            RedisAddress(url)
     except BadAddress as error:
         raise click.BadParameter(str(error), context, parameter) from None
     return url
@@ -34,6 +34,22 @@ STORE = click.option(
     envvar="TOOLKIT_STORE",
     help="Keep everything in the Redis at redis://[user:password@]host[:port][/db], which many gateways may share."
     "  [env: TOOLKIT_STORE]",
+)
+
+
+URL = click.option(
+    "--url",
+    metavar="URL",
+    envvar="TOOLKIT_URL",
+    help=f"The gateway. If not set: that of `toolkit lab`, or the one on port {USUAL_PORT} of this machine."
+    "  [env: TOOLKIT_URL]",
+)
+KEY = click.option(
+    "--key",
+    metavar="KEY",
+    envvar="TOOLKIT_KEY",
+    help="Key of a locked thing. Better in $TOOLKIT_KEY: every user of the machine can read the arguments of a command."
+    "  [env: TOOLKIT_KEY]",
 )
 
 

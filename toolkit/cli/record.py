@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolkit.cli.options import FOLDER, USUAL_PORT, errors_in_one_line
+from toolkit.cli.gateway_url import gateway_url
+from toolkit.cli.options import FOLDER, URL, errors_in_one_line
 from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
 
 if TYPE_CHECKING:
@@ -35,13 +36,7 @@ def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapp
 @click.command(context_settings={"show_default": True})
 @click.argument("things", metavar="THING...", nargs=-1, required=True, is_eager=True)
 @click.option("--to", "folder", type=FOLDER, required=True, help="Folder of the archive; made if missing.")
-@click.option(
-    "--url",
-    metavar="URL",
-    envvar="TOOLKIT_URL",
-    default=f"http://127.0.0.1:{USUAL_PORT}",
-    help="The gateway.  [env: TOOLKIT_URL]",
-)
+@URL
 @click.option(
     "--ask-key",
     "keys",
@@ -52,7 +47,7 @@ def _keys(context: click.Context, parameter: click.Parameter, ask: bool) -> Mapp
 @click.option("--seconds", type=click.FloatRange(min=0.01), default=10.0, help="Write what has come so often.")
 @click.option("--rows", type=click.IntRange(min=1), default=10_000, help="Write at once when so many have come.")
 def record(
-    things: tuple[str, ...], folder: Path, url: str, keys: Mapping[str, Secret], seconds: float, rows: int
+    things: tuple[str, ...], folder: Path, url: str | None, keys: Mapping[str, Secret], seconds: float, rows: int
 ) -> None:
     """Write every dweet of some things to an archive, until Ctrl-C or SIGTERM.
 
@@ -64,7 +59,7 @@ def record(
 
         log_to_stderr("toolkit.recording", "warning")
         named = {thing: key for thing, key in keys.items() if thing in things}
-        with signals_to_end() as ended, connect(url) as tk:
+        with signals_to_end() as ended, connect(gateway_url(url)) as tk:
             recording = tk.dweets.record(things, folder, key=named, seconds=seconds, rows=rows)
             click.echo(f"recording {', '.join(things)} of {tk.base_url} to {folder}")
             wait_for(ended)

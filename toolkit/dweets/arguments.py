@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument, MalformedRequest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def checked_name(thing: str) -> str:
@@ -28,6 +30,8 @@ def checked_date(date: str) -> str:
 
 def checked_times(frame: pd.DataFrame) -> pd.DatetimeIndex:
     """Return the index of a frame if it holds ascending times, or raise InvalidArgument."""
+    import pandas as pd  # takes a second, and most callers check names only
+
     index = frame.index
     if not isinstance(index, pd.DatetimeIndex) or not index.is_monotonic_increasing or index.hasnans:
         raise InvalidArgument("a frame needs a DatetimeIndex in ascending order: try frame.set_index(...).sort_index()")

@@ -6,8 +6,6 @@ honest: int64, float64, boolean, str; with gaps Int64 (a gap is NA, and an integ
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,7 +15,7 @@ import pyarrow as pa
 from pandas.api.extensions import ExtensionArray
 
 from toolkit.dweets.content_leaves import MOST_COLUMNS, leaf_columns, named_leaves
-from toolkit.errors import InvalidArgument, UnexpectedReply
+from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
 from toolkit.frames import declared_frame, utc_from_iso
 
 #: Names of leaves that get a column; None for the most frequent 200.
@@ -68,14 +66,6 @@ def _leaf_names(columns: str | Sequence[str], things: Sequence[str] | None) -> l
     if things is None:
         return names
     return ["thing" if name == "content.thing" else name for name in names if name != "thing"]
-
-
-def warn_caller(text: str) -> None:
-    """Give a warning that points at the line that called this package."""
-    level, frame = 1, inspect.currentframe()
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("toolkit."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
 
 
 def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

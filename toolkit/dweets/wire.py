@@ -10,7 +10,7 @@ import json
 import re
 import time
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import (
@@ -69,6 +69,31 @@ MAX_CONDITION_CHARACTERS = 2_000
 MAX_RECIPIENTS = 20
 ALERTS_A_DAY = 100
 MAX_CSV_COLUMNS = 200
+
+# -- headers that the specification does not have ---------------------------------------------------------------------
+
+#: How many dweets of a thing the gateway keeps; on every response.
+RETENTION_HEADER = "X-Dweet-Retention"
+#: On stored dweets, if the range begins before the oldest dweet that is kept: ``<number>; before=<its created>``.
+GONE_HEADER = "X-Dweet-Gone"
+
+
+class Gone(NamedTuple):
+    """How many dweets of a thing the gateway has deleted, and the time of the oldest one it keeps."""
+
+    number: int
+    before: str
+
+
+def gone_text(number: int, before: int) -> str:
+    return f"{number}; before={created_text(before)}"
+
+
+def gone_of(text: str | None) -> Gone | None:
+    """Read a `GONE_HEADER`; None where there is none."""
+    number, _, before = (text or "").partition("; before=")
+    return Gone(int(number), before) if number.isascii() and number.isdigit() and before else None
+
 
 # -- fields ------------------------------------------------------------------------------------------------
 

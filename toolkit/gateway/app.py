@@ -6,14 +6,15 @@ import asyncio
 import errno
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from itertools import chain
 from time import perf_counter
 
 from toolkit.endpoint import decode_once
 from toolkit.errors import KeyRejected, MalformedRequest, NotFound, ServiceError, ServiceFailure
 from toolkit.gateway.access import Hosts, Proxies
 from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
-from toolkit.gateway.wrong_keys import DELAY_SECONDS, WrongKeys
+from toolkit.gateway.wrong_keys import WrongKeys
 from toolkit.stores import OutcomeUnknown, StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
@@ -31,12 +32,23 @@ _PREFLIGHT: tuple[Header, ...] = (
 
 
 class Application:
-    """The services behind one HTTP server; the first one also answers for unknown paths."""
+    """The services behind one HTTP server; the first one also answers for unknown paths.
 
-    def __init__(self, services: Sequence[Routes], hosts: Hosts | None = None, proxies: Proxies | None = None) -> None:
+    The routes of `pages` are for browsers only: for other callers these paths are unknown.
+    """
+
+    def __init__(
+        self,
+        services: Sequence[Routes],
+        hosts: Hosts | None = None,
+        proxies: Proxies | None = None,
+        pages: Routes | None = None,
+        wrong_key_delay: float = 0.0,
+    ) -> None:
         self._hosts = hosts
         self._proxies = proxies or None
         self._wrong_keys = WrongKeys()
+        self._wrong_key_delay = wrong_key_delay
         self._fallback = services[0]
         self._owners = {segment: routes for routes in services for segment in routes.segments}
         self._all = [(routes, route) for routes in services for route in routes.table]
@@ -50,9 +62,10 @@ class Application:
                     self._by_prefix[method][prefix.encode("ascii")] = routes, route, name.removesuffix("}")
             else:
                 self._others.append((routes, route))
+        self._pages = [] if pages is None else [(pages, route) for route in pages.table]
         #: Header lines that every response of a service has; None is for input that is no request.
         self.common_headers: dict[Routes | None, bytes] = {None: b""}
-        for routes in services:
+        for routes in services if pages is None else [*services, pages]:
             headers = ((b"x-content-type-options", b"nosniff"), *routes.headers)
             self.common_headers[routes] = b"".join([b"%b: %b\r\n" % header for header in headers])
 
@@ -79,7 +92,7 @@ class Application:
         return max_body
 
     def _begin_other(self, request: Request) -> int:
-        for routes, route in self._others:
+        for routes, route in chain(self._others, self._pages_for(request)):
             if request.method in route.methods:
                 values = route.endpoint.path_values(request.raw_path)
                 if values is not None:
@@ -90,13 +103,17 @@ class Application:
         request.route, request.handler, request.values = None, self._no_route, {}
         return 0
 
+    def _pages_for(self, request: Request) -> Iterator[tuple[Routes, Route]]:
+        if request.wants_page:
+            yield from self._pages
+
     def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
         """Return the response to an error of a handler; after too many wrong keys it comes late."""
         if isinstance(error, KeyRejected):
             assert request.routes is not None, "it has a handler"
             wrong = request.routes.wrong_key(error, request)
             if wrong is not None and self._wrong_keys.is_too_many(request.client, wrong.target):
-                return asyncio.sleep(DELAY_SECONDS, self.refuse(request, wrong.too_many))
+                return asyncio.sleep(self._wrong_key_delay, self.refuse(request, wrong.too_many))
         return self.refuse(request, error)
 
     def refuse(self, request: Request, error: BaseException) -> Response:

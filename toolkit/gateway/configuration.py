@@ -19,7 +19,7 @@ from toolkit.rewards.configuration import with_inherited_limits
 from toolkit.rewards.service.partners import RewardSettings
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, checked, table_in
-from toolkit.stores.redis.address import BadAddress, redis_address
+from toolkit.stores.redis.address import BadAddress, RedisAddress
 
 EXAMPLE = Path(__file__).with_name("gateway.example.toml")
 
@@ -55,7 +55,7 @@ class GatewaySettings(Table, frozen=True):
                 raise InvalidArgument(f"{key}: {error}") from None
         try:
             if self.store is not None:
-                redis_address(self.store.reveal())
+                RedisAddress(self.store.reveal())
         except BadAddress as error:
             raise InvalidArgument(f"store: {error}") from None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -20,6 +21,7 @@ JSON = b"application/json"
 
 _STATUS_LINES = {one.value: b"HTTP/1.1 %d %b\r\n" % (one.value, one.phrase.encode("ascii")) for one in HTTPStatus}
 _WITHOUT_BODY = (204, 304)
+_HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")
 _CLOSE = b"connection: close\r\n"
 
 
@@ -61,8 +63,31 @@ class Request:
             self._query = first_values(self.pairs)
         return self._query
 
+    @property
+    def base_url(self) -> str:
+        """The gateway as the caller names it; empty if that is no host name, which no page may show."""
+        host = self.header(b"host")
+        return f"http://{host}" if _HOST.fullmatch(host) else ""
+
+    @property
+    def wants_page(self) -> bool:
+        """Whether it asks for HTML, as a browser does, and does not prefer JSON."""
+        qualities = dict.fromkeys(("text/html", "application/json"), 0.0)
+        for part in self.header(b"accept").split(","):
+            kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+            if kind in qualities:
+                qualities[kind] = _quality(parameters)
+        return qualities["text/html"] > 0 and qualities["text/html"] >= qualities["application/json"]
+
     def header(self, name: bytes) -> str:
         return self.fields.get(name, b"").decode("latin-1")
+
+
+def _quality(parameters: list[str]) -> float:
+    try:
+        return next((float(text.removeprefix("q=")) for text in parameters if text.startswith("q=")), 1.0)
+    except ValueError:
+        return 0.0
 
 
 @dataclass(slots=True)
@@ -98,8 +123,10 @@ class Stream:
     heartbeat: bytes = b""
     status: int = 200
     is_finite: bool = False
+    headers: tuple[Header, ...] = ()
 
     def head(self, common: bytes, *, chunked: bool) -> bytes:
+        common += b"".join([b"%b: %b\r\n" % header for header in self.headers])
         framing = b"transfer-encoding: chunked\r\n" if chunked else b""
         parts = _STATUS_LINES[self.status], common, self.content_type, framing, _CLOSE
         return b"%b%bcontent-type: %b\r\n%b%b\r\n" % parts

@@ -22,9 +22,10 @@ from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
+from toolkit.gateway_address import write_address
 from toolkit.identity.client.handset import Handset
 from toolkit.notebook_cell import CellRun, cell_that_runs
-from toolkit.outside_world import Clock, OutsideWorld, SteppedClock
+from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.public_names import PublicNames
 from toolkit.rewards.configuration import Configuration as RewardConfiguration
 from toolkit.secret import Secret
@@ -66,6 +67,9 @@ class Gateway(PublicNames):
     smtp
         ``smtp://host:port`` of the server that alert mails go to. None keeps them in `outbox`, and as ``.eml`` files
         in ``folder/outbox``.
+    keep
+        How many dweets of each thing are kept, at least 500; 10,000 if None. Older ones are deleted, a few at a time.
+        Responses tell it in the header ``X-Dweet-Retention``.
     exposed
         Say True to listen beyond this machine.
     archive
@@ -75,6 +79,8 @@ class Gateway(PublicNames):
         times repeat.
     seed
         A number that makes identifiers and the seeds of handwriting repeat. Keys and codes never do.
+    timings
+        For tests: how long the gateway waits for what.
 
     Raises
     ------
@@ -109,25 +115,27 @@ class Gateway(PublicNames):
         port: int | None = None,
         locks: Mapping[str, str | Secret] | None = None,
         smtp: str | None = None,
+        keep: int | None = None,
         archive: str | os.PathLike[str] | None = None,
         exposed: bool = False,
         clock: Clock | None = None,
         seed: int | None = None,
+        timings: Timings | None = None,
     ) -> None:
         if host is not None and not exposed and not is_loopback(host):
             raise InvalidArgument("this host can be reached by other machines; say exposed=True if that is meant")
         changes: dict[str, dict[str, object]] = {
             "gateway": {"folder": folder, "store": store, "host": host, "port": port},
-            "dweets": {"locks": locks, "smtp": smtp, "archive": archive},
+            "dweets": {"locks": locks, "smtp": smtp, "keep": keep, "archive": archive},
         }
         own = configuration_of(config, changes)
         self._demo = DemoWorld(own)
-        self._world = _world(clock, seed)
+        self._world = _world(clock, seed, timings)
         self._made_in = _stop_those_of_the_last_run(cell_that_runs())
         self._services = _services(self._demo.configuration, self._world)
+        listens, stop = own.gateway, self._world.timings.stop
         # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
-        listens = own.gateway
-        self._server = ServerThread(listens.host, listens.port, self._services.open, self._services.close)
+        self._server = ServerThread(listens.host, listens.port, self._services.open, self._services.close, stop)
         self._server.start()
         if self._demo.warning:
             log.warning(self._demo.warning)
@@ -140,6 +148,8 @@ class Gateway(PublicNames):
         _started.add(self)
         shown = f"[{listens.host}]" if ":" in listens.host else listens.host
         self.base_url = f"http://{shown}:{self._server.port}"
+        if listens.folder is not None:
+            write_address(listens.folder, self.base_url)
 
     @classmethod
     def demo(cls) -> Gateway:
@@ -253,12 +263,12 @@ def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
     return now
 
 
-def _world(clock: Clock | None, seed: int | None) -> OutsideWorld:
+def _world(clock: Clock | None, seed: int | None, timings: Timings | None) -> OutsideWorld:
     if clock is not None and not isinstance(clock, Clock):
         raise InvalidArgument(f"clock is a SteppedClock, or an object with now() and tick(), not {clock!r}")
     if seed is not None and type(seed) is not int:
         raise InvalidArgument(f"seed is a whole number, not {type(seed).__name__}")
-    return OutsideWorld(clock, seed)
+    return OutsideWorld(clock, seed, timings)
 
 
 def _services(configuration: Configuration, world: OutsideWorld) -> Services:

@@ -25,7 +25,6 @@ T = TypeVar("T")
 
 log = logging.getLogger("toolkit.gateway")
 
-_STOP_SECONDS = 15.0
 # Connections that wait to be accepted.
 _BACKLOG = 4096
 
@@ -42,12 +41,18 @@ class ServerThread:
     """Serve the application that `opened` returns, from a daemon thread; `closed` is called after the last response."""
 
     def __init__(
-        self, host: str, port: int, opened: Callable[[], Awaitable[Application]], closed: Callable[[], Awaitable[None]]
+        self,
+        host: str,
+        port: int,
+        opened: Callable[[], Awaitable[Application]],
+        closed: Callable[[], Awaitable[None]],
+        stop_seconds: float,
     ) -> None:
         self._host = host
         self.port = port
         self._open = opened
         self._close = closed
+        self._stop_seconds = stop_seconds
         self._is_ready = threading.Event()
         self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -62,7 +67,7 @@ class ServerThread:
         while not self._is_ready.wait(1.0):
             pass
         if self._failure is not None:
-            self._thread.join(_STOP_SECONDS)
+            self._thread.join(self._stop_seconds)
             raise self._failure
 
     def ask_to_stop(self) -> None:
@@ -76,10 +81,10 @@ class ServerThread:
         if not self._thread.is_alive():
             return
         self.ask_to_stop()
-        self._thread.join(_STOP_SECONDS)
+        self._thread.join(self._stop_seconds)
         if self._thread.is_alive():
             raise CannotStop(
-                f"the gateway did not end within {_STOP_SECONDS:.0f} seconds: port {self.port} and its folder stay "
+                f"the gateway did not end within {self._stop_seconds:g} seconds: port {self.port} and its folder stay "
                 "taken until it does, at the latest with this process"
             )
         if self._failure is not None:
@@ -99,7 +104,7 @@ class ServerThread:
     def _end_with_process(self) -> None:
         # Before the interpreter goes: a loop that still runs then crashes the process now and then.
         self.ask_to_stop()
-        self._thread.join(_STOP_SECONDS)
+        self._thread.join(self._stop_seconds)
         if self._failure is not None:  # executors may be gone by then
             log.debug("the gateway ended with its process: %r", self._failure)
 

@@ -13,7 +13,9 @@ from toolkit.gateway.exchange import Routes
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes
+from toolkit.gateway.routes.landing import LandingRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
+from toolkit.gateway_address import remove_address
 from toolkit.handwriting.service.handwriting import HandwritingService
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.identity import IdentityService
@@ -57,9 +59,13 @@ class Services:
             IdentityRoutes(self.identity, on_loopback=is_loopback(gateway.host), public_url=gateway.public_url),
             RewardRoutes(self.rewards, public_url=gateway.public_url),
         ]
-        return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies))
+        pages = LandingRoutes(self.dweets)
+        timings = self.world.timings
+        return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), pages, timings.wrong_key)
 
     async def close(self) -> None:
+        if self.configuration.gateway.folder is not None:
+            remove_address(self.configuration.gateway.folder)
         await self.handwriting.close()
         await self.dweets.close()
         await self.rewards.close()

@@ -17,8 +17,6 @@ log = logging.getLogger("toolkit.gateway")
 
 BURST = 60
 A_SECOND = 1.0
-#: How late a wrong key above the limit is answered, so that a connection guesses once in this time.
-DELAY_SECONDS = 1.0
 _SECONDS_BETWEEN_WARNINGS = 60.0
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import date, datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 import numpy as np
 import orjson
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
 
 T = TypeVar("T")
+IfExists = Literal["error", "skip", "append"]
+IF_EXISTS: tuple[IfExists, ...] = get_args(IfExists)
 Moment = str | date | datetime | pd.Timestamp | None
 
 _INTEGER, _MICROSECONDS, _DAY = "int64", "datetime64[us, UTC]", "datetime64[us]"
@@ -158,9 +160,10 @@ class Archive:
         table = self._retry(
             lambda: pa.concat_tables([_HISTORY.empty_table(), *(self._rows(name, start, end) for name in names)])
         )
-        if len(names) > 1:
-            table = table.take(pc.sort_indices(table.column("created")))  # the sort is stable
         times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
+        if not times.is_monotonic_increasing:  # several things, a clock that was set back, or a frame added later
+            order = pc.sort_indices(table.column("created"))  # the sort is stable
+            table, times = table.take(order), times[order.to_numpy()]
         contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
         of_rows = None if isinstance(things, str) else table.column("thing").to_pylist()
         return content_frame(contents, times, of_rows, columns)
@@ -189,19 +192,24 @@ class Archive:
         """
         return self._retry(lambda: partitions(self._files()))
 
-    def add_frame(self, frame: pd.DataFrame, thing: str) -> int:
-        """Append a frame to a thing, each row as one dweet, and return the number of rows.
+    def add_frame(self, frame: pd.DataFrame, thing: str, *, if_exists: IfExists = "error") -> int:
+        """Append a frame to a thing, each row as one dweet, and return the number of rows that were added.
 
         Parameters
         ----------
         frame
             Its index is the time of each dweet: an ascending DatetimeIndex, in UTC if it has no time zone. The columns
             become the content as in ``tk.dweets.post_frame``. After an InvalidArgument nothing was written.
+        if_exists
+            What to do where rows are not later than the last dweet of the thing, as when a cell runs again: ``"error"``
+            refuses the frame (InvalidArgument), ``"skip"`` adds only the later rows, ``"append"`` adds all of them.
         """
-        return self.add_frames([(thing, frame)])
+        return self.add_frames([(thing, frame)], if_exists=if_exists)
 
-    def add_frames(self, frames: Iterable[tuple[str, pd.DataFrame]], *, progress: bool = False) -> int:
-        """Append many frames, each as `add_frame` does, and return the number of rows.
+    def add_frames(
+        self, frames: Iterable[tuple[str, pd.DataFrame]], *, if_exists: IfExists = "error", progress: bool = False
+    ) -> int:
+        """Append many frames, each as `add_frame` does, and return the number of rows that were added.
 
         Parameters
         ----------
@@ -211,6 +219,8 @@ class Archive:
         progress
             Show a progress bar.
         """
+        if if_exists not in IF_EXISTS:
+            raise InvalidArgument(f"if_exists is one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
         count = 0
         running: dict[str, Future[int]] = {}
         with ArchiveWriter(self.folder) as writer, ThreadPoolExecutor(_THREADS, "archive") as threads:
@@ -220,7 +230,7 @@ class Archive:
                     count += running.pop(thing).result()
                 elif len(running) > _THREADS:
                     count += running.pop(next(iter(running))).result()
-                running[thing] = threads.submit(_write, writer, frame, thing)
+                running[thing] = threads.submit(_write, writer, frame, thing, if_exists)
             return count + sum(future.result() for future in running.values())
 
     def compact(self) -> pd.DataFrame:
@@ -278,11 +288,20 @@ def _timestamp(moment: Moment, name: str) -> pd.Timestamp:
         raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z") from None
 
 
-def _write(writer: ArchiveWriter, frame: pd.DataFrame, thing: str) -> int:
+def _write(writer: ArchiveWriter, frame: pd.DataFrame, thing: str, if_exists: IfExists) -> int:
     index = checked_times(frame)
+    # As the archive keeps them, or a row that is there already would seem later by some nanoseconds.
+    utc = (index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")).as_unit("us")
+    newest = None if if_exists == "append" else writer.newest(thing)
+    if newest is not None and (stored := int(utc.searchsorted(newest, side="right"))):
+        if if_exists == "error":
+            raise InvalidArgument(
+                f"{stored:,} of {len(frame):,} rows are not later than the last dweet of {thing!r} ({newest}): add the "
+                "later rows with if_exists='skip', or all of them with if_exists='append'"
+            )
+        frame, utc = frame.iloc[stored:], utc[stored:]
     if len(frame):
-        utc = index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")
-        first, times = writer.position(thing).sequence + 1, utc.as_unit("us").asi8
+        first, times = writer.position(thing).sequence + 1, utc.asi8
         writer.append_table(thing, _table_of_contents(frame.reset_index(drop=True), thing, first, times))
     return len(frame)
 

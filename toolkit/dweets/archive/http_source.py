@@ -17,7 +17,14 @@ from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, StreamedDweet
-from toolkit.errors import InvalidArgument, ServiceError, ToolkitError, UnexpectedReply, Unreachable
+from toolkit.errors import (
+    ConnectionClosed,
+    InvalidArgument,
+    ServiceError,
+    ToolkitError,
+    UnexpectedReply,
+    Unreachable,
+)
 from toolkit.http_client import HttpStream
 
 log = logging.getLogger("toolkit.recording")
@@ -122,6 +129,9 @@ class _ThingStream(threading.Thread):
                     self._progress.start_epoch()
                     continue
                 attempt = 0  # the stream ended, as it does when the gateway restarts
+            except ConnectionClosed as error:
+                log.error("%s is no longer recorded: %s", self._progress.thing, error)
+                return
             except ToolkitError as error:
                 if str(error) != self._complaint and not self._source.stopped.is_set():
                     level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import filelock
+import pandas as pd
 import pyarrow as pa
 
 from toolkit.dweets.archive.epochs import Position
@@ -28,7 +29,7 @@ from toolkit.dweets.archive.files import (
     leftover_files,
     thing_files,
 )
-from toolkit.dweets.archive.parquet import FileLimits, groups_to_join, joined_tables, last_row, write_file
+from toolkit.dweets.archive.parquet import FileLimits, groups_to_join, joined_tables, last_row, read_footer, write_file
 from toolkit.dweets.archive.rows import Row, table_of
 from toolkit.errors import ArchiveUnusable
 
@@ -68,6 +69,13 @@ class ArchiveWriter:
 
     def last(self, thing: str) -> Row | None:
         return last_row(file) if (file := self._last_file(thing)) else None
+
+    def newest(self, thing: str) -> pd.Timestamp | None:
+        """Return the latest time of all rows, which need not be that of the last row."""
+        files = self._of(thing)
+        last_day = max((file.last_day for file in files), default="")
+        times = [read_footer(file).last for file in files if file.last_day == last_day]
+        return pd.Timestamp(max(times), unit="us", tz="UTC") if times else None
 
     def _last_file(self, thing: str) -> ArchiveFile | None:
         return next(reversed(self._of(thing)), None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import orjson
@@ -10,8 +11,9 @@ import pandas as pd
 
 from toolkit.dweets import wire
 from toolkit.dweets.conditions import FAULTS_TO_STOP, ConditionWorker, Verdict, evaluate_all
-from toolkit.dweets.content_frame import Columns, history_frame, warn_caller
-from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply
+from toolkit.dweets.content_frame import Columns, history_frame
+from toolkit.dweets.content_json import row_contents
+from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply, warn_caller
 from toolkit.frames import declared_frame
 
 ALERT_COLUMNS = {
@@ -24,6 +26,7 @@ ALERT_COLUMNS = {
     "sent_today": "int64",
     "allowed_today": "int64",
 }
+_RESULTS = ["alert.met", "alert.message", "alert.mails", "alert.fault"]
 _TOO_DEEP = Verdict(None, "the content is nested too deeply to be evaluated here")
 
 
@@ -51,25 +54,54 @@ def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def backtested(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns) -> pd.DataFrame:
     """Compile a condition in a child process, read records and evaluate it on each: four columns before the history."""
+    with _compiled(condition) as worker:
+        records = read()
+        verdicts = _verdicts(worker, condition, [_encoded(record["content"]) for record in records])
+    _warn_if_useless(verdicts)
+    return _with_verdicts(history_frame(records, columns), verdicts, _mails(verdicts))
+
+
+def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Evaluate a condition on each row of a frame, which a column ``thing`` divides into alerts of their own."""
+    frame = frame.drop(columns=_RESULTS, errors="ignore")
+    values = frame.reset_index(drop=True)
+    if "thing" in frame.columns:  # as `history` of several things has it
+        values = values.drop(columns="thing").rename(columns={"content.thing": "thing"})
+        groups = list(pd.Series(range(len(frame))).groupby(frame["thing"].array, dropna=False, sort=False))
+    else:
+        groups = [(None, pd.Series(range(len(frame))))]
+    contents = row_contents(values)
+    verdicts, mails = [_TOO_DEEP] * len(frame), [False] * len(frame)
+    with _compiled(condition) as worker:
+        for _, places in groups:
+            found = _verdicts(worker, condition, [contents[place] for place in places])
+            for place, verdict, mailed in zip(places, found, _mails(found), strict=True):
+                verdicts[place], mails[place] = verdict, mailed
+    _warn_if_useless(verdicts)
+    return _with_verdicts(frame, verdicts, mails)
+
+
+@contextmanager
+def _compiled(condition: str) -> Iterator[ConditionWorker]:
     with ConditionWorker() as worker:
         try:
             worker.compile(condition)
         except MalformedRequest as error:
             raise InvalidArgument(error.message) from None
-        records = read()
-        contents = [_encoded(record["content"]) for record in records]
-        writable = [content for content in contents if content is not None]
-        found = iter(evaluate_all(worker, condition, writable, FAULTS_TO_STOP))
-    verdicts = [_TOO_DEEP if content is None else next(found) for content in contents]
-    _warn_if_useless(verdicts)
-    history = history_frame(records, columns)
-    results = {
-        "alert.met": pd.Series([verdict.met for verdict in verdicts], index=history.index, dtype="bool"),
-        "alert.message": pd.Series([verdict.message for verdict in verdicts], index=history.index, dtype="str"),
-        "alert.mails": pd.Series(_mails(verdicts), index=history.index, dtype="bool"),
-        "alert.fault": pd.Series([verdict.fault for verdict in verdicts], index=history.index, dtype="str"),
-    }
-    return pd.concat([pd.DataFrame(results, index=history.index), history], axis=1)
+        yield worker
+
+
+def _verdicts(worker: ConditionWorker, condition: str, contents: Sequence[bytes | None]) -> list[Verdict]:
+    writable = [content for content in contents if content is not None]
+    found = iter(evaluate_all(worker, condition, writable, FAULTS_TO_STOP))
+    return [_TOO_DEEP if content is None else next(found) for content in contents]
+
+
+def _with_verdicts(history: pd.DataFrame, verdicts: Sequence[Verdict], mails: Sequence[bool]) -> pd.DataFrame:
+    met, messages, faults = ([getattr(verdict, name) for verdict in verdicts] for name in ("met", "message", "fault"))
+    results = zip(_RESULTS, (met, messages, mails, faults), ("bool", "str", "bool", "str"), strict=True)
+    columns = {name: pd.Series(values, index=history.index, dtype=dtype) for name, values, dtype in results}
+    return pd.concat([pd.DataFrame(columns, index=history.index), history], axis=1)
 
 
 def _encoded(content: Any) -> bytes | None:  # noqa: ANN401

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
-import pandas as pd
 
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import checked_name
-from toolkit.dweets.content_frame import Columns, history_frame
 from toolkit.endpoint import Endpoint
-from toolkit.errors import NotFound, UnexpectedReply
+from toolkit.errors import NotFound, UnexpectedReply, warn_caller
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, Value
 from toolkit.secret import Secret
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.dweets.content_frame import Columns
 
 Key = str | Secret | None
 Query = Mapping[str, Value | None]
@@ -26,6 +30,8 @@ class DweetCalls:
 
     def __init__(self, session: HttpSession) -> None:
         self.session = session
+        #: How many dweets of a thing the server keeps, once it has told that.
+        self.retention: int | None = None
 
     def call(
         self,
@@ -38,23 +44,50 @@ class DweetCalls:
         content_type: str = "application/json",
     ) -> Any:  # noqa: ANN401
         """Send a request and return what its success carries."""
+        return self._answer(endpoint, values, key, query, body, content_type)[0]
+
+    def _answer(
+        self,
+        endpoint: Endpoint,
+        values: Mapping[str, str],
+        key: Key,
+        query: Query | None,
+        body: bytes | None = None,
+        content_type: str = "",
+    ) -> tuple[Any, wire.Gone | None]:
+        """Return what a success carries, and which dweets of the range asked for may be gone."""
         values = {name: checked_name(value) if name == "thing" else value for name, value in values.items()}
         full: Query = {**(query or {}), "key": None if key is None else Secret(key)}
         headers: dict[str, Value] = {} if body is None else {"Content-Type": content_type}
         reply = self.session.call(endpoint, values, query=full, body=body, headers=headers)
-        return _opened(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
+        found = _opened(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
+        told = reply.headers.get(wire.RETENTION_HEADER.lower(), "")
+        self.retention = int(told) if told.isascii() and told.isdigit() else self.retention
+        return found, wire.gone_of(reply.headers.get(wire.GONE_HEADER.lower()))
 
     def records(self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None) -> list[dict[str, Any]]:
-        """Return records oldest first; none where the thing has no dweets yet, which is no error."""
+        """Return records oldest first; none where the thing has no dweets yet, which is no error.
+
+        A warning says if the server has deleted some that may be in the range asked for.
+        """
         try:
-            return checked_records(self.call(endpoint, {"thing": thing}, key, query))[::-1]
+            found, gone = self._answer(endpoint, {"thing": thing}, key, query)
         except NotFound:
             return []
+        if gone is not None:
+            warn_caller(
+                f"{gone.number:,} dweets of {thing!r} are gone, all of those before {gone.before}, and some of them "
+                f"may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of a "
+                "thing. Keep more with Gateway(keep=...) or --keep, or all of them in an archive"
+            )
+        return checked_records(found)[::-1]
 
     def frame(
         self, endpoint: Endpoint, things: str | Iterable[str], key: Key, columns: Columns, query: Query | None = None
     ) -> pd.DataFrame:
         """Return the records of one thing or of several as one frame, oldest first."""
+        from toolkit.dweets.content_frame import history_frame  # pandas takes a second: who posts needs no frame
+
         if isinstance(things, str):
             return history_frame(self.records(endpoint, things, key, query), columns)
         records = [record for thing in things for record in self.records(endpoint, thing, key, query)]
@@ -79,6 +112,17 @@ class DweetCalls:
             _opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
             raise UnexpectedReply("the response to listen is not a stream")
         return reply
+
+
+def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
+    """Return receipts, and warn of each thing that was sent more dweets at once than the server keeps."""
+    for thing, sent in Counter(receipt["thing"] for receipt in receipts).items():
+        if retention is not None and sent > retention:
+            warn_caller(
+                f"{sent:,} dweets were sent to {thing!r}, but the gateway keeps little more than the last "
+                f"{retention:,} dweets of a thing. Keep more with Gateway(keep=...) or --keep, or use an archive"
+            )
+    return receipts
 
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401

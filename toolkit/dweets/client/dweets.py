@@ -14,8 +14,8 @@ from tqdm.auto import tqdm
 import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .dweets
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import checked_date, checked_name
-from toolkit.dweets.client.alerts import alert_frame, backtested
-from toolkit.dweets.client.calls import DweetCalls, Key, checked_records
+from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
+from toolkit.dweets.client.calls import DweetCalls, Key, checked_records, warned_if_forgotten
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.playback import Playback
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from toolkit.dweets.archive.follower import Follower
 
 Names = str | Iterable[str]
+ThingOrFrame = str | pd.DataFrame
 
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
@@ -101,14 +102,14 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            As of `post`, one row a dweet.
+            As of `post`, one row a dweet. A warning says if the frame is longer than what the gateway keeps of a thing.
         """
         requests = list(batches(row_contents(frame)))
         checked_name(thing)
         records: list[dict[str, Any]] = []
         for batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
             records += self._calls.post_rows(thing, batch, key)
-        return receipt_frame(records)
+        return receipt_frame(warned_if_forgotten(records, self._calls.retention))
 
     def replay(self, frame: pd.DataFrame, thing: str, *, speed: float = 1.0, key: Key = None) -> Playback:
         """Play a frame back as a live thing: each row is sent when it is due, as content as in `post_frame`.
@@ -173,7 +174,8 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            As in `history`, however many dweets there are.
+            As in `history`, however many dweets there are. A warning says how many older ones the gateway has deleted,
+            if some of them may be of this day or hour.
         """
         if hour is not None and hour not in range(24):
             raise InvalidArgument("hour must be 0 to 23")
@@ -362,29 +364,37 @@ class DweetClient(PublicNames):
         return alert_frame([])
 
     def backtest(
-        self, thing: str, condition: str, *, date: str | None = None, columns: Columns = None, key: Key = None
+        self, thing: ThingOrFrame, condition: str, *, date: str | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
         """Return which past dweets would have triggered an alert, before the alert is set.
 
         Parameters
         ----------
+        thing
+            Its name; or a frame, such as a `history` or one of an archive, of which each row is a dweet, in order: its
+            columns become the content as in `post_frame`, its index does not. A column ``thing`` tells things apart.
         condition
             As in `set_alert`; it runs on this machine, in a process like the gateway's. As there it is stopped after
             20 failures in a row or too much CPU time: then the rest of ``alert.fault`` is the last fault.
         date
-            A day (``YYYY-MM-DD``, UTC) of what is kept; None for the last 500 dweets.
+            A day (``YYYY-MM-DD``, UTC) of what is kept; None for the last 500 dweets. Not for a frame, as `columns`.
 
         Returns
         -------
         pandas.DataFrame
-            `history` with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (an e-mail would be sent: the
-            alert opens or its message changes) and ``alert.fault`` in front.
+            `history`, or the frame, with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (an e-mail would
+            be sent: the alert opens or its message changes) and ``alert.fault`` in front.
 
         Warns
         -----
         UserWarning
-            The condition failed at every dweet, or returned neither a text nor true or false at any.
+            The condition failed at every dweet, or returned neither a text nor true or false at any; or dweets of that
+            day may be gone, as in `stored`.
         """
+        if isinstance(thing, pd.DataFrame):
+            if (date, columns, key) != (None,) * 3:
+                raise InvalidArgument("date, columns and key are for the name of a thing, not for a frame")
+            return backtested_frame(condition, thing)
         endpoint = wire.HISTORY if date is None else wire.STORED
         query = None if date is None else {"date": checked_date(date)}
         return backtested(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 
-from toolkit.errors import InvalidArgument
+from toolkit.dweets.client.series_gaps import gaps, gaps_found, of_each_thing
+from toolkit.errors import InvalidArgument, warn_caller
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,47 +31,6 @@ STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "ma
 _MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
 _ROWS_A_PIECE = 65_536
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
-
-
-def gaps(frame: pd.DataFrame, *, factor: float = 1.5) -> pd.DataFrame:
-    """Find where nothing came for longer than `factor` times the usual (median) spacing.
-
-    Parameters
-    ----------
-    factor
-        Above 1. With 1.5, one missing measurement of a regular series is a gap.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a gap, ascending: ``start`` and ``end`` (the last time before it, the first after it), ``length``
-        (timedelta), ``missing`` (int64, how many measurements would have fit).
-
-    Examples
-    --------
-    >>> times = pd.to_datetime(["2026-01-01 00:00", "2026-01-01 01:00", "2026-01-01 02:00", "2026-01-01 06:00"])
-    >>> gaps(pd.DataFrame({"celsius": 20.0}, index=times))["missing"].tolist()
-    [3]
-    """
-    if not factor > 1:
-        raise InvalidArgument("the factor of a gap is above 1: 1.5 finds one missing measurement")
-    return _of_each_thing(frame, lambda rows: _gaps_of_one(rows, factor)).reset_index(drop=True)
-
-
-def _gaps_of_one(frame: pd.DataFrame, factor: float) -> pd.DataFrame:
-    assert isinstance(frame.index, pd.DatetimeIndex)
-    times = frame.index[frame.index.notna()].unique().sort_values().as_unit("us")
-    spacing = np.diff(times.asi8)
-    usual = float(np.median(spacing)) if len(spacing) else 1.0
-    wide = np.flatnonzero(spacing > factor * usual)
-    return pd.DataFrame(
-        {
-            "start": times[wide],
-            "end": times[wide + 1],
-            "length": pd.to_timedelta(spacing[wide], unit="us").as_unit("us"),
-            "missing": np.maximum(np.rint(spacing[wide] / usual).astype("int64") - 1, 1),
-        }
-    )
 
 
 def outliers(
@@ -110,7 +70,7 @@ def outliers(
     if window < 3 or not threshold > 0:
         raise InvalidArgument("outliers need a window of at least 3 values and a threshold above 0")
     chosen = chosen_fields(frame, fields)
-    return _of_each_thing(frame, lambda rows: _outliers_of_one(rows, chosen, window, threshold))
+    return of_each_thing(frame, lambda rows: _outliers_of_one(rows, chosen, window, threshold))
 
 
 def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, threshold: float) -> pd.DataFrame:
@@ -182,7 +142,7 @@ def resampled(
     if how not in AGGREGATIONS:
         raise InvalidArgument(f"the aggregation is one of {', '.join(AGGREGATIONS)}, not {how!r}")
     chosen = chosen_fields(frame, fields)
-    return _of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
+    return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
 
 
 def _resampled_one(frame: pd.DataFrame, rule: str, how: Aggregation, fields: Sequence[str]) -> pd.DataFrame:
@@ -216,7 +176,7 @@ def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -
     [[2.0, 1.0, 15.0]]
     """
     chosen = chosen_fields(frame, fields)
-    return _of_each_thing(frame, lambda rows: _statistics_of_one(rows, chosen)).reset_index(drop=True)
+    return of_each_thing(frame, lambda rows: _statistics_of_one(rows, chosen)).reset_index(drop=True)
 
 
 def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFrame:
@@ -229,20 +189,6 @@ def _statistics_of_one(frame: pd.DataFrame, fields: Sequence[str]) -> pd.DataFra
     return described[["field", *STATISTICS]].astype(kinds).reset_index(drop=True)
 
 
-def _of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
-    if not isinstance(frame.index, pd.DatetimeIndex):
-        raise InvalidArgument("this needs a DatetimeIndex: put a time on the axis with on_time_axis(frame, column)")
-    if "thing" not in frame.columns:
-        return analyse(frame)
-    groups = list(frame.groupby("thing", sort=False, observed=True))
-    parts = []
-    for thing, rows in groups or [("", frame)]:
-        part = analyse(rows)
-        part.insert(0, "thing", pd.Series(thing, index=part.index, dtype="str"))
-        parts.append(part)
-    return pd.concat(parts) if groups else parts[0].iloc[:0]
-
-
 def time_columns(frame: pd.DataFrame) -> list[str]:
     """Name what can be the time axis: the index if it is one, then datetime columns and columns of ISO 8601 text."""
     names = [str(name) for name, column in frame.items() if _may_be_time(column)]
@@ -251,10 +197,11 @@ def time_columns(frame: pd.DataFrame) -> list[str]:
 
 
 def on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """Return the frame, ascending, with one of `time_columns` as its index; rows without a time are left out.
+    """Return the frame, ascending, with one of `time_columns` as its index.
 
     Devices often carry their own time: ``on_time_axis(history, "measured")`` puts it on the axis. Times with an
-    offset become UTC, times without one stay as they are. A column without times raises InvalidArgument.
+    offset become UTC, times without one stay as they are. A column without times raises InvalidArgument. Rows without
+    a time are left out, and a warning says how many.
 
     Examples
     --------
@@ -262,6 +209,14 @@ def on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     >>> on_time_axis(frame, "date")["rain"].tolist()
     [0.0, 10.9]
     """
+    timed = put_on_time_axis(frame, column)
+    if left_out := len(frame) - len(timed):
+        warn_caller(f"{left_out:,} of {len(frame):,} rows have no time in {column!r} and are left out")
+    return timed
+
+
+def put_on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return `on_time_axis` without a warning."""
     if isinstance(frame.index, pd.DatetimeIndex) and column == str(frame.index.name or "index"):
         return frame.loc[frame.index.notna()].sort_index(kind="stable")
     if column not in frame.columns:
@@ -356,5 +311,5 @@ class DweetAccessor:
         from toolkit.dweets.client.series_figure import Marks, series_axes
 
         chosen = chosen_fields(self._frame, fields)
-        marks = Marks(self.gaps(), self.outliers(chosen)) if mark else Marks()
+        marks = Marks(gaps_found(self._frame), self.outliers(chosen)) if mark else Marks()
         return series_axes(self._frame, chosen, marks)

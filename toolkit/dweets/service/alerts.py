@@ -24,6 +24,7 @@ from toolkit.dweets.service.alert_records import Alert, AlertRepository, MailCou
 from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, new_version, retry_while_changed
 from toolkit.dweets.service.things import journal_of
+from toolkit.outside_world import Timings
 from toolkit.stores import Entry, Store, StoreUnavailable
 
 # After so many dweets without a change the alert's position is written down.
@@ -80,12 +81,12 @@ class _Watch:
 
 
 class Alerts:
-    def __init__(self, store: Store, now: Callable[[], int], settle_seconds: float = 5.0) -> None:
+    def __init__(self, store: Store, now: Callable[[], int], timings: Timings) -> None:
         self._journals = store.journals
         self._now = now
-        self._settle_seconds = settle_seconds
+        self._settle_seconds = timings.settle
         self._watches: dict[str, _Watch] = {}
-        self._conditions = Conditions()
+        self._conditions = Conditions(timings.condition_budget)
         self._unwatch: Callable[[], None] = lambda: None
         self.repository = AlertRepository(store.records)
 

@@ -21,7 +21,6 @@ from toolkit.dweets.archive.follower import Batch, Follower, SourceUnavailable
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
-from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable
 from toolkit.stores import Store, StoreUnavailable
@@ -48,13 +47,14 @@ _PASSES_A_CHECK, _NAMES_WITHOUT_NEWS, _PASSES_A_FULL_CHECK = 6, 200, 600
 class Archiving:
     """Follow a store every so many `seconds` while this gateway holds the lease; then another one takes over."""
 
-    def __init__(self, store: Store, folder: Path, now: Callable[[], int], seconds: float) -> None:
+    def __init__(self, store: Store, folder: Path, now: Callable[[], int], seconds: float, lease: float) -> None:
         self._store = store
         self._source = StoreSource(store)
         self.floor = self._source.floor
         self._folder = folder
         self._now = now
         self._seconds = seconds
+        self._lease = lease
         self._token = secrets.token_hex(8).encode("ascii")
         self._follower: Follower | None = None
         self._keeper: asyncio.Task[None] | None = None
@@ -94,10 +94,7 @@ class Archiving:
 
     async def _follow_lease(self) -> None:
         # Take or renew the lease. It is ephemeral, so after a restart of all gateways it is free at once.
-        compare_and_set, until = (
-            self._store.ephemeral.compare_and_set,
-            self._now() + round(stored_records.LEASE_SECONDS * 1000),
-        )
+        compare_and_set, until = self._store.ephemeral.compare_and_set, self._now() + round(self._lease * 1000)
         mine = {_LEASE: self._token}
         if not (
             await compare_and_set(_SPACE, mine, mine, until)
@@ -118,7 +115,7 @@ class Archiving:
     async def _keep_lease(self) -> None:
         while not self._is_closing.is_set():
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._is_closing.wait(), stored_records.LEASE_SECONDS / 3)
+                await asyncio.wait_for(self._is_closing.wait(), self._lease / 3)
                 return
             try:
                 await self._follow_lease()

@@ -18,9 +18,7 @@ from typing import Any, NamedTuple
 
 from toolkit.dweets.conditions import ConditionWorker, Verdict
 
-#: CPU time that the alert of a lock may use at once, and again within each minute.
-BUDGET_SECONDS, BUDGET_PERIOD = 6.0, 60.0
-_OVER_BUDGET = f"it has used its {BUDGET_SECONDS:.0f} seconds of CPU time for this minute"
+BUDGET_PERIOD = 60.0
 # Owners whose debts differ by less than this are equal: the one that waits longest goes first.
 _SECONDS_A_STEP = 0.05
 _MANY_DEBTS = 10_000
@@ -40,9 +38,10 @@ class _Turn(NamedTuple):
 
 
 class Debts:
-    """CPU time that was used lately; it is paid off steadily, one budget in each period."""
+    """CPU time that was used lately; it is paid off steadily, one `budget` in each period."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, budget: float, now: Callable[[], float] = time.monotonic) -> None:
+        self.budget = budget
         self._now = now
         self._paid_off_at: dict[object, float] = {}
 
@@ -51,23 +50,23 @@ class Debts:
 
     def of(self, debtor: object) -> float:
         left = self._paid_off_at.get(debtor, 0.0) - self._now()
-        return max(0.0, left) * BUDGET_SECONDS / BUDGET_PERIOD
+        return max(0.0, left) * self.budget / BUDGET_PERIOD
 
     def add(self, debtor: object, seconds: float) -> None:
         now = self._now()
         if len(self._paid_off_at) >= _MANY_DEBTS:
             self._paid_off_at = {key: at for key, at in self._paid_off_at.items() if at > now}
         since = max(now, self._paid_off_at.get(debtor, 0.0))
-        self._paid_off_at[debtor] = since + seconds * BUDGET_PERIOD / BUDGET_SECONDS
+        self._paid_off_at[debtor] = since + seconds * BUDGET_PERIOD / self.budget
 
 
 class Conditions:
     """All conditions of a gateway. The owner with the smallest debt has the next turn."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: float) -> None:
         self._thread = ThreadPoolExecutor(1, "gateway-alerts")
         self._worker = ConditionWorker()
-        self._debts = Debts()
+        self._debts = Debts(budget)
         self._waiting: dict[object, deque[_Turn]] = {}  # by who is mailed, or by lock
         self._next: list[tuple[int, int, object]] = []  # a heap with the first turn of each
         self._numbers = itertools.count()
@@ -78,8 +77,9 @@ class Conditions:
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
         """Evaluate a condition when it is its owner's turn; an exhausted budget makes each verdict a fault."""
-        if self._debts.of(owner.lock) >= BUDGET_SECONDS:
-            return [Verdict(None, _OVER_BUDGET)] * min(len(contents), patience)
+        if self._debts.of(owner.lock) >= self._debts.budget:
+            over = f"it has used its {self._debts.budget:g} seconds of CPU time for this minute"
+            return [Verdict(None, over)] * min(len(contents), patience)
         found: list[Verdict] = await self._in_thread(owner, partial(self._worker.evaluate, source, contents, patience))
         return found
 

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 from msgspec import Meta
 
 from toolkit.dweets import wire
@@ -15,7 +14,7 @@ from toolkit.dweets.service.active_things import ActiveThings
 from toolkit.dweets.service.alert_records import Alert
 from toolkit.dweets.service.alerts import Alerts
 from toolkit.dweets.service.delivery import check_mail_server
-from toolkit.dweets.service.email_queue import EmailQueue, QueueSettings, Seconds
+from toolkit.dweets.service.email_queue import FINISHED_KEPT, EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.mail import Delivery
@@ -52,10 +51,9 @@ class DweetSettings(Table, frozen=True):
     sender: str = "alerts@gateway.invalid"
     #: The folder of the archive, and the time between two writes to it.
     archive: Path | None = None
-    archive_seconds: Seconds = 10.0
-    #: How long the status of an alert waits until its newest dweets are evaluated.
-    settle_seconds: Seconds = 5.0
-    queue: QueueSettings = msgspec.field(default_factory=QueueSettings)
+    archive_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
+    #: Alert mails kept after they were sent or given up, the newest.
+    finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = FINISHED_KEPT
 
     def __post_init__(self) -> None:
         if not wire.is_address(self.sender):
@@ -72,15 +70,17 @@ class DweetService:
     ) -> None:
         self._store = store
         self._world = world
-        self._settings = settings
+        self.settings = settings
         self._things = Things(store.journals)
         rate = settings.rate
         self._limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(store.journals, self._things, self.locks)
         self._active = ActiveThings(store.journals, self.locks, world.clock.now)
-        self.alerts = Alerts(store, world.clock.now, settings.settle_seconds)
-        self.email_queue = EmailQueue(store.records, delivery, settings.sender, world.clock.now, settings.queue)
+        self.alerts = Alerts(store, world.clock.now, world.timings)
+        self.email_queue = EmailQueue(
+            store.records, delivery, settings.sender, world.clock.now, world.timings, settings.finished_mails
+        )
         self._archiving = _archiving(store, world, settings)
         self._range_turns = asyncio.Semaphore(_RANGES_AT_ONCE)
 
@@ -115,7 +115,7 @@ class DweetService:
             at = tick()
             drafts.append(NewEntry(at, fresh_id(), wire.dweet_record(thing, at, content)))
         floor = None if self._archiving is None else self._archiving.floor(thing)
-        return self._store.journals.append(journal_of(thing), drafts, self._settings.keep, floor)
+        return self._store.journals.append(journal_of(thing), drafts, self.settings.keep, floor)
 
     def fresh_name(self) -> str:
         return readable_name(self._world.random)
@@ -139,6 +139,13 @@ class DweetService:
 
     async def stats(self) -> list[dict[str, object]]:
         return await self._active.find()
+
+    async def newest_of_public_things(self) -> list[bytes]:
+        """Return the newest dweet of each of the things in `stats`."""
+        names = [str(each["thing"]) for each in await self.stats()]
+        things = await asyncio.gather(*(self.load(name, 1) for name in names))
+        # Without those that were locked while the others were read.
+        return [record for thing in things if not self.locks.is_locked(thing.name) and (record := thing.latest())]
 
     # -- alerts -------------------------------------------------------------------------------------------
 
@@ -184,7 +191,7 @@ def _archiving(store: Store, world: OutsideWorld, settings: DweetSettings) -> Ar
         return None
     from toolkit.dweets.service.archiving import Archiving  # imports Arrow, which takes 0.25 s
 
-    return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds)
+    return Archiving(store, settings.archive, world.clock.now, settings.archive_seconds, world.timings.lease)
 
 
 def _day_or_hour(date: str, hour: str | None) -> tuple[int, int]:

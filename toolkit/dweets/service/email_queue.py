@@ -11,34 +11,18 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
-import msgspec
-from msgspec import Meta
 from msgspec.structs import replace
 
-from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, retry_while_changed
-from toolkit.settings import Table
+from toolkit.outside_world import Timings
 from toolkit.stores import Records, StoreUnavailable
 
-Seconds = Annotated[float, Meta(gt=0, le=30 * 86_400)]
-
 _MAILS_AT_ONCE = 4
-
-
-class QueueSettings(Table, frozen=True):
-    """Times of the e-mail queue in seconds, and its length."""
-
-    #: Before each further attempt; the last one is repeated.
-    waits: Annotated[tuple[Seconds, ...], Meta(min_length=1)] = (1, 5, 30, 120, 600, 1800, 3600)
-    #: How long a claim holds that is not renewed.
-    lease: Seconds = msgspec.field(default_factory=lambda: stored_records.LEASE_SECONDS)
-    #: How long a stop waits for deliveries.
-    stop: Seconds = 5.0
-    #: How many finished mails are kept, the newest.
-    finished_kept: Annotated[int, Meta(ge=0, le=10**6)] = 1_000
+#: How many finished mails are kept, the newest.
+FINISHED_KEPT = 1_000
 
 
 class EmailQueue:
@@ -50,10 +34,11 @@ class EmailQueue:
         delivery: Delivery | None,
         sender: str,
         now: Callable[[], int],
-        settings: QueueSettings | None = None,
+        timings: Timings | None = None,
+        finished_kept: int = FINISHED_KEPT,
     ) -> None:
-        self._settings = settings or QueueSettings()
-        self._mails = MailRepository(records, self._settings.finished_kept)
+        self._timings = timings or Timings()
+        self._mails = MailRepository(records, finished_kept)
         self._delivery = delivery
         self._sender = sender
         self._now = now
@@ -76,7 +61,7 @@ class EmailQueue:
             if key not in self._claimed:
                 task.cancel()
         if tasks:
-            _, unfinished = await asyncio.wait(tasks.values(), timeout=self._settings.stop)
+            _, unfinished = await asyncio.wait(tasks.values(), timeout=self._timings.mail_stop)
             for task in unfinished:
                 task.cancel()
 
@@ -91,11 +76,11 @@ class EmailQueue:
 
     def _seconds_until_due(self, mail: Mail) -> float:
         if mail.lease:  # counted from when this gateway saw its last renewal: clocks of two machines may differ
-            return self._settings.lease
+            return self._timings.lease
         return min(max(0.0, (mail.due - self._now()) / 1000), self._wait_after(mail.attempts))
 
     def _wait_after(self, attempts: int) -> float:
-        return self._settings.waits[min(attempts, len(self._settings.waits)) - 1]
+        return self._timings.mail_waits[min(attempts, len(self._timings.mail_waits)) - 1]
 
     async def _send(self, stored: Stored[Mail], seconds: float) -> None:
         key, pause = stored.record.key, 0.0
@@ -105,7 +90,7 @@ class EmailQueue:
             try:
                 await self._process(stored)
             except (RecordChanged, StoreUnavailable):  # another gateway has it, or nobody can claim it now
-                pause = self._settings.waits[0]
+                pause = self._timings.mail_waits[0]
             finally:
                 self._claimed.discard(key)
         del self._tasks[key]
@@ -113,12 +98,12 @@ class EmailQueue:
 
     async def _process(self, stored: Stored[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
-        await self._mails.replace(stored, replace(mail, due=self._now_plus(self._settings.lease)))
+        await self._mails.replace(stored, replace(mail, due=self._now_plus(self._timings.lease)))
         delivering = asyncio.ensure_future(self._deliver(mail))
         try:
-            while not (await asyncio.wait([delivering], timeout=self._settings.lease / 3))[0]:
+            while not (await asyncio.wait([delivering], timeout=self._timings.lease / 3))[0]:
                 with contextlib.suppress(StoreUnavailable):  # then nobody else can claim it either
-                    await self._change(mail, due=self._now_plus(self._settings.lease))
+                    await self._change(mail, due=self._now_plus(self._timings.lease))
         finally:
             delivering.cancel()
         outcome = delivering.result()
@@ -126,7 +111,7 @@ class EmailQueue:
             try:
                 return await self._change(mail, lease="", **outcome)
             except StoreUnavailable:  # what became of the mail must not be forgotten
-                await asyncio.sleep(self._settings.waits[0])
+                await asyncio.sleep(self._timings.mail_waits[0])
 
     def _now_plus(self, seconds: float) -> int:
         return self._now() + round(seconds * 1000)

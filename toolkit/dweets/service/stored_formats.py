@@ -61,7 +61,7 @@ async def csv_names(stored: StoredRange) -> list[str]:
 
 async def csv_pieces(stored: StoredRange, names: list[str]) -> AsyncIterator[bytes]:
     """Yield the records, oldest first: created, then a column for each name."""
-    yield _written([["created", *map(_harmless, names)]])
+    yield _written([["created", *map(harmless, names)]])
     async for records in stored.blocks(newest_first=False):
         yield _written([_row(record, names) for record in records])
 
@@ -81,11 +81,11 @@ def _row(record: bytes, names: list[str]) -> list[str]:
 def _cell(value: msgspec.Raw) -> str:
     text = bytes(value)
     if text.startswith(b'"'):
-        return _harmless(_read_text(text))
+        return harmless(_read_text(text))
     return "" if text == b"null" else text.decode("utf-8")
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

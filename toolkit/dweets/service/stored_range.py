@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from toolkit.stores import Entry, Journals
+from toolkit.stores import NUMBERS_OF_AN_EPOCH, Entry, Journals
 
 BLOCK_BYTES = 256 * 1024
 _ENTRIES_A_READ = 128
@@ -33,11 +33,23 @@ class StoredRange:
         self._end = end
         self._turns = turns
         self._blocks: list[_Block] = []
+        self._oldest: Entry | None = None  # of all that are kept
         self._gap = 0  # bytes of other entries since the last one of the range
 
     @property
     def is_small(self) -> bool:
         return len(self._blocks) < 2
+
+    @property
+    def gone(self) -> tuple[int, int] | None:
+        """How many entries retention has dropped, and when the oldest kept one was written; after `scan`.
+
+        None if the range begins later than that, so that all of it is kept.
+        """
+        if self._oldest is None or self._start >= self._oldest.at:
+            return None
+        number = (self._oldest.sequence - 1) % NUMBERS_OF_AN_EPOCH
+        return (number, self._oldest.at) if number else None
 
     async def scan(self, look: Callable[[bytes], None] = lambda record: None) -> None:
         """Find the blocks, and call `look` with each record; what it raises ends the scan."""
@@ -49,6 +61,8 @@ class StoredRange:
     async def _scan_after(self, sequence: int, look: Callable[[bytes], None]) -> int | None:
         """Scan some entries, and return the number of the last one where more may follow."""
         entries, looked_at = await self._journals.after(self._name, sequence, _ENTRIES_A_READ), 0
+        if sequence == 0 and entries:
+            self._oldest = entries[0]
         for entry in entries:
             if not self._is_inside(entry):
                 self._gap += len(entry.data)

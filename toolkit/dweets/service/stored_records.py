@@ -22,8 +22,6 @@ SPACE = "locked-things"
 lock_key, thing_key, alert_key = "lock:{}".format, "thing:{}".format, "alert:{}".format
 #: A change that loses to other callers this often in a row is given up.
 ATTEMPTS = 20
-#: Work that a gateway has claimed and not renewed for this long is taken over by another gateway on the store.
-LEASE_SECONDS = 15.0
 
 
 class DamagedRecord(Exception):

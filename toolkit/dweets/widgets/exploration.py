@@ -11,8 +11,9 @@ import pandas as pd
 from toolkit.dweets.arguments import checked_date
 from toolkit.dweets.client import series_analysis
 from toolkit.dweets.client.calls import Key
-from toolkit.dweets.client.series_analysis import Aggregation, chosen_fields, on_time_axis
+from toolkit.dweets.client.series_analysis import Aggregation, chosen_fields, put_on_time_axis
 from toolkit.dweets.client.series_figure import Marks
+from toolkit.dweets.client.series_gaps import gaps_found
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ class Findings(NamedTuple):
     gaps: pd.DataFrame
     outliers: pd.DataFrame
     measured: pd.DataFrame
+    without_time: int = 0
 
     @property
     def marks(self) -> Marks:
@@ -100,12 +102,12 @@ class Findings(NamedTuple):
 
 def explore(history: pd.DataFrame, view: View) -> Findings:
     """Apply a view to a history; InvalidArgument if a choice does not fit it."""
-    timed = on_time_axis(history, view.time)
+    timed = put_on_time_axis(history, view.time)
     fields = chosen_fields(timed, view.fields)
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
     measured = _between(chosen, view.start, view.end).dropna(how="all", subset=fields)
     frame = series_analysis.resampled(measured, view.rule, view.how) if view.rule else measured
-    gaps = series_analysis.gaps(measured, factor=view.gap_factor or 1.5)
+    gaps = gaps_found(measured, factor=view.gap_factor or 1.5)
     outliers = series_analysis.outliers(frame, fields, threshold=view.threshold or 5.0)
     return Findings(
         frame,
@@ -113,6 +115,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
         gaps if view.gap_factor else gaps.iloc[:0],
         outliers if view.threshold else outliers.iloc[:0],
         measured,
+        len(history) - len(timed),
     )
 
 

@@ -18,7 +18,7 @@ from toolkit.dweets.client.series_analysis import (
     Aggregation,
     chosen_fields,
     number_columns,
-    on_time_axis,
+    put_on_time_axis,
     time_columns,
 )
 from toolkit.dweets.client.series_figure import distinct_numerals, series_png
@@ -242,7 +242,7 @@ reload_button, export_button
 
     def _follow_range(self, measured: pd.DataFrame) -> None:
         """Put the slider where the range is that was typed."""
-        whole = on_time_axis(self._history, self.time.value).index
+        whole = put_on_time_axis(self._history, self.time.value).index
         if len(measured) and whole[-1] > whole[0]:
             ends = ((time - whole[0]) / (whole[-1] - whole[0]) for time in (measured.index[0], measured.index[-1]))
             with self._setting():
@@ -255,7 +255,7 @@ reload_button, export_button
             return
         with self.working("Looking"):
             first, last = change["new"]
-            whole = on_time_axis(self._history, self.time.value).index
+            whole = put_on_time_axis(self._history, self.time.value).index
             form = "%Y-%m-%d" if whole[-1] - whole[0] > pd.Timedelta("30D") else "%Y-%m-%d %H:%M:%S"
             start, end = (f"{whole[0] + (whole[-1] - whole[0]) * place / _STEPS:{form}}" for place in (first, last))
             with self._setting():
@@ -343,4 +343,6 @@ def _sentence(findings: Findings) -> str:
         return "Nothing here: no dweets in this range have numbers in these fields."
     first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
     found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
+    if findings.without_time:
+        found += f" · {counted(findings.without_time, 'row')} without a time left out"
     return f"{counted(len(frame), 'row')} from {first} to {last} · {found}"

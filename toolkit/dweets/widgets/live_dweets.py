@@ -14,7 +14,7 @@ import traitlets
 
 from toolkit.dweets.client.calls import Key
 from toolkit.dweets.client.listening import Listener
-from toolkit.dweets.client.series_analysis import number_columns, on_time_axis
+from toolkit.dweets.client.series_analysis import number_columns, put_on_time_axis
 from toolkit.dweets.client.series_figure import series_png
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.svg_chart import svg_chart
@@ -232,7 +232,7 @@ class LiveDweets(ServiceWidget):
             return history_frame([]), (), f"waiting for dweets of {self.thing}"
         asked = [*self._fields, self._time] if self._fields else None
         frame = history_frame(records, asked, warn=False)
-        timed = on_time_axis(frame if asked is None else frame.dropna(axis="columns", how="all"), self._time)
+        timed = put_on_time_axis(frame if asked is None else frame.dropna(axis="columns", how="all"), self._time)
         numbers = number_columns(timed)
         fields = tuple(name for name in self._fields or numbers[:_MOST_FIELDS] if name in numbers)
         names = ", ".join(history_frame(records, warn=False).columns) if not fields else ""

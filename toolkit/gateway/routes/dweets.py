@@ -35,7 +35,8 @@ class DweetRoutes:
     def __init__(self, service: DweetService, *, cors: bool) -> None:
         self._service = service
         self.cross_origin = cors
-        self.headers: tuple[Header, ...] = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"))
+        retention = wire.RETENTION_HEADER.lower().encode("ascii"), b"%d" % service.settings.keep
+        self.headers: tuple[Header, ...] = (*(_ANY_ORIGIN if cors else ()), (b"cache-control", b"no-store"), retention)
         self.table = [
             Route(wire.POST_DWEET, self._post, _POST_BYTES, respond=_posted),
             Route(wire.POST_DWEETS, self._post_batch, wire.MAX_BATCH_BYTES),
@@ -200,8 +201,11 @@ def _history_of(thing: CachedThing) -> Response:
 
 async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type: bytes) -> Response | Stream:
     """Return the pieces as a stream if they are too large to be held at once."""
+    gone: tuple[Header, ...] = ()
+    if stored.gone:
+        gone = ((wire.GONE_HEADER.lower().encode("ascii"), wire.gone_text(*stored.gone).encode("ascii")),)
     if stored.is_small:
-        return Response(200, b"".join([piece async for piece in pieces]), content_type)
+        return Response(200, b"".join([piece async for piece in pieces]), content_type, gone)
 
     async def start(writer: StreamWriter) -> Callable[[], None]:
         async for piece in pieces:
@@ -210,7 +214,7 @@ async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type:
         writer.end()
         return lambda: None
 
-    return Stream(start, content_type, is_finite=True)
+    return Stream(start, content_type, is_finite=True, headers=gone)
 
 
 def _succeeded(by: str, the: str, data: object) -> Response:

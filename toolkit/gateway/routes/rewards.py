@@ -11,7 +11,6 @@ from toolkit.rewards.service import reward_page
 from toolkit.rewards.service.rewards import Call, RewardService
 
 _HTML = b"text/html; charset=utf-8"
-_HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")
 _PAGES = b"/reward/"
 # Of the header Accept: what comes behind so many characters is not looked at.
 _ACCEPT_CHARACTERS = 4_000
@@ -57,7 +56,7 @@ class RewardRoutes:
             query.get(wire.R.name),
             request.body,
             request.header(b"idempotency-key"),
-            self._public_url or _base_url(request),
+            self._public_url or request.base_url,
             request.client,
         )
         answer = await self._service.answer(call)
@@ -96,9 +95,3 @@ def _takes_json(part: str) -> bool:
     kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
     refused = any(re.fullmatch(r"q=0(?:\.0*)?", parameter) for parameter in parameters)
     return kind in ("application/json", "application/*", "*/*") and not refused
-
-
-def _base_url(request: Request) -> str:
-    # As the caller names the gateway; what is no host name is not written into an address.
-    host = request.header(b"host")
-    return f"http://{host}" if _HOST.fullmatch(host) else ""

@@ -65,7 +65,9 @@ class RecordedCalls:
     can print every value in them.
     """
 
-    def __init__(self, http: HttpSession, api_client_id: Secret, now: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, http: HttpSession, api_client_id: Callable[[], Secret], now: Callable[[], int] | None = None
+    ) -> None:
         self._http = http
         self._api_client_id = api_client_id
         self.now = now or (lambda: time.time_ns() // 1_000_000)
@@ -87,7 +89,7 @@ class RecordedCalls:
         `call` moves the flow of `holder`; `state_of` says where to, if the table leaves more than one state.
         """
         given = {name: value for name, value in fields.items() if value is not None}
-        body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id, **given}
+        body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id(), **given}
 
         def send(step: Step) -> T:
             reply = self._http.call(operation.endpoint, body=body)

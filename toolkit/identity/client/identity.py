@@ -32,7 +32,9 @@ class IdentityClient(PublicNames):
     `payment_list`, `payment_details`. Fingerprints and codes stay inside the objects that these calls return.
     """
 
-    def __init__(self, http: HttpSession, api_client_id: Secret, now: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self, http: HttpSession, api_client_id: Callable[[], Secret], now: Callable[[], int] | None = None
+    ) -> None:
         self._http = http
         self._calls = RecordedCalls(http, api_client_id, now)
 
@@ -251,7 +253,7 @@ class IdentityClient(PublicNames):
 
     def called_by(self, api_client_id: Secret) -> IdentityClient:
         """Return a client with another key, over the same connection and with its own trace."""
-        return IdentityClient(self._http, api_client_id, self._calls.now)
+        return IdentityClient(self._http, lambda: api_client_id, self._calls.now)
 
     def trace(self) -> pd.DataFrame:
         """Return one row for each of the last 1,000 calls, oldest first, without any secret.

@@ -105,11 +105,10 @@ class RewardClient(PublicNames):
     """Sessions, moments and their analysis. Made by `toolkit.connect`, as ``tk.rewards``."""
 
     def __init__(
-        self, session: HttpSession, gatewaykey: Secret, app_key: Secret, now: Callable[[], int] | None = None
+        self, session: HttpSession, credential: Callable[[str], Secret], now: Callable[[], int] | None = None
     ) -> None:
         self._session = session
-        self._gatewaykey = gatewaykey
-        self._app_key = app_key
+        self._credential = credential
         self._now = now or (lambda: time.time_ns() // 1_000_000)
 
     new_device_id = staticmethod(new_device_id)
@@ -243,12 +242,13 @@ class RewardClient(PublicNames):
         return {**row, "rewarded": view is not None, **words, **address}
 
     def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_Answer, str | None]:
-        body = {"app_key": self._app_key, "protocol": wire.PROTOCOL, "sdk_version": wire.SDK_VERSION, **fields}
+        gatewaykey, app_key = self._credential(wire.GATEWAYKEY.name), self._credential("app_key")
+        body = {"app_key": app_key, "protocol": wire.PROTOCOL, "sdk_version": wire.SDK_VERSION, **fields}
         headers = {"Accept": "application/json"}
         if key is not None:
             headers[wire.IDEMPOTENCY_HEADER] = key
         # `r` keeps caches from answering; the service does not look at it.
-        query: dict[str, str | Secret] = {wire.R.name: str(int(time.time())), wire.GATEWAYKEY.name: self._gatewaykey}
+        query: dict[str, str | Secret] = {wire.R.name: str(int(time.time())), wire.GATEWAYKEY.name: gatewaykey}
         reply = self._session.call(wire.MOMENT, query=query, body=body, headers=headers)
         request = f"{wire.MOMENT.method} {wire.MOMENT.template}"
         if reply.status != 200:

@@ -28,9 +28,6 @@ _MOMENTS_A_BATCH = 256
 _DEVICES_AT_HAND = 20_000
 # How far back a start looks for records that a gateway wrote before it died; more than any batch on its way.
 _ENTRIES_SEARCHED = 4_096
-# A batch that a gateway sees twice, so long apart, was left by one that died. Twice this is less than the life of a
-# claim on an idempotency key: a caller that tries again after that finds the answer.
-_SECONDS_BETWEEN_LOOKS = 20.0
 
 Record = dict[str, Any]
 T = TypeVar("T")
@@ -66,12 +63,14 @@ class Ledger:
         sessions: Sessions,
         describe: Callable[[str, Ticket, Session | None, Decision], Record],
         keep: Callable[[Sequence[Record]], list[Awaitable[Any]]],
+        seconds_between_looks: float,
     ) -> None:
         self._store = store
         self._engine = engine
         self._sessions = sessions
         self._describe = describe
         self._keep_with = keep
+        self._seconds_between_looks = seconds_between_looks
         self._waiting: list[tuple[Ticket, asyncio.Future[Record]]] = []
         self._deciding: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[None]] = set()
@@ -95,7 +94,7 @@ class Ledger:
     async def _look_for_abandoned(self) -> None:
         seen: set[str] = set()
         while True:
-            await asyncio.sleep(_SECONDS_BETWEEN_LOOKS)
+            await asyncio.sleep(self._seconds_between_looks)
             try:
                 books = _read(await self._store.records.get(SPACE, _LEDGER), Books)
                 left = [key for key in books.batches if key not in self._journaled]

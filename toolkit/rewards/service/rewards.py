@@ -49,7 +49,14 @@ class RewardService:
         self._answers = Answers(store, world.clock.now)
         limit = settings.calls_a_minute
         self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
-        self._ledger = Ledger(store, Engine(settings.rules), self._sessions, self._describe, self._keep)
+        self._ledger = Ledger(
+            store,
+            Engine(settings.rules),
+            self._sessions,
+            self._describe,
+            self._keep,
+            world.timings.reward_look,
+        )
 
     async def open(self) -> None:
         await self._ledger.open()

@@ -3,67 +3,86 @@
 -- epoch 0 unless it was promoted.
 --
 -- KEYS: the epochs of a hash tag, with the last run of each node; the index of its journals by time; then for each
--- append the stream of its journal, whose channel is named like the stream. ARGV: the run of the master (its node, empty
--- outside of a cluster; its replication id; '1' where it was promoted); where the name begins in a stream's key; then
--- the appends: a head (the highest number in use, how many entries to keep, up to which number older ones may go, both
--- -1 for none; how many entries; 1 to write the index), and the entries, each with its time and the lengths of its id
--- and data in front.
+-- append the stream of its journal, whose channel is named like the stream. ARGV: where the name begins in a stream's
+-- key; then for each append the highest number in use, how many entries to keep, up to which number older ones may go
+-- (both -1 for none), the time of the last entry, how many entries, and the entries.
 -- Answers for each append the number before its first entry, and the number of its last.
 -- Redis numbers the entries (`0-*`) and remembers the last number also of a stream that was trimmed to nothing.
 
-local run = 'run ' .. ARGV[1]
-local known = redis.call('HMGET', KEYS[1], run, 'epoch')
-local epoch = tonumber(known[2] or 0)
-if known[1] ~= ARGV[2] then
-  if known[1] or ARGV[3] == '1' then epoch = epoch + 1 end
-  redis.call('HSET', KEYS[1], run, ARGV[2], 'epoch', epoch)
+local numbers_of_an_epoch = 1000000000
+-- Updating the index costs as much as an append: a busy journal's time in it may lag by so many milliseconds.
+local lag_of_index = 5000
+
+local function current_epoch()
+  local info = redis.call('INFO', 'replication', 'cluster')
+  local id = string.match(info, 'master_replid:(%x+)')
+  local node, is_promoted = '', false
+  if string.find(info, 'cluster_enabled:1', 1, true) then  -- elsewhere there is one master at a time
+    node = redis.call('CLUSTER', 'MYID')
+    is_promoted = string.find(string.match(info, 'master_replid2:(%x+)'), '[^0]')
+  end
+  local known = redis.call('HMGET', KEYS[1], 'run ' .. node, 'epoch')
+  local epoch = tonumber(known[2] or 0)
+  if known[1] ~= id then
+    if known[1] or is_promoted then epoch = epoch + 1 end
+    redis.call('HSET', KEYS[1], 'run ' .. node, id, 'epoch', epoch)
+  end
+  return epoch
 end
-local floor_of_epoch = epoch * 1000000000
+
+-- Adds the entries ARGV[first] to ARGV[last]; returns the number before them.
+local function add(key, used, first, last)
+  local number = redis.call('XADD', key, '0-*', 'e', ARGV[first])
+  local before = tonumber(string.sub(number, 3)) - 1
+  if before < used then
+    redis.call('XDEL', key, number)
+    redis.call('XSETID', key, string.format('0-%.0f', used))
+    first = first - 1
+  end
+  for i = first + 1, last do redis.call('XADD', key, '0-*', 'e', ARGV[i]) end
+  return before
+end
+
+-- Trimming drops whole nodes of 100 entries, so it need not be tried at every append.
+local function trim(key, keep, floor, last, count)
+  if keep < 0 or math.floor(last / 16) == math.floor((last - count) / 16) then return end
+  -- Within an epoch numbers have no holes, so they tell how many entries are above the floor.
+  local above = floor >= 0 and last - floor or 0
+  if above <= keep then
+    redis.call('XTRIM', key, 'MAXLEN', '~', keep)
+  elseif above < last % numbers_of_an_epoch then
+    redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', floor + 1))
+  end
+end
+
+local function index(names, times)
+  local indexed, changes = redis.call('ZMSCORE', KEYS[2], unpack(names)), {}
+  for n, time in ipairs(times) do
+    if not indexed[n] or tonumber(time) >= indexed[n] + lag_of_index then
+      changes[#changes + 1] = time
+      changes[#changes + 1] = names[n]
+    end
+  end
+  if #changes > 0 then redis.call('ZADD', KEYS[2], 'GT', unpack(changes)) end
+end
+
+local floor_of_epoch = current_epoch() * numbers_of_an_epoch
 local listeners = redis.call('PUBSUB', 'SHARDNUMSUB', unpack(KEYS, 3))
-local answer, index = {}, {}
+local answer, names, times, at = {}, {}, {}, 2
 
-for k = 3, #KEYS do
-  local key, append = KEYS[k], ARGV[k + 2]
-  local used, keep, floor, count, is_indexed, at = struct.unpack('>dddI4B', append)
-  if used < floor_of_epoch then used = floor_of_epoch end
-  local before, last, time
-  for i = 1, count do
-    local id_size, data_size
-    time, id_size, data_size = struct.unpack('>dI4I4', append, at)
-    local entry = string.sub(append, at, at + 15 + id_size + data_size)
-    at = at + 16 + id_size + data_size
-    local number = redis.call('XADD', key, '0-*', 'e', entry)
-    if i == 1 then
-      last = tonumber(string.sub(number, 3))
-      before = last - 1
-      if last <= used then
-        redis.call('XDEL', key, number)
-        redis.call('XSETID', key, string.format('0-%.0f', used))
-        redis.call('XADD', key, '0-*', 'e', entry)
-        last = used + 1
-      end
-    end
-  end
-  last = last + count - 1
-  -- Trimming drops whole nodes of 100 entries, so it need not be tried at every append.
-  if keep >= 0 and math.floor(last / 16) ~= math.floor((last - count) / 16) then
-    -- Within an epoch numbers have no holes, so they tell how many entries are above the floor.
-    local above = floor >= 0 and last - floor or 0
-    if above <= keep then
-      redis.call('XTRIM', key, 'MAXLEN', '~', keep)
-    elseif above < last % 1000000000 then
-      redis.call('XTRIM', key, 'MINID', '~', string.format('0-%.0f', floor + 1))
-    end
-  end
+for n = 1, #KEYS - 2 do
+  local key = KEYS[n + 2]
+  local used, keep, floor = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+  local count = tonumber(ARGV[at + 4])
+  names[n], times[n] = string.sub(key, ARGV[1]), ARGV[at + 3]
+  used = math.max(used, floor_of_epoch)
+  local before = add(key, used, at + 5, at + 4 + count)
+  local last = math.max(before, used) + count
+  at = at + 5 + count
+  trim(key, keep, floor, last, count)
   -- One message for all appends in a row to a journal.
-  if listeners[2 * k - 4] > 0 and KEYS[k + 1] ~= key then redis.call('SPUBLISH', key, string.format('%.0f', last)) end
-  local n = #answer
-  answer[n + 1], answer[n + 2] = before, last
-  if is_indexed == 1 then
-    index[#index + 1] = string.format('%.0f', time)
-    index[#index + 1] = string.sub(key, ARGV[4])
-  end
+  if listeners[2 * n] > 0 and KEYS[n + 3] ~= key then redis.call('SPUBLISH', key, string.format('%.0f', last)) end
+  answer[2 * n - 1], answer[2 * n] = before, last
 end
-
-if #index > 0 then redis.call('ZADD', KEYS[2], 'GT', unpack(index)) end
+index(names, times)
 return answer

@@ -8,18 +8,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from toolkit.stores import StoreUnavailable
-from toolkit.stores.redis.batches import BEAT, UNREACHABLE, Call
-from toolkit.stores.redis.durability import reason_of
+from toolkit.stores.group_commit import GroupCommit, Request
+from toolkit.stores.redis.durability import UNREACHABLE, reason_of
 
 if TYPE_CHECKING:
-    from toolkit.stores.redis.topology import Node, Topology
+    from toolkit.stores.redis.nodes import Node, Topology
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -32,12 +31,11 @@ class Subscription(ABC):
     def __init__(self, topology: Topology, tag: str, channel: bytes) -> None:
         self.tag, self.channel = tag, channel
         self.is_live = False  # whether it hears within moments of what is committed
-        self._is_subscribed = False
-        self._topology = topology
-        self._listener: Listener | None = None
-        self._loop = asyncio.get_running_loop()
-        self._requested: asyncio.Future[None] | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._is_subscribed = self._is_closed = False
+        self._topology, self._listener = topology, topology.node_of(tag).listener
+        self._reads: GroupCommit[Request[None]] = GroupCommit(self._read)
+        topology.subscriptions.add(self)
+        self._listener.add(self)
 
     @abstractmethod
     async def read(self) -> None:
@@ -46,15 +44,6 @@ class Subscription(ABC):
     @abstractmethod
     def on_message(self, data: bytes) -> None: ...
 
-    def listen(self) -> None:
-        """Subscribe to the channel at the node that has it now."""
-        listener = self._topology.node_of(self.tag).listener
-        if listener is not self._listener:
-            if self._listener is not None:
-                self._listener.remove(self)
-            self._listener = listener
-            listener.add(self)
-
     def on_subscribed(self) -> None:
         self._is_subscribed = True
         self.refresh()
@@ -62,64 +51,60 @@ class Subscription(ABC):
     def on_lost(self) -> None:
         self._is_subscribed = self.is_live = False
 
+    def move(self) -> None:
+        """Subscribe to the channel at the node that has it now."""
+        listener = self._topology.node_of(self.tag).listener
+        if listener is not self._listener:
+            self._listener.remove(self)
+            self._listener = listener
+            listener.add(self)
+
     def refresh(self) -> asyncio.Future[None]:
         """Return a future that is done once a read that begins after this call has ended, or has failed."""
-        requested = self._requested = self._requested or self._loop.create_future()
-        if self._task is None and not requested.done():
-            self._task = self._loop.create_task(self._run())
-        return requested
+        request: Request[None] = Request()
+        request.result = None
+        if self._is_closed:
+            request.settle()
+        else:
+            self._reads.submit(request)
+        return request.future
 
     def close(self) -> None:
-        if self._listener is not None:
-            self._listener.remove(self)
-        if self._task is not None:
-            self._task.cancel()
-        # From now on a refresh is done at once.
-        requested = self._requested = self._requested or self._loop.create_future()
-        if not requested.done():
-            requested.set_result(None)
+        self._is_closed = True
+        self._topology.subscriptions.discard(self)
+        self._listener.remove(self)
 
-    async def _run(self) -> None:
+    async def drain(self) -> None:
+        await self._reads.drain()
+
+    async def _read(self, requests: list[Request[None]]) -> None:
+        was_subscribed = self._is_subscribed
         try:
-            while self._requested is not None:
-                done, self._requested = self._requested, None
-                was_subscribed = self._is_subscribed
-                try:
-                    await self.read()
-                    self.is_live = self.is_live or (was_subscribed and self._is_subscribed)
-                except StoreUnavailable:
-                    self._loop.call_later(_SECONDS_TO_TRY_AGAIN, self.refresh)
-                finally:
-                    done.set_result(None)
-        finally:
-            self._task = None
+            await self.read()
+            self.is_live = self.is_live or (was_subscribed and self._is_subscribed)
+        except StoreUnavailable:
+            asyncio.get_running_loop().call_later(_SECONDS_TO_TRY_AGAIN, self.refresh)
+        for request in requests:
+            request.settle()
 
 
 class Listener:
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._channels: dict[bytes, Subscription] = {}
-        self._changes: dict[bytes, Subscription | None] = {}
-        self._is_changed = asyncio.Event()
-        self._has_heard = True
+        self._subscriptions: dict[bytes, Subscription] = {}
+        self._changed: asyncio.Queue[bytes] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
     def add(self, subscription: Subscription) -> None:
-        self._channels[subscription.channel] = self._changes[subscription.channel] = subscription
-        self._is_changed.set()
+        self._subscriptions[subscription.channel] = subscription
+        self._changed.put_nowait(subscription.channel)
         if self._task is None:
             self._task = asyncio.create_task(self._run())
 
     def remove(self, subscription: Subscription) -> None:
-        del self._channels[subscription.channel]
-        self._changes[subscription.channel] = None
-        self._is_changed.set()
+        del self._subscriptions[subscription.channel]
+        self._changed.put_nowait(subscription.channel)
         subscription.on_lost()
-
-    def move(self) -> None:
-        """Subscribe at other nodes to the channels that they have now."""
-        for subscription in list(self._channels.values()):
-            subscription.listen()
 
     async def close(self) -> None:
         if self._task is not None:
@@ -128,44 +113,34 @@ class Listener:
 
     async def _run(self) -> None:
         node = self._node
-        while self._channels:
+        while self._subscriptions:
             pubsub = node.client.pubsub()
             try:
                 async with asyncio.timeout(node.timeout):
                     await pubsub.connect()
-                self._changes, self._has_heard = dict(self._channels), True
+                for channel in self._subscriptions:
+                    self._changed.put_nowait(channel)
                 async with asyncio.TaskGroup() as group:
-                    for work in (self._send(pubsub), self._hear(pubsub), self._check()):
+                    for work in (self._subscribe(pubsub), self._hear(pubsub), self._beat()):
                         group.create_task(work)
-            except* UNREACHABLE as errors:  # callers get errors from their own calls; this only tries again
+            # Also a message that is not ours. Callers get errors from their own commands; this only tries again.
+            except* (*UNREACHABLE, StoreUnavailable, ValueError, TypeError) as errors:
                 log.debug("cannot listen to %s now: %s", node.shown, reason_of(errors.exceptions[0]))
             finally:
-                for subscription in self._channels.values():
+                for subscription in self._subscriptions.values():
                     subscription.on_lost()
                 await pubsub.aclose()
-            await asyncio.wait([node.topology.look_again()])
-            self.move()
+            await asyncio.wait([node.topology.refresh()])
         self._task = None
 
-    async def _send(self, pubsub: PubSub) -> None:
-        while True:
-            changes, self._changes = self._changes, {}
-            self._is_changed.clear()
-            new: defaultdict[str, list[bytes]] = defaultdict(list)  # a command may name channels of one slot only
-            for channel, subscription in changes.items():
-                if subscription is None:
-                    await pubsub.sunsubscribe(channel)
-                else:
-                    new[subscription.tag].append(channel)
-            for channels in new.values():
-                await pubsub.ssubscribe(*channels)
-            await self._is_changed.wait()
+    async def _subscribe(self, pubsub: PubSub) -> None:
+        while channel := await self._changed.get():
+            await (pubsub.ssubscribe if channel in self._subscriptions else pubsub.sunsubscribe)(channel)
+            await asyncio.sleep(0)  # others may run while thousands are subscribed to again
 
     async def _hear(self, pubsub: PubSub) -> None:
-        while True:
-            message = await pubsub.get_message(timeout=None)
-            self._has_heard = True
-            subscription = self._channels.get(message["channel"]) if message else None
+        while message := await pubsub.get_message(timeout=2 * self._node.timeout):
+            subscription = self._subscriptions.get(message["channel"])
             if subscription is None:
                 continue
             if message["type"] == "ssubscribe":
@@ -173,23 +148,12 @@ class Listener:
             elif message["type"] == "sunsubscribe":
                 raise RedisConnectionError("a slot has moved to another node")
             elif message["data"]:  # else it is a beat
-                try:
-                    subscription.on_message(message["data"])
-                except (ValueError, TypeError):  # not our message; entries may be missing
-                    subscription.on_subscribed()
+                subscription.on_message(message["data"])
+        raise RedisConnectionError("no message in time")
 
-    async def _check(self) -> None:
-        """Fail if the node sends nothing in time, or writes no longer go to it."""
-        while subscription := next(iter(self._channels.values()), None):
-            self._has_heard = False
-            keys = [self._node.topology.key(subscription.tag, "epochs"), subscription.channel]
-            beat = Call(subscription.tag, script=BEAT, keys=keys)
-            try:
-                await self._node.reading.submit(beat)
-            except StoreUnavailable as error:
-                raise RedisConnectionError(str(error)) from None
-            self.move()  # a failover that others noticed takes the channels along
+    async def _beat(self) -> None:
+        """Fail if the node does not answer, or writes no longer go to it."""
+        while subscription := next(iter(self._subscriptions.values()), None):
+            await self._node.beat(subscription.tag, subscription.channel)
             await asyncio.sleep(self._node.timeout)
-            if not self._has_heard:
-                raise RedisConnectionError("no message in time")
         raise RedisConnectionError("no channel is subscribed to here")

@@ -47,7 +47,7 @@ local function changed(keys)
 end
 
 -- key. Answers the value, or nil.
-local function take(key)
+local function pop(key)
   local value = read(key)
   if not value then return false end
   remove(key)
@@ -56,7 +56,7 @@ local function take(key)
 end
 
 -- key, limit ('' for none), expires ('' for never). Answers the count, or 0.
-local function count(key, limit, expires_of_first)
+local function increment(key, limit, expires_of_first)
   local present, expires = read(key)
   local number = (tonumber(present or 0) or 0) + 1
   if limit ~= '' and number > tonumber(limit) then return 0 end
@@ -82,4 +82,4 @@ local function compare_and_set(expires, expected)
   return 1
 end
 
-return ({take = take, count = count, compare_and_set = compare_and_set})[ARGV[2]](unpack(ARGV, 3, 5))
+return ({pop = pop, increment = increment, compare_and_set = compare_and_set})[ARGV[2]](unpack(ARGV, 3, 5))

@@ -1,0 +1,92 @@
+"""The landing page in a real Chromium: both themes, a narrow window, the keyboard, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+import toolkit
+from tests.browser.lab_page import keep_picture
+from toolkit.gateway import Gateway
+
+EVIL = "<img src=http://evil.example/x onerror=\"document.title='ran'\">"
+WIDE = "a-name-without-any-place-to-break-" * 7
+_LUMINANCE = """(name) => {
+  const [r, g, b] = getComputedStyle(document.body)[name].match(/[0-9.]+/g).map(Number);
+  return (0.2126 * r + 0.7152 * g + 0.0722 * b) / 255;
+}"""
+_RUN_INLINE = """() => new Promise((resolve) => {
+  document.addEventListener("securitypolicyviolation", (event) => resolve(event.violatedDirective));
+  const script = document.createElement("script");
+  script.textContent = "window.ran = true";
+  document.body.append(script);
+})"""
+
+
+@pytest.fixture
+def tab(chromium: BrowserContext, foreign_requests: list[str], gateway: Gateway) -> Iterator[Page]:
+    """The landing page of a gateway with hostile things; no request may have left this machine."""
+    with toolkit.connect(gateway) as tk:
+        tk.dweets.post(EVIL, {EVIL: EVIL})
+        tk.dweets.post(WIDE, {WIDE: WIDE, "deep": {"list": list(range(100))}})
+        tk.dweets.post("kitchen", {"celsius": 21.5, "window": "open", "air": {"humidity": 48}})
+    tab = chromium.new_page()
+    complaints: list[str] = []
+    tab.on("console", lambda message: complaints.append(message.text))
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.goto(gateway.base_url)
+    assert complaints == [], "the policy forbids nothing that the page needs"
+    yield tab
+    tab.close()
+    assert foreign_requests == []
+
+
+@pytest.mark.parametrize(("theme", "is_dark"), [("dark", True), ("light", False)])
+def test_the_page_has_the_theme_of_its_reader(theme: str, is_dark: bool, tab: Page) -> None:
+    tab.emulate_media(color_scheme=theme)
+    paper, ink = (tab.evaluate(_LUMINANCE, name) for name in ("backgroundColor", "color"))
+    assert (paper < 0.2, ink > 0.8) == (is_dark, is_dark)
+    assert abs(paper - ink) > 0.6
+    keep_picture(tab, f"landing-{theme}", tab.locator("main"))
+
+
+def test_the_page_fits_into_400_pixels(tab: Page) -> None:
+    tab.set_viewport_size({"width": 400, "height": 800})
+    tab.emulate_media(color_scheme="dark")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 400
+    overflowing = """() => [...document.querySelectorAll("main *")]
+      .filter((one) => one.getBoundingClientRect().right > 400).map((one) => one.outerHTML)"""
+    assert tab.evaluate(overflowing) == []
+    keep_picture(tab, "landing-400px", tab.locator("main"))
+
+
+def test_hostile_things_are_text(tab: Page) -> None:
+    expect(tab.get_by_role("heading", level=3)).to_have_text(["kitchen", f"{WIDE[:80]}…", EVIL])
+    assert tab.locator("img, script").count() == 0
+    assert tab.title() == "Gateway: public things"
+
+
+def test_the_policy_stops_a_script(tab: Page) -> None:
+    assert tab.evaluate(_RUN_INLINE).startswith("script-src")
+    assert tab.evaluate("window.ran") is None
+
+
+def test_the_keyboard_reaches_every_link(tab: Page) -> None:
+    names = []
+    for _ in range(tab.get_by_role("link").count()):
+        tab.keyboard.press("Tab")
+        names.append(tab.evaluate("document.activeElement.textContent"))
+        assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert names[:3] == ["README", "Public things as JSON", "kitchen"]
+    tab.get_by_role("link", name="kitchen").focus()
+    with tab.expect_navigation(url="**/get/dweets/for/kitchen"):
+        tab.keyboard.press("Enter")
+    assert json.loads(tab.inner_text("body"))["with"][0]["content"]["celsius"] == 21.5
+
+
+def test_the_readme_opens(tab: Page) -> None:
+    tab.get_by_role("link", name="README").click()
+    expect(tab.locator("body")).to_contain_text("# gateway-toolkit")

@@ -1,0 +1,125 @@
+"""What a gateway deletes is told: by headers of ours, and by warnings of the client."""
+
+from __future__ import annotations
+
+import http.client
+import warnings
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.redis_servers import fresh_url
+from toolkit.errors import InvalidArgument
+from toolkit.gateway import DEMO_START, Gateway
+from toolkit.outside_world import SteppedClock
+
+ROWS = 1_200
+DAY = "2026-01-01"
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    """Keeps 500 dweets; each dweet comes a minute after the one before."""
+    clock = SteppedClock(DEMO_START, timedelta(minutes=1))
+    with Gateway(keep=500, clock=clock) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def tk(gateway: Gateway) -> Iterator[toolkit.Connection]:
+    """`full` has lost most of its dweets, `short` none."""
+    with toolkit.connect(gateway) as connection:
+        connection.dweets.post_frame(pd.DataFrame({"n": range(20)}), "short", progress=False)
+        with pytest.warns(UserWarning, match="1,200 dweets were sent to 'full', but .* the last 500 dweets of a thing"):
+            connection.dweets.post_frame(pd.DataFrame({"n": range(ROWS)}), "full", progress=False)
+        yield connection
+
+
+def headers(gateway: Gateway, path: str) -> http.client.HTTPMessage:
+    address = urlsplit(gateway.base_url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=60)
+    connection.request("GET", path)
+    response = connection.getresponse()
+    response.read()
+    connection.close()
+    return response.headers
+
+
+@pytest.mark.parametrize("path", ["/get/latest/dweet/for/short", "/get/dweets/for/short", "/get/stats", "/get/nothing"])
+def test_each_response_tells_the_retention(gateway: Gateway, tk: toolkit.Connection, path: str) -> None:
+    assert headers(gateway, path)["X-Dweet-Retention"] == "500"
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_stored_dweets_tell_how_many_are_gone(gateway: Gateway, tk: toolkit.Connection, kind: str) -> None:
+    with pytest.warns(UserWarning, match="are gone"):
+        kept = tk.dweets.stored("full", DAY)
+    target = f"/get/stored/dweets/for/full?responseType={kind}&date="
+    told = headers(gateway, target + DAY)["X-Dweet-Gone"]
+    oldest = pd.concat([kept, tk.dweets.stored("full", "2026-01-02")]).index[0]
+    assert told == f"{ROWS - 500}; before={oldest:%Y-%m-%dT%H:%M:%S}.000Z"
+    assert headers(gateway, target + "2026-01-02")["X-Dweet-Gone"] is None  # begins after the oldest that is kept
+    assert headers(gateway, f"/get/stored/dweets/for/short?date={DAY}")["X-Dweet-Gone"] is None
+    assert headers(gateway, f"/get/stored/dweets/for/nothing?date={DAY}")["X-Dweet-Gone"] is None
+
+
+def test_a_large_stored_day_tells_it_too() -> None:
+    clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
+    with Gateway(keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
+        with pytest.warns(UserWarning, match="1,000 dweets were sent"):
+            tk.dweets.post_frame(pd.DataFrame({"text": ["x" * 5_000] * 1_000}), "full", progress=False)
+        told = headers(gateway, f"/get/stored/dweets/for/full?date={DAY}")
+        assert told["transfer-encoding"] == "chunked"
+        assert told["X-Dweet-Gone"].startswith("500; before=2026-01-01T09:00:00.5")
+
+
+CALLS: dict[str, Callable[[toolkit.Connection, str], pd.DataFrame]] = {
+    "stored": lambda tk, thing: tk.dweets.stored(thing, DAY),
+    "stored hour": lambda tk, thing: tk.dweets.stored(thing, DAY, hour=9),
+    "stored of several": lambda tk, thing: tk.dweets.stored([thing], DAY),
+    "backtest": lambda tk, thing: tk.dweets.backtest(thing, "dweet.n > 1000", date=DAY),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_reading_warns_of_dweets_that_are_gone(tk: toolkit.Connection, call: str) -> None:
+    with pytest.warns(UserWarning, match="700 dweets of 'full' are gone, all of those before 2026-01-") as warned:
+        CALLS[call](tk, "full")
+    assert [warning.filename for warning in warned] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CALLS[call](tk, "short")
+
+
+def test_what_is_kept_is_read_without_a_warning(tk: toolkit.Connection) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tk.dweets.stored("full", "2026-01-02")["n"].iloc[-1] == ROWS - 1
+        tk.dweets.post_frame(pd.DataFrame({"n": range(500)}), "exactly", progress=False)
+
+
+def test_a_frame_within_the_retention_causes_no_warning() -> None:
+    with Gateway() as usual, toolkit.connect(usual) as other, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        other.dweets.post_frame(pd.DataFrame({"n": range(ROWS)}), "full", progress=False)
+        assert headers(usual, "/get/stats")["X-Dweet-Retention"] == "10000"
+
+
+def test_gateway_refuses_to_keep_less_than_a_history() -> None:
+    with pytest.raises(InvalidArgument, match="500"):
+        Gateway(keep=499)
+
+
+def test_gateways_on_redis_tell_what_is_gone() -> None:
+    clock = SteppedClock(DEMO_START, timedelta(seconds=1))
+    with Gateway(store=fresh_url(), keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
+        with pytest.warns(UserWarning, match="1,200 dweets were sent"):
+            tk.dweets.post_frame(pd.DataFrame({"n": range(ROWS)}), "full", progress=False)
+        with pytest.warns(UserWarning, match="are gone"):
+            kept = tk.dweets.stored("full", DAY)
+        gone = headers(gateway, f"/get/stored/dweets/for/full?date={DAY}")["X-Dweet-Gone"]
+        assert int(gone.split(";")[0]) + len(kept) == ROWS

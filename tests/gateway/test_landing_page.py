@@ -1,0 +1,172 @@
+"""`GET /` for browsers: the public things, every text escaped; JSON clients get what they always got."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import threading
+
+import pytest
+
+import toolkit
+from tests.conftest import RawReply, raw_call, raw_exchange
+from toolkit.gateway import Gateway
+
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+EVIL = "<script>alert(1)</script>\"'&\u202e"
+KEY = "correct-horse-battery"
+NOT_FOUND = {"this": "failed", "with": 404, "because": "we couldn't find this"}
+
+
+def page_of(gateway: Gateway, path: str = "/", accept: str = BROWSER, method: str = "GET") -> RawReply:
+    return raw_call(gateway.base_url, method, path, headers=f"Accept: {accept}\r\n")
+
+
+def things_on(page: RawReply) -> list[str]:
+    found = re.findall(r"<h3>(.*?)</h3>", page.body.decode())
+    return [html.unescape(re.sub(r"<[^>]*>", "", one)) for one in found]
+
+
+def test_a_browser_sees_public_things_and_their_values(tk: toolkit.Connection, gateway: Gateway) -> None:
+    assert "No public thing has posted yet." in page_of(gateway).body.decode()
+    tk.dweets.post("a/b c", {"celsius": 20, "air": {"humidity": 48, "on": True}})
+    tk.dweets.post("kitchen", "only a text")
+    tk.dweets.post("a/b c", {"celsius": 21.5, "air": {"humidity": 48, "on": True}})
+    page = page_of(gateway)
+    assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert things_on(page) == ["a/b c", "kitchen"]
+    values = re.findall(r"<dt><bdi>(.*?)</bdi></dt><dd><bdi>(.*?)</bdi></dd>", page.body.decode())
+    assert values == [
+        ("celsius", "21.5"),
+        ("air.humidity", "48"),
+        ("air.on", "true"),
+        ("content", "only a text"),
+    ]
+    assert 'href="/get/dweets/for/a%2Fb%20c"' in page.body.decode()
+    assert "http://127.0.0.1/dweet/for/kitchen" in page.body.decode()
+
+
+@pytest.mark.parametrize("accept", ["*/*", "", "application/json", "application/json, text/html;q=0.9", "text/*"])
+@pytest.mark.parametrize("path", ["/", "/?a=1", "/readme"])
+def test_json_clients_get_what_they_always_got(accept: str, path: str, gateway: Gateway) -> None:
+    answer, unknown = page_of(gateway, path, accept), page_of(gateway, "/nowhere", accept)
+    assert (answer.status, json.loads(answer.body)) == (404, NOT_FOUND)
+    assert answer == unknown
+    assert "vary" not in answer.headers
+
+
+@pytest.mark.parametrize("accept", ["text/html;q=0", "text/html;q=x", "text/html;q=nan", "text/htmlx", ",;,=;q"])
+def test_an_accept_that_wants_no_html_gets_json(accept: str, gateway: Gateway) -> None:
+    assert page_of(gateway, accept=accept).status == 404
+
+
+@pytest.mark.parametrize("accept", ["text/html", "TEXT/HTML; charset=utf-8", "text/html, application/json;q=0.5"])
+def test_an_accept_that_wants_html_gets_it(accept: str, gateway: Gateway) -> None:
+    assert page_of(gateway, accept=accept).status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_other_methods_find_nothing_there(method: str, gateway: Gateway) -> None:
+    assert page_of(gateway, method=method) == page_of(gateway, "/nowhere", method=method)
+    assert page_of(gateway, method=method).status == 404
+
+
+def test_head_has_the_headers_of_the_page(gateway: Gateway) -> None:
+    page, head = page_of(gateway), page_of(gateway, method="HEAD")
+    assert (head.status, head.headers, head.body) == (200, page.headers, b"")
+
+
+def test_hostile_texts_stay_texts(tk: toolkit.Connection, gateway: Gateway) -> None:
+    tk.dweets.post(EVIL, {EVIL: EVIL, "list": [EVIL], "$base_url": "$things"})
+    page = page_of(gateway).body.decode()
+    assert "<script" not in page
+    assert page.count(html.escape(EVIL)) == 3
+    assert things_on(page_of(gateway)) == [EVIL]
+    assert "$things" in page
+    evil_host = f"GET / HTTP/1.1\r\nHost: localhost'><b>\r\nAccept: {BROWSER}\r\nConnection: close\r\n\r\n"
+    assert b"<b>" not in raw_exchange(gateway.base_url, evil_host.encode())
+
+
+def test_a_page_of_large_contents_is_small(tk: toolkit.Connection, gateway: Gateway) -> None:
+    nested = 1_000 * b"[" + 1_000 * b"]"
+    for number in range(120):
+        tk.dweets.post(f"thing {number} {'ü' * 100}", {f"name {n} {'x' * 200}": "y" * 400 for n in range(100)})
+    raw_call(
+        gateway.base_url,
+        "POST",
+        "/dweet/for/deep",
+        b'{"a":{"b":%b},"c":%b}' % (nested, b'{"d":' * 900 + b"1" + b"}" * 900),
+    )
+    page = page_of(gateway)
+    assert len(page.body) < 400_000
+    assert len(things_on(page)) == 100
+    assert "and 92 more" in page.body.decode()
+    assert "nested too deeply to be shown" in page.body.decode()
+
+
+def test_a_locked_thing_never_appears() -> None:
+    with Gateway(locks={"door": KEY}) as gateway, toolkit.connect(gateway) as tk:
+        for thing in ("kitchen", "vault"):
+            tk.dweets.post(thing, {"code": "secret-code"} if thing == "vault" else {})
+        assert things_on(page_of(gateway)) == ["vault", "kitchen"]
+        tk.dweets.lock("vault", lock="door", key=KEY)
+        tk.dweets.post("vault", {"code": "secret-code"}, key=KEY)
+        page = page_of(gateway, f"/?key={KEY}")
+        assert things_on(page) == ["kitchen"]
+        assert b"vault" not in page.body
+        assert b"secret-code" not in page.body
+        tk.dweets.unlock("vault", key=KEY)
+        assert "vault" in things_on(page_of(gateway))
+
+
+def test_no_page_shows_a_thing_once_it_is_locked() -> None:
+    with Gateway(locks={"door": KEY}) as gateway, toolkit.connect(gateway) as tk:
+        tk.dweets.post("vault", 1)
+        pages: list[RawReply] = []
+        is_locked = threading.Event()
+
+        def look() -> None:
+            while not is_locked.is_set():
+                page_of(gateway)
+            pages.append(page_of(gateway))
+
+        readers = [threading.Thread(target=look) for _ in range(4)]
+        for reader in readers:
+            reader.start()
+        tk.dweets.lock("vault", lock="door", key=KEY)
+        is_locked.set()
+        for reader in readers:
+            reader.join(60)
+        assert [(page.status, things_on(page)) for page in pages] == [(200, [])] * 4
+
+
+def test_the_page_allows_its_style_and_nothing_else(gateway: Gateway) -> None:
+    headers = page_of(gateway).headers
+    policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
+    assert policy.pop("style-src").startswith("'sha256-")
+    assert policy == {
+        "default-src": "'none'",
+        "img-src": "data:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    assert headers["vary"] == "accept"
+    assert headers["cache-control"] == "no-store"
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert "access-control-allow-origin" not in headers
+
+
+def test_the_readme_is_there_as_text(gateway: Gateway) -> None:
+    answer = page_of(gateway, "/readme")
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    assert answer.body.decode().startswith("# gateway-toolkit")
+
+
+def test_a_foreign_host_name_gets_no_page(gateway: Gateway) -> None:
+    request = f"GET / HTTP/1.1\r\nHost: evil.example\r\nAccept: {BROWSER}\r\nConnection: close\r\n\r\n"
+    answer = raw_exchange(gateway.base_url, request.encode())
+    assert answer.startswith(b"HTTP/1.1 421 ")
+    assert b"<html" not in answer

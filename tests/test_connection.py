@@ -1,0 +1,111 @@
+"""`connect`: URLs are checked at once, clients exist without their keys, and `close` ends every call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.mail_server import eventually
+from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.gateway import Gateway
+
+DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
+
+
+@pytest.fixture(scope="module")
+def gateway() -> Iterator[Gateway]:
+    with Gateway() as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["ftp://127.0.0.1", "127.0.0.1:8787", "http://", "http://h:x", "http://[::1", "http://u:Zx9@h", "http://h?a=1"],
+)
+def test_connect_refuses_a_wrong_url_at_once(url: str) -> None:
+    with pytest.raises(InvalidArgument, match="a base URL is http://") as refused:
+        toolkit.connect(url)
+    with pytest.raises(InvalidArgument, match="a base URL is http://"):
+        toolkit.connect("http://127.0.0.1", base_urls={"rewards": url})
+    assert "Zx9" not in str(refused.value)
+
+
+def test_connect_refuses_a_wrong_url_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLKIT_URL", "ftp://127.0.0.1")
+    with pytest.raises(InvalidArgument, match="a base URL is http://"):
+        toolkit.connect()
+
+
+@pytest.mark.parametrize("gateway", [8787, {"url": "http://h"}, Gateway])
+def test_connect_refuses_what_is_no_gateway(gateway: Any) -> None:
+    with pytest.raises(InvalidArgument, match="a running Gateway or its URL"):
+        toolkit.connect(gateway)
+
+
+CALLS: dict[str, Callable[[toolkit.Connection], object]] = {
+    "dweets": lambda tk: tk.dweets.post("kitchen", {"celsius": 21.5}),
+    "listen": lambda tk: tk.dweets.listen("kitchen").close(),
+    "replay": lambda tk: tk.dweets.replay(
+        pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"])), "kitchen"
+    ).wait(),
+    "handwriting": lambda tk: tk.handwriting.available(),
+    "rewards": lambda tk: tk.rewards.start_session(DEVICE),
+    "identity": lambda tk: tk.identity.echo("hello"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("used_before", [True, False])
+def test_a_call_after_close_raises_connection_closed(call: str, used_before: bool) -> None:
+    with Gateway.demo() as gateway:
+        tk = toolkit.connect(gateway)
+        if used_before:
+            CALLS[call](tk)
+        tk.close()
+        with pytest.raises(ToolkitError, match=r"is closed: connect again with toolkit\.connect") as refused:
+            CALLS[call](tk)
+    assert type(refused.value).__name__ == "ConnectionClosed"
+
+
+def test_close_ends_open_streams(gateway: Gateway) -> None:
+    tk = toolkit.connect(gateway)
+    listener = tk.dweets.listen("roof")
+    tk.close()
+    tk.close()
+    with pytest.raises(ToolkitError, match="is closed"):
+        next(listener)
+
+
+@pytest.mark.parametrize("service", ["dweets", "handwriting", "rewards", "identity"])
+def test_a_service_without_its_key_is_still_there(gateway: Gateway, service: str) -> None:
+    with toolkit.connect(gateway) as tk:
+        assert hasattr(tk, service)
+        assert repr(getattr(tk, service)).endswith(f"at {gateway.base_url}>")
+    assert hasattr(tk, service)
+
+
+def test_a_missing_key_is_told_at_the_call_that_needs_it(gateway: Gateway) -> None:
+    with toolkit.connect(gateway) as tk:
+        with pytest.raises(InvalidArgument, match="gatewaykey is missing"):
+            tk.rewards.start_session(DEVICE)
+        with pytest.raises(InvalidArgument, match="ApiClientId is missing"):
+            tk.identity.echo("hello")
+        decisions = pd.DataFrame({"device": ["a"], "rewarded": [True]})
+        assert len(tk.rewards.funnel(decisions)) == 2  # analysis needs no key
+
+
+def test_a_recorder_ends_when_its_connection_is_closed(
+    gateway: Gateway, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tk = toolkit.connect(gateway)
+    tk.dweets.post("hall", {"n": 1})
+    with tk.dweets.record("hall", tmp_path) as recording:
+        recording.wait(dweets=1)
+        tk.close()
+        eventually(lambda: "hall is no longer recorded: the connection to" in caplog.text)
+    assert len(toolkit.connect(gateway).dweets.archive(tmp_path).history("hall")) == 1

@@ -1,0 +1,139 @@
+"""`toolkit history`: past dweets of a thing as CSV, JSON lines or Parquet."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from toolkit.cli.gateway_url import gateway_url
+from toolkit.cli.options import KEY, URL
+from toolkit.cli.pipes import ends_as_in_a_pipe, json_text, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from toolkit.dweets.client.calls import DweetCalls
+
+Records = list[dict[str, Any]]
+
+_FILE = click.Path(dir_okay=False, allow_dash=True)
+
+
+def _moment(context: click.Context, parameter: click.Parameter, text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(
+            "it must be ISO 8601, as 2026-01-31 or 2026-01-31T09:30Z", context, parameter
+        ) from None
+
+
+@click.command()
+@click.argument("thing")
+@click.option("--since", metavar="TIME", callback=_moment, help="From this time on (ISO 8601, UTC), all that is kept.")
+@click.option("--until", metavar="TIME", callback=_moment, help="Before this time; needs --since.")
+@click.option("-n", "--last", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
+@click.option("--csv", "csv_file", metavar="FILE", type=_FILE, help="Write CSV to this file, not to stdout.")
+@click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON objects with thing, created and content, one a line.")
+@URL
+@KEY
+def history(
+    thing: str,
+    since: datetime | None,
+    until: datetime | None,
+    last: int | None,
+    csv_file: str | None,
+    parquet_file: str | None,
+    as_json: bool,
+    url: str | None,
+    key: str | None,
+) -> None:
+    """Print past dweets of a thing as CSV.
+
+    The last 500, or all that are kept since a time; the oldest first. Nested names are joined with dots. The exit code
+    is 1 if there are no dweets.
+
+    \b
+      toolkit history kitchen -n 1
+      toolkit history kitchen --since 2026-01-01 --until 2026-02-01 --parquet january.parquet
+    """  # noqa: D301 - click keeps the lines behind \b as they are
+    if sum(map(bool, (csv_file, parquet_file, as_json))) > 1:
+        raise click.UsageError("give one of --csv, --parquet and --json")
+    if until is not None and since is None:
+        raise click.UsageError("--until needs --since")
+    with ends_as_in_a_pipe():
+        from toolkit.dweets.client.calls import DweetCalls
+        from toolkit.http_client import HttpSession
+
+        calls = DweetCalls(HttpSession(gateway_url(url)))
+        records = _records(calls, thing, key, since, until, last)
+        if not records:
+            raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since else ""))
+        if as_json:
+            write_text("".join(f"{json_text(record)}\n" for record in records))
+        elif parquet_file is not None:
+            _frame(records).to_parquet(parquet_file)
+        else:
+            _write_csv(records, csv_file)
+
+
+def _records(
+    calls: DweetCalls, thing: str, key: str | None, since: datetime | None, until: datetime | None, last: int | None
+) -> Records:
+    """Return the last 500 dweets, or all that are kept of a range of time; of these the newest, the oldest first."""
+    from tqdm import tqdm
+
+    from toolkit.dweets import wire
+
+    if since is None:
+        found = calls.records(wire.HISTORY, thing, key)
+    else:
+        end = min(until or datetime.max.replace(tzinfo=UTC), datetime.now(UTC) + timedelta(days=1))
+        days = [since.date() + timedelta(days=day) for day in range((end.date() - since.date()).days + 1)]
+        first, behind, found = _created(since), _created(end), []
+        for day in tqdm(days, unit="day", file=sys.stderr, disable=None if len(days) > 1 else True):
+            records = calls.records(wire.STORED, thing, key, {"date": day.isoformat()})
+            found += [record for record in records if first <= record["created"] < behind]
+    return found if last is None else found[-last:]
+
+
+def _created(moment: datetime) -> str:
+    # A dweet's time has milliseconds: one that is not before the moment is not before the next of them either.
+    from toolkit.dweets.wire import created_text
+
+    return created_text(-(-(moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)))
+
+
+def _frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return records as `tk.dweets.history` does; what has no type of its own becomes JSON text."""
+    from toolkit.dweets.content_frame import history_frame
+
+    frame = history_frame(records)
+    for name in frame.columns[frame.dtypes == "object"]:
+        frame[name] = frame[name].map(json_text, na_action="ignore").astype("str")
+    return frame
+
+
+def _write_csv(records: Sequence[dict[str, Any]], file: str | None) -> None:
+    """Write CSV as the gateway does: times as they came, and no text that a spreadsheet would take for a formula."""
+    import pandas as pd
+
+    from toolkit.dweets.service.stored_formats import harmless
+
+    frame = _frame(records)
+    for name in frame.columns[frame.dtypes == "str"]:
+        frame[name] = frame[name].map(harmless, na_action="ignore")
+    frame.index = pd.Index([record["created"] for record in records], name="created")
+    frame.columns = pd.Index(map(harmless, frame.columns))
+    if file in (None, "-"):
+        write_text(frame.to_csv(lineterminator="\n"))
+    else:
+        frame.to_csv(file, lineterminator="\n")

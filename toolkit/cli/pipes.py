@@ -1,0 +1,68 @@
+"""How a command in a pipe reads, writes and ends: JSON lines, closed pipes, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO
+
+import click
+
+from toolkit.cli.options import errors_in_one_line
+
+# As the shell reports a command that SIGINT ended.
+_INTERRUPTED = 130
+# A content may be nested 1,024 levels deep.
+_RECURSION_LIMIT = 5_000
+# What a terminal may obey or a reader cannot see; JSON leaves these as they are, and they are always inside of a text.
+_CONTROL = {sign: f"\\u{sign:04x}" for sign in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
+# Texts of strangers in a CSV on a terminal.
+_OBEYED = dict.fromkeys([*_CONTROL, *range(0x20)], "\N{REPLACEMENT CHARACTER}") | {0x09: "\t", 0x0A: "\n"}
+
+
+@contextmanager
+def ends_as_in_a_pipe() -> Iterator[None]:
+    """Report an error in one line (exit code 1), end with 130 at Ctrl-C, and with 0 if nobody reads stdout any more."""
+    try:
+        with errors_in_one_line():
+            sys.setrecursionlimit(_RECURSION_LIMIT)
+            yield
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED) from None
+    except BrokenPipeError:  # as with `| head -1`, which is no error
+        _discard_stdout()
+        raise SystemExit(0) from None
+    except OSError as error:
+        _discard_stdout()
+        why = f"{error.filename or 'stdin or stdout'}: {error.strerror}" if error.strerror else str(error)
+        raise click.ClickException(why) from None
+
+
+def stdin() -> BinaryIO:
+    if sys.stdin is None:
+        raise click.ClickException("stdin is closed")
+    return sys.stdin.buffer
+
+
+def json_text(value: Any) -> str:  # noqa: ANN401
+    """Return compact JSON without a character that a terminal would obey."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_CONTROL)
+
+
+def write_text(text: str) -> None:
+    """Write to stdout at once, in UTF-8 whatever the locale is; nowhere if stdout is closed."""
+    if sys.stdout is not None:
+        shown = text.translate(_OBEYED) if sys.stdout.isatty() else text
+        sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+
+
+def _discard_stdout() -> None:
+    # What is still buffered would fail once more when Python ends, with a message and another exit code.
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

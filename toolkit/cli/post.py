@@ -1,0 +1,128 @@
+"""`toolkit post`: one dweet from the command line, or one for each line of stdin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from toolkit.cli.gateway_url import gateway_url
+from toolkit.cli.options import KEY, URL
+from toolkit.cli.pipes import ends_as_in_a_pipe, json_text, stdin, write_text
+
+if TYPE_CHECKING:
+    from toolkit.dweets.client.calls import DweetCalls
+
+#: A line with its number, from 1.
+Line = tuple[int, bytes]
+Receipts = list[dict[str, Any]]
+
+_PIECE_BYTES = 256 * 1024
+_LINES_A_REQUEST = 1_000
+
+
+@click.command()
+@click.argument("thing")
+@click.argument("content", metavar="KEY=VALUE...|-", nargs=-1, required=True)
+@URL
+@KEY
+@click.option("-q", "--quiet", is_flag=True, help="Do not print what the gateway answers.")
+def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None, quiet: bool) -> None:
+    """Post a dweet, or one for each line of JSON on stdin.
+
+    A VALUE is a number, true, false, null, or else a text; "-" reads stdin. Each dweet is printed as a line of JSON,
+    with its time and its transaction.
+
+    \b
+      toolkit post kitchen celsius=21.5 window=open
+      sensor | toolkit post kitchen -
+    """  # noqa: D301 - click keeps the lines behind \b as they are
+    is_stream = content == ("-",)
+    body = b"" if is_stream else _content(content)
+    with ends_as_in_a_pipe():
+        from toolkit.dweets import wire
+        from toolkit.dweets.arguments import checked_name
+        from toolkit.dweets.client.calls import DweetCalls, checked_records
+        from toolkit.http_client import HttpSession
+
+        checked_name(thing)
+        calls = DweetCalls(HttpSession(gateway_url(url)))
+        if is_stream:
+            batches = _posted_lines(calls, thing, key, stdin())
+        else:
+            batches = iter([checked_records([calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body)])])
+        for receipts in batches:
+            if not quiet:
+                write_text("".join(f"{json_text(receipt)}\n" for receipt in receipts))
+
+
+def _content(arguments: Sequence[str]) -> bytes:
+    """Return key=value arguments as JSON, with the values that the gateway gives to those of a GET."""
+    import orjson
+
+    from toolkit.dweets.content import coerced
+
+    values = {}
+    for number, argument in enumerate(arguments, 1):
+        name, equals, value = argument.partition("=")
+        if not (name and equals):  # not shown: it may be a key
+            raise click.UsageError(f"number {number} of the content is not KEY=VALUE; for JSON on stdin give - alone")
+        values[name] = coerced(value)
+    try:
+        return orjson.dumps(values)
+    except orjson.JSONEncodeError:
+        raise click.UsageError("the content is not UTF-8") from None
+
+
+def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: BinaryIO) -> Iterator[Receipts]:
+    """Post lines as they come; a ClickException names the line that cannot be posted, and says what was sent."""
+    from toolkit.errors import ToolkitError, Unreachable
+
+    sent = 0
+    for lines in _batches(source):
+        contents, refusal = _checked(lines)
+        try:
+            receipts = calls.post_rows(thing, contents, key) if contents else []
+        except ToolkitError as error:
+            unknown = "; whether this was sent is unknown" if isinstance(error, Unreachable) else ""
+            first, last = lines[0][0], lines[len(contents) - 1][0]
+            where = f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"
+            raise click.ClickException(f"{where}: {error}{unknown}; before that {_dweets(sent)} sent") from None
+        sent += len(receipts)
+        yield receipts
+        if refusal:
+            raise click.ClickException(f"{refusal}; before that {_dweets(sent)} sent")
+
+
+def _batches(source: BinaryIO) -> Iterator[list[Line]]:
+    """Yield lines that are not blank, together what one read returns: the dweet of a slow sensor is sent at once."""
+    number, rest = 0, b""
+    while piece := source.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
+        *complete, rest = (rest + piece).split(b"\n")
+        if len(rest) > _PIECE_BYTES:  # longer than any dweet, and perhaps without end
+            complete, rest = [*complete, rest], b""
+        lines = [(number + place, line) for place, line in enumerate(complete, 1) if line.strip()]
+        number += len(complete)
+        yield from (lines[start : start + _LINES_A_REQUEST] for start in range(0, len(lines), _LINES_A_REQUEST))
+    if rest.strip():
+        yield [(number + 1, rest)]
+
+
+def _checked(lines: Sequence[Line]) -> tuple[list[bytes], str | None]:
+    """Return the contents before the first line that is no dweet, and why that one is none."""
+    from toolkit.dweets.content import checked_content
+    from toolkit.errors import MalformedRequest
+
+    contents: list[bytes] = []
+    for number, line in lines:
+        try:
+            contents.append(checked_content(line))
+        except MalformedRequest as error:
+            reason = error.message if error.status == 413 else "this is not valid JSON"
+            return contents, f"line {number:,}: {reason}"
+    return contents, None
+
+
+def _dweets(count: int) -> str:
+    return f"{count:,} dweet{'s were' if count != 1 else ' was'}"

@@ -1,0 +1,52 @@
+"""`toolkit tail`: the dweets of a thing as they come, until Ctrl-C."""
+
+from __future__ import annotations
+
+import click
+
+from toolkit.cli.gateway_url import gateway_url
+from toolkit.cli.options import KEY, URL
+from toolkit.cli.pipes import ends_as_in_a_pipe, json_text, write_text
+
+
+@click.command(context_settings={"show_default": True})
+@click.argument("thing")
+@click.option("--json", "as_json", is_flag=True, help="A JSON object a line, with thing, created and content.")
+@click.option(
+    "--patience",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    help="Give up after so long without a connection.",
+)
+@URL
+@KEY
+def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str | None) -> None:
+    """Print the dweets of a thing as they come.
+
+    A line has the time of a dweet and its content as JSON. It reconnects, and then misses none that the gateway still
+    has. Ctrl-C ends it.
+
+    \b
+      toolkit tail kitchen
+      toolkit tail kitchen --json | jq .content.celsius
+    """  # noqa: D301 - click keeps the lines behind \b as they are
+    with ends_as_in_a_pipe():
+        from toolkit.dweets.client.calls import DweetCalls
+        from toolkit.dweets.client.listening import Listener
+        from toolkit.http_client import HttpSession
+
+        calls = DweetCalls(HttpSession(gateway_url(url)))
+        with Listener(lambda position: calls.stream(thing, key, position), None, patience) as dweets:
+            dweets.on_connection = _say_connection
+            click.echo(f"listening to {thing} at {calls.session.base_url}", err=True)
+            for dweet in dweets:
+                if as_json:
+                    record = {"thing": dweet.thing, "created": dweet.created, "content": dweet.content}
+                    write_text(f"{json_text(record)}\n")
+                else:
+                    write_text(f"{dweet.created} {json_text(dweet.content)}\n")
+
+
+def _say_connection(is_there: bool) -> None:
+    click.echo("connected again" if is_there else "the connection is lost; reconnecting", err=True)

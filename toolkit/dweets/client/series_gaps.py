@@ -1,0 +1,165 @@
+"""Gaps in a series: times at which nothing came, or values that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InvalidArgument, warn_caller
+
+Length = str | timedelta | pd.Timedelta
+Moment = str | date | datetime | pd.Timestamp
+
+
+def gaps(
+    frame: pd.DataFrame,
+    *,
+    field: str | None = None,
+    longer_than: Length | None = None,
+    factor: float = 1.5,
+    until: Moment | None = None,
+) -> pd.DataFrame:
+    """Find where nothing came for longer than `longer_than`, or than `factor` times the usual (median) spacing.
+
+    Parameters
+    ----------
+    field
+        A column: only rows with a value in it count, so missing values are gaps too, also the first and last ones.
+        None looks at the times of the rows only.
+    longer_than
+        A length of time, such as ``"2h"``; it replaces `factor`.
+    factor
+        Above 1. With 1.5, one missing measurement of a regular series is a gap.
+    until
+        The end of the observation, such as ``pd.Timestamp.now("UTC")``: silence up to it is a gap too. None takes the
+        last time in the frame, of all things.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a gap, ascending: ``start`` and ``end`` (the last time before it, the first after it, or where the rows
+        begin or the observation ends), ``length`` (timedelta), ``missing`` (int64, how many measurements would have
+        fit).
+
+    Warns
+    -----
+    UserWarning
+        Rows have no time; or values are missing, and no field says which of them are gaps.
+
+    Examples
+    --------
+    >>> times = pd.to_datetime(["2026-01-01 00:00", "2026-01-01 01:00", "2026-01-01 02:00", "2026-01-01 06:00"])
+    >>> gaps(pd.DataFrame({"celsius": 20.0}, index=times))["missing"].tolist()
+    [3]
+    >>> gaps(pd.DataFrame({"celsius": [20.0, 20.5, None, None]}, index=times), field="celsius", longer_than="2h")
+                    start                 end          length  missing
+    0 2026-01-01 01:00:00 2026-01-01 06:00:00 0 days 05:00:00        5
+    """
+    found = gaps_found(frame, field=field, longer_than=longer_than, factor=factor, until=until)
+    if without := int(pd.isna(frame.index).sum()):
+        warn_caller(f"{without:,} of {len(frame):,} rows have no time and are left out")
+    values = frame.drop(columns="thing", errors="ignore").isna().sum()
+    if field is None and (missing := int(values.sum())):
+        first = str(values.idxmax())
+        warn_caller(
+            f"only the times of rows were looked at: {missing:,} missing values are no gaps here, most of them in "
+            f"{first!r}; count them with gaps(field={first!r})"
+        )
+    return found
+
+
+def gaps_found(
+    frame: pd.DataFrame,
+    *,
+    field: str | None = None,
+    longer_than: Length | None = None,
+    factor: float = 1.5,
+    until: Moment | None = None,
+) -> pd.DataFrame:
+    """Return `gaps` without a warning."""
+    if not factor > 1:
+        raise InvalidArgument("the factor of a gap is above 1: 1.5 finds one missing measurement")
+    if field is not None and field not in frame.columns:
+        raise InvalidArgument(f"there is no column {field!r}: the columns are {', '.join(map(str, frame.columns))}")
+    limit = None if longer_than is None else _microseconds(longer_than)
+
+    def find(rows: pd.DataFrame) -> pd.DataFrame:
+        end = frame.index.max() if until is None else _moment_in(until, frame.index)
+        return _gaps_of_one(rows, field, limit, factor, end)
+
+    return of_each_thing(frame, find).reset_index(drop=True)
+
+
+def _gaps_of_one(
+    frame: pd.DataFrame, field: str | None, limit: float | None, factor: float, end: pd.Timestamp
+) -> pd.DataFrame:
+    rows = _distinct_times(frame.index)
+    times = rows if field is None else _distinct_times(frame.index[frame[field].notna()])
+    usual = float(np.median(np.diff(rows.asi8))) if len(rows) > 1 else 1.0
+    before = rows[:1] if len(times) == 0 or times[0] > rows[0] else rows[:0]
+    after = pd.DatetimeIndex([end]).as_unit("us") if len(rows) and not (len(times) and end <= times[-1]) else rows[:0]
+    points = pd.DatetimeIndex(before.append([times, after]))
+    spacing = np.diff(points.asi8)
+    fit, silence = np.rint(spacing / usual).astype("int64") - 1, spacing.astype("float64")
+    fit[:1] += len(before)
+    fit[-1:] += len(after)
+    # A row without a value at one of the two ends is a missing measurement by itself.
+    silence[:1] += usual * len(before)
+    silence[-1:] += usual * after.isin(rows).sum()
+    wide = np.flatnonzero(silence > factor * usual if limit is None else spacing > limit)
+    return pd.DataFrame(
+        {
+            "start": points[wide],
+            "end": points[wide + 1],
+            "length": pd.to_timedelta(spacing[wide], unit="us").as_unit("us"),
+            "missing": np.maximum(fit[wide], 1),
+        }
+    )
+
+
+def _distinct_times(index: pd.Index[Any]) -> pd.DatetimeIndex:
+    assert isinstance(index, pd.DatetimeIndex)
+    return index[index.notna()].unique().sort_values().as_unit("us")
+
+
+def _microseconds(length: Length) -> float:
+    try:
+        if isinstance(length, str | timedelta):
+            microseconds = pd.Timedelta(length) / pd.Timedelta("1us")
+            if microseconds > 0:
+                return microseconds
+    except ValueError:
+        pass
+    raise InvalidArgument(f"longer_than must be a length of time above 0, such as '2h', not {length!r}")
+
+
+def _moment_in(moment: Moment, index: pd.Index[Any]) -> pd.Timestamp:
+    """Return a time that can be compared with those of the index; without a zone it is in that of the index."""
+    zone = index.tz if isinstance(index, pd.DatetimeIndex) else None
+    try:
+        read = pd.Timestamp(moment)
+        if pd.isna(read) or (zone is None and read.tzinfo is not None):
+            raise ValueError
+        return read.tz_localize(zone) if read.tzinfo is None else read
+    except (ValueError, TypeError):
+        kind = "without a zone, as those of the frame" if zone is None else "such as 2026-01-31T12:00Z"
+        raise InvalidArgument(f"until must be a time, {kind}") from None
+
+
+def of_each_thing(frame: pd.DataFrame, analyse: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
+    """Analyse the rows of each thing by themselves, and put the column ``thing`` in front of what is found."""
+    if not isinstance(frame.index, pd.DatetimeIndex):
+        raise InvalidArgument("this needs a DatetimeIndex: put a time on the axis with on_time_axis(frame, column)")
+    if "thing" not in frame.columns:
+        return analyse(frame)
+    groups = list(frame.groupby("thing", sort=False, observed=True))
+    parts = []
+    for thing, rows in groups or [("", frame)]:
+        part = analyse(rows)
+        part.insert(0, "thing", pd.Series(thing, index=part.index, dtype="str"))
+        parts.append(part)
+    return pd.concat(parts) if groups else parts[0].iloc[:0]

@@ -1,0 +1,312 @@
+"""The nodes of a Redis, and the batches of commands that travel to them.
+
+A node has one batch in flight for what must be done in order, and one for other reads. Redis-py makes and keeps the
+connections. A batch has one of them for itself, so that ``WAIT`` covers exactly the writes before it, and so that it
+can tell a command that was never sent from one whose response was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.resources import files
+from typing import Any
+
+import hiredis
+from msgspec import DecodeError
+from redis import exceptions
+from redis.asyncio import Redis
+from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.sentinel import SentinelConnectionPool
+
+from toolkit.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.stores.group_commit import GroupCommit, Request
+from toolkit.stores.redis.address import Host, RedisAddress
+from toolkit.stores.redis.durability import UNREACHABLE, reason_of
+from toolkit.stores.redis.listener import Listener, Subscription
+
+log = logging.getLogger("toolkit.gateway")
+
+Argument = bytes | str | int
+
+# What waits for one node, or is on its way: more than that is refused, so that memory stays bounded.
+_BYTES_WAITING = 64 * 1024 * 1024
+_BYTES_OF_A_COMMAND = 600
+# One script call takes no more than this, so that other clients of its server do not wait long for it.
+_APPENDS_A_GROUP = 250
+# Hash tags of journals: many more than a cluster has nodes, so that they all get some.
+_TAGS = 256
+_PAUSE = 0.1  # between two looks at the layout
+
+_DEMOTED = exceptions.ReadOnlyError, exceptions.ClusterDownError
+# All keys of a script call lie in one slot, so a cluster runs the scripts too.
+_SCRIPTS = [files(__package__).joinpath(name).read_bytes() for name in ("append.lua", "records.lua", "beat.lua")]
+APPEND, RECORDS, BEAT = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
+
+
+class Command(Request[Any]):
+    """One command, or a script, on keys of a hash tag; `read` makes the result of the response.
+
+    Those `in_order` are done, and their responses read, in the order of their submission.
+    """
+
+    __slots__ = ("arguments", "in_order", "is_append", "read", "size", "started", "tag", "writes")
+
+    def __init__(
+        self,
+        tag: str,
+        *arguments: Argument,
+        script: bytes = b"",
+        keys: Sequence[bytes] = (),
+        read: Callable[[Any], Any] = lambda response: response,
+        in_order: bool = True,
+    ) -> None:
+        super().__init__()
+        # What cannot be encoded fails here, before it shares a batch with others.
+        given = [part.encode("utf-8") if isinstance(part, str) else part for part in arguments]
+        self.arguments = [b"EVALSHA", script, len(keys), *keys, *given] if script else given
+        self.tag, self.read, self.in_order = tag, read, in_order
+        self.writes, self.is_append = bool(script), False
+        self.started = self.future.get_loop().time()
+        self.size = _BYTES_OF_A_COMMAND
+
+    def arguments_of(self, group: Sequence[Any]) -> Sequence[Argument]:
+        return self.arguments
+
+    def answer(self, group: Sequence[Any], response: Any) -> None:  # noqa: ANN401
+        self.result = self.read(response)
+        self.settle()
+
+
+Group = Sequence[Command]  # what is one command for Redis
+
+
+class Node:
+    """One server, at a host and port of the cluster or where the URL says, and its connections."""
+
+    def __init__(self, topology: Topology, host: Host | None) -> None:
+        address = topology.address
+        self.topology, self.timeout = topology, address.timeout
+        self.shown = f"the Redis node {host[0]}:{host[1]}" if host else f"the Redis at {address.shown}"
+        self.pool = address.pool(host)
+        self.client = Redis(connection_pool=self.pool)
+        self.listener = Listener(self)
+        self._in_order: GroupCommit[Command] = GroupCommit(partial(self._write, address.replicas))
+        self._other_reads: GroupCommit[Command] = GroupCommit(partial(self._write, 0))
+        self._loop = asyncio.get_running_loop()
+        self._bytes, self._failed_at = 0, -math.inf
+
+    def submit(self, command: Command) -> None:
+        if self._bytes >= _BYTES_WAITING:
+            command.fail(StoreUnavailable(f"too much waits for {self.shown}"))
+        else:
+            self._bytes += command.size
+            (self._in_order if command.in_order else self._other_reads).submit(command)
+
+    async def beat(self, tag: str, channel: bytes) -> None:
+        """Publish an empty message; fail if this is a replica, or its user may not write."""
+        command = Command(tag, script=BEAT, keys=[self.topology.key(tag, "epochs"), channel], in_order=False)
+        self.submit(command)
+        await command.future
+
+    async def close(self) -> None:
+        await self.listener.close()
+        await asyncio.gather(self._in_order.close(), self._other_reads.close())
+        await asyncio.sleep(0)  # the responses of the last batch are delivered on the next turn of the loop
+        await self.pool.aclose()
+        if isinstance(self.pool, SentinelConnectionPool):
+            await self.pool.sentinel_manager.aclose()
+
+    async def _write(self, replicas: int, commands: list[Command]) -> None:
+        try:
+            # Callers that waited while the node was away get their answer now, not after one more timeout.
+            late = [command for command in commands if command.started <= self._failed_at]
+            _fail(late, StoreUnavailable(f"{self.shown} cannot be used now: it broke off just before"))
+            groups = _grouped([command for command in commands if command.started > self._failed_at])
+            responses = await self._exchange(groups, replicas) if groups else []
+            unknown = [n for n, response in enumerate(responses) if isinstance(response, exceptions.NoScriptError)]
+            if unknown:
+                loads = [[Command("", b"SCRIPT", b"LOAD", text)] for text in _SCRIPTS]
+                again = await self._exchange([*loads, *(groups[n] for n in unknown)], replicas)
+                for n, response in zip(unknown, again[len(loads) :], strict=True):
+                    responses[n] = response
+            # The next batch leaves before the callers of this one are answered.
+            self._loop.call_soon(self._deliver, groups, responses)
+        finally:
+            self._bytes -= sum([command.size for command in commands])
+
+    async def _exchange(self, groups: Sequence[Group], replicas: int) -> list[Any]:
+        """Return the response to each group, or its error."""
+        connection, responses = None, []
+        waits = replicas > 0 and any([group[0].writes for group in groups])
+        commands = [tuple(group[0].arguments_of(group)) for group in groups]
+        if waits:
+            commands.append((b"WAIT", replicas, int(self.timeout * 500)))
+        try:
+            async with asyncio.timeout(self.timeout):  # one for all: a timer for each response costs more
+                connection = await self.pool.get_connection()
+                # Redis-py packs in Python, which costs several times as much.
+                packed = [hiredis.pack_command(command) for command in commands]  # type: ignore[arg-type]
+                await connection.send_packed_command(packed)
+                for _ in commands:
+                    responses.append(await _response(connection))
+                if any([isinstance(response, _DEMOTED) for response in responses]):
+                    await connection.disconnect()  # its address may lead to another server now
+                    self.topology.refresh()
+        except UNREACHABLE as error:
+            refusals = exceptions.BusyLoadingError, exceptions.AuthenticationError
+            is_unsent = connection is None or (isinstance(error, refusals) and not responses)
+            if connection is not None:
+                await connection.disconnect(nowait=True)
+            self._failed_at = self._loop.time()
+            self.topology.refresh()
+            why = f"{self.shown} {'cannot be used now' if is_unsent else 'broke off'}: {reason_of(error)}"
+            away = StoreUnavailable(why)
+            unknown = away if is_unsent else OutcomeUnknown(f"{why}; the change may have been made")
+            return [unknown if group[0].writes else away for group in groups]
+        finally:
+            if connection is not None:
+                await self.pool.release(connection)
+        # A replica refuses WAIT, after it has refused the writes.
+        if waits and (isinstance(confirmed := responses.pop(), Exception) or confirmed < replicas):
+            unconfirmed = OutcomeUnknown(f"kept by {self.shown}, but not confirmed by {replicas} replicas in time")
+            kept = [
+                group[0].writes and not isinstance(r, Exception) for group, r in zip(groups, responses, strict=True)
+            ]
+            return [unconfirmed if is_kept else response for is_kept, response in zip(kept, responses, strict=True)]
+        return responses
+
+    def _deliver(self, groups: Sequence[Group], responses: Sequence[Any]) -> None:
+        for group, response in zip(groups, responses, strict=True):
+            if isinstance(response, exceptions.AskError | exceptions.TryAgainError):
+                self.topology.submit_again(group, response)
+            elif isinstance(response, exceptions.ResponseError):
+                _fail(group, StoreUnavailable(f"{self.shown} refuses: {reason_of(response)}"))
+            elif isinstance(response, Exception):
+                _fail(group, response)
+            else:
+                try:
+                    group[0].answer(group, response)
+                except (ValueError, TypeError, LookupError, DecodeError) as error:  # something else than we wrote
+                    _fail(group, StoreUnavailable(f"Redis holds what cannot be read: {type(error).__name__}"))
+
+
+class Topology:
+    """Which node has a hash tag. A single server, and what Sentinel names, is one node."""
+
+    def __init__(self, address: RedisAddress) -> None:
+        self.address = address
+        self.tags = [str(number) for number in range(_TAGS if address.kind == "cluster" else 1)]
+        self.subscriptions: set[Subscription] = set()
+        self._cluster = address.cluster() if address.kind == "cluster" else None
+        self._nodes: dict[Host | None, Node] = {}
+        self._by_tag: dict[str, Node] = {}
+        self._refreshing: asyncio.Task[None] | None = None
+        self._is_closed = False
+
+    async def read(self) -> None:
+        """Read the layout of a cluster; raise StoreUnavailable if no node answers."""
+        if self._cluster is None:
+            return
+        try:
+            await self._cluster.aclose()
+            await self._cluster.initialize()
+        except (*UNREACHABLE, exceptions.RedisClusterException) as error:
+            raise StoreUnavailable(f"{self.address.shown} cannot be used now: {reason_of(error)}") from None
+        finally:
+            self._by_tag.clear()  # redis-py may know more than before also where a node did not answer
+        for subscription in self.subscriptions:
+            subscription.move()
+        masters = {(master.host, int(master.port)) for master in self._cluster.get_primaries()}
+        for host in self._nodes.keys() - masters:  # each may become a master again
+            await self._nodes[host].pool.disconnect(inuse_connections=False)
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await asyncio.gather(*(node.listener.close() for node in self._nodes.values()))
+        if self._refreshing is not None:
+            # Redis-py closes no connection of a cluster client that was cancelled while it read the layout.
+            await asyncio.wait([self._refreshing], timeout=self.address.timeout)
+            self._refreshing.cancel()
+            await asyncio.wait([self._refreshing])
+        await asyncio.gather(*(node.close() for node in self._nodes.values()))
+        for subscription in list(self.subscriptions):
+            subscription.close()
+            await subscription.drain()
+        if self._cluster is not None:
+            await self._cluster.aclose()
+
+    def key(self, tag: str, name: str) -> bytes:
+        return f"{self.address.prefix}{{{tag}}}:{name}".encode()
+
+    def node_of(self, tag: str) -> Node:
+        if tag not in self._by_tag:
+            host = None
+            if self._cluster is not None:
+                found = self._cluster.get_node_from_key(f"{{{tag}}}")
+                assert found is not None
+                host = found.host, int(found.port)
+            if host not in self._nodes:
+                self._nodes[host] = Node(self, host)
+            self._by_tag[tag] = self._nodes[host]
+        return self._by_tag[tag]
+
+    def submit(self, command: Command) -> asyncio.Future[Any]:
+        """Send a command to the node that has its hash tag."""
+        self.node_of(command.tag).submit(command)
+        return command.future
+
+    def submit_again(self, group: Group, error: Exception) -> None:
+        """Send what a node refused because its keys are elsewhere or on their way, until its time is over."""
+
+        def submit(_: asyncio.Task[None]) -> None:
+            for command in group:
+                if asyncio.get_running_loop().time() > command.started + self.address.timeout:
+                    command.fail(StoreUnavailable(f"{self.address.shown} is moving these keys: {reason_of(error)}"))
+                else:
+                    self.node_of(command.tag).submit(command)
+
+        self.refresh().add_done_callback(submit)
+
+    def refresh(self) -> asyncio.Task[None]:
+        """Return the task that reads the layout again: a node is away, was demoted, or lost a slot."""
+        if self._refreshing is None or (self._refreshing.done() and not self._is_closed):
+            self._refreshing = asyncio.create_task(self._refresh())
+        return self._refreshing
+
+    async def _refresh(self) -> None:
+        try:
+            if not self._is_closed:
+                await self.read()
+        except StoreUnavailable as error:  # callers get errors from their own commands; the next failure reads again
+            log.debug("%s", error)
+        await asyncio.sleep(_PAUSE)
+
+
+def _grouped(commands: Sequence[Command]) -> list[Group]:
+    """Return each command alone, then the appends to each hash tag together."""
+    groups = [[command] for command in commands if not command.is_append]
+    last: dict[str, list[Command]] = {}
+    for append in [command for command in commands if command.is_append]:
+        group = last.get(append.tag, [])
+        if len(group) % _APPENDS_A_GROUP == 0:
+            group = last[append.tag] = []
+            groups.append(group)
+        group.append(append)
+    return list(groups)
+
+
+def _fail(group: Group, error: Exception) -> None:
+    for command in group:
+        command.fail(error)
+
+
+async def _response(connection: AbstractConnection) -> Any:  # noqa: ANN401
+    try:
+        return await connection.read_response(timeout=math.inf)
+    except exceptions.ResponseError as error:
+        return error
