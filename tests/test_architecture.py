@@ -16,8 +16,11 @@ SERVICES = ("dweets", "handwriting", "rewards", "identity")
 REVEALERS = {
     "http_client.py",
     "dweets/service/delivery.py",
+    "gateway/configuration.py",
+    "gateway/gateway.py",
     "gateway/routes/operator.py",
     "gateway/services.py",
+    "handwriting/service/handwriting.py",
     "operator/client.py",
     "cli/lock.py",
     "cli/lab.py",

@@ -56,7 +56,7 @@ VALUES: dict[str, tuple[Callable[[toolkit.Connection], object], str]] = {
     "clock": (lambda tk: tk.gateway.clock, "<SteppedClock at 2026-01-01 09:0"),
     "handset": (lambda tk: tk.gateway.handset("happy"), "Handset(name='happy'"),
     "lock": (lambda tk: tk.operator.issue_lock(), "IssuedLock(lock='lock-"),
-    "credentials": (lambda tk: tk.gateway.credentials, "{'apikey': Secret(sha256:"),
+    "credentials": (lambda tk: tk.gateway.credentials, "{'gatewaykey': Secret(sha256:"),
     "picture": (lambda tk: tk.handwriting.png("Hi", "Molly", random_seed=1), "<PNG by Molly, 504 x 360, 1 line, ink"),
     "session": (lambda tk: tk.identity.session(), "<identity session: new>"),
     "transaction": (

@@ -190,10 +190,9 @@ class Connection(PublicNames):
         found = self._credentials.get(name) or demo.get(name) or self._of_environment(name, base_url) or otherwise
         if not found:
             raise InvalidArgument(
-                f"{name} is missing. To try it out, use the demo world, which brings its own: "
-                f"toolkit.connect(toolkit.Gateway.demo()). For a gateway that knows your key, use "
-                f"toolkit.connect(credentials={{{name!r}: Secret(...)}}), or set $TOOLKIT_{name.upper()} together with "
-                "$TOOLKIT_URL"
+                f"{name} is missing: set $TOOLKIT_{name.upper()} together with $TOOLKIT_URL, or use "
+                f"toolkit.connect(credentials={{{name!r}: Secret(...)}}) with a key of the gateway's configuration. "
+                "To try it: toolkit.connect(toolkit.Gateway.demo())"
             )
         return found
 

@@ -34,11 +34,10 @@ from tests.redis_servers import fresh_url
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import thing_files
 from toolkit.dweets.service.archiving import Archiving
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, InvalidArgument, KeyRejected, UnexpectedReply, Unreachable
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import SteppedClock
 from toolkit.stores import NewEntry
 from toolkit.stores.embedded import EmbeddedStore
 
@@ -359,9 +358,9 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
     folder = tmp_path / "archive"
     folder.mkdir()
     (folder / "thing=blocked").write_text("in the way", "utf-8")
-    settings = DweetSettings(keep=500, archive_seconds=0.02)
-    world = OutsideWorld(SteppedClock(DEMO_START, timedelta(0)))  # no midnight comes between
-    with Gateway(archive=folder, settings=settings, world=world) as gateway, toolkit.connect(gateway) as tk:
+    config = {"dweets": {"keep": 500, "archive_seconds": 0.02}}
+    clock = SteppedClock(DEMO_START, timedelta(0))  # no midnight comes between
+    with Gateway(archive=folder, config=config, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         day = tk.dweets.post("blocked", {"n": 0}).index[0].strftime("%Y-%m-%d")
 
         def is_cut(thing: str) -> bool:
@@ -384,8 +383,8 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
 def test_a_thing_that_cannot_be_archived_keeps_no_other_from_it(tmp_path: Path) -> None:
     """Neither one that another gateway on the store has taken: nobody but its own gateway is told when it posts."""
     (tmp_path / "thing=blocked").write_text("in the way", "utf-8")
-    store, settings = fresh_url(), DweetSettings(keep=500, archive_seconds=0.02)
-    with Gateway(store=store, archive=tmp_path, settings=settings) as archiving, Gateway(store=store) as other:
+    store, config = fresh_url(), {"dweets": {"keep": 500, "archive_seconds": 0.02}}
+    with Gateway(store=store, archive=tmp_path, config=config) as archiving, Gateway(store=store) as other:
         with toolkit.connect(archiving) as here, toolkit.connect(other) as there:
             here.dweets.post("blocked", {"n": 0})
             for n in range(3):

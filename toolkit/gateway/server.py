@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.errors import ToolkitError
 from toolkit.gateway.app import Application
 from toolkit.gateway.connections import Connections
 from toolkit.gateway.http_protocol import HttpProtocol
@@ -45,8 +45,6 @@ class ServerThread:
         closed: Callable[[], Awaitable[None]],
         stop_seconds: float,
     ) -> None:
-        if not 0 <= port <= 65535:
-            raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
         self._host = host
         self.port = port
         self._open = opened
