@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import toolkit
-from tests.conftest import ROOT, raw_call
+from tests.conftest import ROOT, operator_of, raw_call
 from toolkit.errors import InvalidArgument, KeyRejected
 from toolkit.gateway import DEMO_SEED, DEMO_START, Gateway, SteppedClock
 from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_of
@@ -121,7 +121,7 @@ def test_a_dict_sets_partners_a_cap_and_a_stock() -> None:
         wrong = toolkit.connect(gateway, credentials={**acme, "app_key": "swim"})
         with wrong, pytest.raises(KeyRejected):
             wrong.rewards.start_session(wrong.rewards.new_device_id("acme"))
-        reasons = gateway.decisions["reason"].tolist()
+        reasons = operator_of(gateway).decisions()["reason"].tolist()
     assert reasons == ["REWARDED", "REWARDED", "DEVICE_CAP", "REWARDED", "NO_INVENTORY", "NO_INVENTORY"]
 
 
@@ -144,7 +144,7 @@ def test_a_file_sets_clients_carriers_and_subscribers(tmp_path: Path) -> None:
     with Gateway(config=file) as gateway:
         assert (tmp_path / "data").is_dir()
         assert gateway.presets == {}
-        assert gateway.reward_configuration.moments["finished_5k_run"].arms["B"].p == 0.6
+        assert operator_of(gateway).reward_configuration().moments["finished_5k_run"].arms["B"].p == 0.6
         start = {**body, "DeviceIp": "203.0.113.7", "FinalTargetUrl": "http://127.0.0.1/done"}
         target = "/mobileauth/2014/07/01/authenticateByRedirect"
         headers = "Content-Type: application/json\r\n"

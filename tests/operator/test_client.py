@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+import msgspec
 import pandas as pd
 import pytest
+from toolkit.rewards.rules import Configuration
 
 import toolkit
 from tests.conftest import operator_of, raw_call

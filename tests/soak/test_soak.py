@@ -15,7 +15,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from tests.conftest import raw_call
+from tests.conftest import operator_of, raw_call
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
 from tests.soak.callers import (
