@@ -19,8 +19,8 @@ from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.service.archiving import StoreSource
 from toolkit.dweets.wire import dweet_record
-from toolkit.errors import ArchiveUnusable
-from toolkit.stores import Entry, StoreUnavailable
+from toolkit.errors import ArchiveUnusable, StoreUnavailable
+from toolkit.stores import Entry
 
 log = logging.getLogger("tests.follower")
 

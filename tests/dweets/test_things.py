@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from toolkit.dweets.service.things import CachedThing, Things, journal_of
-from toolkit.stores import Draft, Store, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Draft, Store
 from toolkit.stores.embedded import EmbeddedStore
 
 BOUND = 4 * 1024 * 1024

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolkit.stores import Draft, Entry, Follower, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Draft, Entry, Follower
 from toolkit.stores.redis.store import RedisStore
 
 # A test as a whole, and each of its waits: when to give up on a machine that is slow and busy.

@@ -15,7 +15,8 @@ from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, o
 from tests.gateway.stores_under_test import SetClock
 from tests.ports import free_port
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
-from toolkit.stores import Draft, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Draft
 from toolkit.stores.redis.store import RedisStore
 
 ON_BOTH = pytest.mark.parametrize("fresh", [fresh_url, fresh_cluster_url], ids=["server", "cluster"])

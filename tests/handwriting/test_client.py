@@ -15,10 +15,10 @@ import pytest
 from PIL import Image
 
 import toolkit
-from toolkit.errors import InvalidArgument, RateLimited, ServiceFailure, UnexpectedReply
+from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
 from toolkit.gateway import DEMO_SEED
 from toolkit.handwriting.client.style import Style
-from toolkit.handwriting.wire import RENDER_PARAMETERS, InvalidParameters
+from toolkit.handwriting.wire import RENDER_PARAMETERS
 from toolkit.outside_world import OutsideWorld
 
 

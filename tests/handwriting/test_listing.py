@@ -9,7 +9,7 @@ import pytest
 
 import toolkit
 from tests.handwriting.conftest import MOLLY, Service
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, InvalidParameters
 from toolkit.handwriting import wire
 
 
@@ -84,7 +84,7 @@ def test_filters_and_order(hands: toolkit.Connection) -> None:
     assert frame["rating_neatness"].is_monotonic_decreasing
     nobody = hands.handwriting.available(rating_neatness=(5000, None))
     pd.testing.assert_series_equal(nobody.dtypes, frame.dtypes)
-    with pytest.raises(wire.InvalidParameters, match="order_by must be one of"):
+    with pytest.raises(InvalidParameters, match="order_by must be one of"):
         hands.handwriting.available(order_by="rating_friendliness")
     with pytest.raises(InvalidArgument, match="pair"):
         hands.handwriting.available(rating_neatness=1500)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import raw_exchange
 from tests.identity.conftest import ACCOUNT, DONE, MOBILE, PHONE, SHOP, Lab, Wire
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, StoreUnavailable
 from toolkit.gateway import Gateway
 from toolkit.gateway.exchange import Request
 from toolkit.gateway.routes.identity import IdentityRoutes
@@ -20,7 +20,6 @@ from toolkit.identity.service.body_checks import normal_address
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.identity import IdentityService
 from toolkit.outside_world import OutsideWorld
-from toolkit.stores import StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
 ECHO = ACCOUNT + "accountEcho"

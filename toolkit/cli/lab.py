@@ -50,8 +50,8 @@ def _root(folder: Path | None) -> Path:
 
 
 def _gateway(data: Path | None, port: int | None, demo: bool) -> Gateway:
+    from toolkit.errors import CannotServe
     from toolkit.gateway import Gateway
-    from toolkit.gateway.server import CannotServe
 
     try:
         return Gateway(data, port=USUAL_PORT if port is None else port, demo=demo)

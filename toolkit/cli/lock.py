@@ -70,9 +70,9 @@ def _with_records(folder: Path | None, store: str | None, work: Callable[[Record
     """Open the store of a gateway that does not run, or a Redis, and do some work on its records."""
     import asyncio
 
+    from toolkit.errors import FolderInUse
     from toolkit.gateway.gateway import store_of
     from toolkit.outside_world import OutsideWorld
-    from toolkit.stores import FolderInUse
 
     async def run() -> T:
         kept = store_of(folder, store, OutsideWorld().clock.now)

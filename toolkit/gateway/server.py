@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.errors import CannotServe, CannotStop, InvalidArgument
 from toolkit.gateway.app import Application
 from toolkit.gateway.connections import Connections
 from toolkit.gateway.http_protocol import HttpProtocol
@@ -28,14 +28,6 @@ log = logging.getLogger("toolkit.gateway")
 _STOP_SECONDS = 15.0
 # Connections that wait to be accepted.
 _BACKLOG = 4096
-
-
-class CannotServe(ToolkitError):
-    """The server could not start: the port is taken, the address is not this machine's, ..."""
-
-
-class CannotStop(ToolkitError):
-    """The server did not end in time; its port and its folder stay taken."""
 
 
 class ServerThread:

@@ -42,22 +42,6 @@ class Draft(NamedTuple):
 Follower = Callable[[Sequence[Entry]], None]
 
 
-class StoreUnavailable(Exception):
-    """The store cannot keep or read anything now (disk full, server away); nothing was acknowledged."""
-
-
-class FolderInUse(StoreUnavailable):
-    """Another process has the folder open."""
-
-    def __init__(self, problem: str, advice: str = "stop that gateway or choose another folder") -> None:
-        super().__init__(f"{problem}: {advice}")
-        self.problem = problem
-
-
-class OutcomeUnknown(StoreUnavailable):
-    """The store went away, or did not keep its promise, after it was asked: it may have done it all the same."""
-
-
 class Journals(Protocol):
     """Named append-only sequences. What is read comes oldest first."""
 

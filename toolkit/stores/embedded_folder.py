@@ -9,7 +9,7 @@ from pathlib import Path
 
 import filelock
 
-from toolkit.stores import FolderInUse, StoreUnavailable
+from toolkit.errors import FolderInUse, StoreUnavailable
 
 _OLDER_FILE = "gateway.sqlite"
 

@@ -25,7 +25,8 @@ from typing import Any
 
 from rocksdict import WriteBatch
 
-from toolkit.stores import Draft, Entry, Follower, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Draft, Entry, Follower
 from toolkit.stores.embedded_database import Database
 from toolkit.stores.group_commit import GroupCommit, Request, failed, run_now
 from toolkit.stores.subscribers import Subscribers

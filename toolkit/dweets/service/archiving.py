@@ -23,8 +23,8 @@ from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.things import journal_of
-from toolkit.errors import ArchiveUnusable
-from toolkit.stores import Store, StoreUnavailable
+from toolkit.errors import ArchiveUnusable, StoreUnavailable
+from toolkit.stores import Store
 
 log = logging.getLogger("toolkit.gateway.archive")
 

@@ -19,7 +19,8 @@ from msgspec.structs import replace
 from toolkit.dweets.service import stored_records
 from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, retry_while_changed
-from toolkit.stores import Records, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Records
 
 _MAILS_AT_ONCE = 4
 

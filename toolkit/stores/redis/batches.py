@@ -17,7 +17,7 @@ import hiredis
 from redis import exceptions
 from redis.asyncio.connection import AbstractConnection
 
-from toolkit.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.redis.durability import reason_of
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 from toolkit.stores.redis.address import RedisAddress
 
 _OLDEST = (7, 0)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 from toolkit.stores.redis.batches import BEAT, UNREACHABLE, Call
 from toolkit.stores.redis.durability import reason_of
 

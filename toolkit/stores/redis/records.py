@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 from toolkit.stores.group_commit import failed
 from toolkit.stores.redis.batches import RECORDS, Argument, Call
 from toolkit.stores.redis.listener import Subscription

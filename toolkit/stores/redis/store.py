@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from toolkit.stores import Journals, Records, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Journals, Records
 from toolkit.stores.redis.address import redis_address
 from toolkit.stores.redis.batches import BEAT, Argument, Call
 from toolkit.stores.redis.durability import check, info_of, warnings_about

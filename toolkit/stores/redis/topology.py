@@ -12,7 +12,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.exceptions import RedisClusterException, ResponseError
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 from toolkit.stores.redis.address import RedisAddress
 from toolkit.stores.redis.batches import UNREACHABLE, Batches, Group
 from toolkit.stores.redis.durability import info_of, reason_of
