@@ -65,7 +65,7 @@ VALUES: dict[str, tuple[Callable[[toolkit.Connection], object], str]] = {
     ),
     "listener": (lambda tk: tk.dweets.listen("roof"), "<Listener, connected>"),
     "playback": (
-        lambda tk: tk.dweets.replay(pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"])), "cellar"),
+        lambda tk: tk.dweets.replay("cellar", pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"]))),
         "<Playback of 1 row",
     ),
 }

@@ -7,6 +7,7 @@
     │  ├─ SessionClosed                    identity: the session is over, its secrets are forgotten
     │  └─ CodeExpired                      identity: the code's life is over
     ├─ Unreachable                         no answer: refused, reset, timed out
+    ├─ TimedOut (also TimeoutError)        what was waited for did not happen in time
     ├─ UnexpectedReply                     an answer the contract does not allow
     ├─ ArchiveUnusable                     the folder of an archive cannot be read or written
     ├─ ExtraMissing                        a library that the call needs is not installed
@@ -61,6 +62,12 @@ class CodeExpired(InvalidArgument):
 
 class Unreachable(ToolkitError):
     """No answer came: the connection was refused, reset or timed out."""
+
+    retryable = True
+
+
+class TimedOut(ToolkitError, TimeoutError):
+    """What was waited for did not happen within ``timeout`` seconds."""
 
     retryable = True
 

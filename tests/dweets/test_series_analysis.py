@@ -248,7 +248,7 @@ def test_an_empty_frame_gives_the_same_columns_and_dtypes(cities: pd.DataFrame, 
 
 
 def test_a_history_has_its_analysis_with_it(tk: toolkit.Connection, weather: pd.DataFrame) -> None:
-    tk.dweets.post_frame(weather.head(400).drop(weather.index[50:60]), "seattle")
+    tk.dweets.post_frame("seattle", weather.head(400).drop(weather.index[50:60]))
     history = tk.dweets.history("seattle").dweets.on("date")
     assert history.dweets.gaps()["missing"].tolist() == [10]
     assert history.dweets.rate("1YS")["dweets"].tolist() == [356, 34]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 import pandas as pd
 
 from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument, MalformedRequest
+from toolkit.frames import Moment, utc_timestamp
 
 
 def checked_name(thing: str) -> str:
@@ -18,12 +20,26 @@ def checked_name(thing: str) -> str:
         raise InvalidArgument(error.message) from None
 
 
-def checked_date(date: str) -> str:
+def checked_names(things: str | Iterable[str]) -> list[str]:
+    """Return the names of one thing or of several, each once."""
+    return [checked_name(name) for name in ([things] if isinstance(things, str) else dict.fromkeys(things))]
+
+
+def checked_date(date: Moment) -> str:
     """Return a day as ``YYYY-MM-DD``, or raise InvalidArgument where there is no such day."""
+    if not isinstance(date, str):
+        return f"{utc_timestamp(date, 'date'):%Y-%m-%d}"
     try:
         return datetime.strptime(date, "%Y-%m-%d").strftime("%Y-%m-%d").rjust(10, "0")
-    except (TypeError, ValueError):
+    except ValueError:
         raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
+
+
+def checked_count(n: int) -> int:
+    """Return a number of dweets, or raise InvalidArgument where it is not positive."""
+    if n < 1:
+        raise InvalidArgument(f"n is at least 1, not {n}")
+    return int(n)
 
 
 def checked_times(frame: pd.DataFrame) -> pd.DatetimeIndex:

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.errors import ArchiveUnusable
+from toolkit.errors import ArchiveUnusable, TimedOut
 
 # Writing may take a fifth of the time: with very many things each file holds more rows instead.
 _PAUSE_FACTOR = 4.0
@@ -104,11 +104,11 @@ class Follower:
         return self.dweets
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until so many dweets have been received (else TimeoutError), write them and return `dweets`."""
+        """Wait until so many dweets have been received (else TimedOut), write them and return `dweets`."""
         until = time.monotonic() + timeout
         while self.received < dweets:
             if self._stopped.wait(0.01) or time.monotonic() > until:
-                raise TimeoutError(f"{self.received} of {dweets} dweets received after {timeout} seconds")
+                raise TimedOut(f"{self.received} of {dweets} dweets received after {timeout} seconds")
         return self.flush()
 
     def stop(self, *, flush: bool = True) -> int:

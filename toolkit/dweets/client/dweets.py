@@ -5,23 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from tqdm.auto import tqdm
 
 import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .dweets
+from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import checked_date, checked_name
+from toolkit.dweets.arguments import checked_count, checked_date, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested
 from toolkit.dweets.client.calls import DweetCalls, Key, checked_records
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.playback import Playback
+from toolkit.dweets.client.posting import post_rows
+from toolkit.dweets.client.reading import Wanted, kept_records
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
-from toolkit.dweets.content_json import batches, content_bytes, row_contents
+from toolkit.dweets.content_json import content_bytes
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
-from toolkit.frames import declared_frame
+from toolkit.frames import Moment, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 
@@ -34,6 +37,7 @@ Names = str | Iterable[str]
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
 
+@checked_arguments
 class DweetClient(PublicNames):
     """Thing messaging: post, read, listen, lock, alert. Use it as ``tk.dweets``.
 
@@ -87,7 +91,15 @@ class DweetClient(PublicNames):
             record = self._calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body)
         return receipt_frame(checked_records([record]))
 
-    def post_frame(self, frame: pd.DataFrame, thing: str, *, key: Key = None, progress: bool = True) -> pd.DataFrame:
+    def post_frame(
+        self,
+        thing: str | None = None,
+        frame: pd.DataFrame | None = None,
+        *,
+        thing_column: str | None = None,
+        key: Key = None,
+        progress: bool = True,
+    ) -> pd.DataFrame:
         """Send each row as one dweet, in order, up to 1,000 rows a request: ``POST /dweets/for/{thing}``.
 
         Parameters
@@ -95,6 +107,8 @@ class DweetClient(PublicNames):
         frame
             Column names become names in the content (``position.lat`` nested), a named index is included, gaps are
             left out. If a value cannot be JSON or a row is too large (InvalidArgument), nothing is sent.
+        thing_column
+            In place of `thing`: the column with the name of each row's thing, which is not part of the content.
         progress
             Show a bar if there is more than one request.
 
@@ -102,15 +116,24 @@ class DweetClient(PublicNames):
         -------
         pandas.DataFrame
             As of `post`, one row a dweet.
-        """
-        requests = list(batches(row_contents(frame)))
-        checked_name(thing)
-        records: list[dict[str, Any]] = []
-        for batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
-            records += self._calls.post_rows(thing, batch, key)
-        return receipt_frame(records)
 
-    def replay(self, frame: pd.DataFrame, thing: str, *, speed: float = 1.0, key: Key = None) -> Playback:
+        Examples
+        --------
+        >>> import toolkit
+        >>> frame = pd.DataFrame({"room": ["attic", "cellar"], "celsius": [24.5, 11.0]})
+        >>> with toolkit.connect() as tk:
+        ...     tk.dweets.post_frame(frame=frame, thing_column="room")["thing"].tolist()
+        ['attic', 'cellar']
+        """
+        if frame is None:
+            raise InvalidArgument("give a frame: post_frame(thing, frame)")
+
+        def post(name: str, batch: Sequence[bytes]) -> list[dict[str, Any]]:
+            return self._calls.post_rows(name, batch, key)
+
+        return receipt_frame(post_rows(post, thing, frame, thing_column, progress))
+
+    def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
         """Play a frame back as a live thing: each row is sent when it is due, as content as in `post_frame`.
 
         Parameters
@@ -123,7 +146,7 @@ class DweetClient(PublicNames):
         Returns
         -------
         Playback
-            Runs in the background; ``.wait()`` for its end, ``.stop()`` to end it, ``.sent`` rows so far.
+            Runs in the background; ``.wait()`` for its end, ``.close()`` to end it, ``.sent`` rows so far.
         """
         checked_name(thing)
         return Playback(frame, speed, lambda contents: self._calls.post_rows(thing, contents, key))
@@ -132,16 +155,34 @@ class DweetClient(PublicNames):
         """Return the newest dweet as in `history`, no row before the first: ``GET /get/latest/dweet/for/{thing}``."""
         return self._calls.frame(wire.LATEST, thing, key, columns)
 
-    def history(self, things: Names, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
-        """Return the last dweets, at most 500 a thing: ``GET /get/dweets/for/{thing}``.
+    def history(
+        self,
+        things: Names,
+        *,
+        n: int | None = None,
+        since: Moment | None = None,
+        until: Moment | None = None,
+        columns: Columns = None,
+        key: Key = None,
+        progress: bool = True,
+    ) -> pd.DataFrame:
+        """Return the dweets that the gateway keeps: the last 500 of a thing, and older ones day by day.
+
+        ``GET /get/dweets/for/{thing}``, and ``GET /get/stored/dweets/for/{thing}`` for each day that is needed beyond.
 
         Parameters
         ----------
         things
             One name, or several: then a column ``thing`` tells them apart.
+        n
+            At most so many of each thing, the newest; None for all. Up to 500 are one request.
+        since, until
+            Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
             Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent (a UserWarning
             says if there are more).
+        progress
+            Show a bar if there is more than one day to read.
 
         Returns
         -------
@@ -153,20 +194,29 @@ class DweetClient(PublicNames):
         >>> import toolkit
         >>> with toolkit.connect() as tk:
         ...     _ = tk.dweets.post("kitchen", {"air": {"celsius": 21.5}})
-        ...     tk.dweets.history("kitchen").columns.tolist()
+        ...     tk.dweets.history("kitchen", since="2026-01-01").columns.tolist()
         ['air.celsius']
         """
-        return self._calls.frame(wire.HISTORY, things, key, columns)
+        wanted = Wanted(
+            None if n is None else checked_count(n),
+            None if since is None else utc_timestamp(since, "since"),
+            None if until is None else utc_timestamp(until, "until"),
+        )
+        names = checked_names(things)
+        records = [record for name in names for record in kept_records(self._calls, name, key, wanted, progress)]
+        if isinstance(things, str):
+            return history_frame(records, columns)
+        return history_frame(sorted(records, key=itemgetter("created")), columns, with_thing=True)
 
     def stored(
-        self, things: Names, date: str, *, hour: int | None = None, columns: Columns = None, key: Key = None
+        self, things: Names, date: Moment, *, hour: int | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
         """Return all dweets kept of one day or hour: ``GET /get/stored/dweets/for/{thing}``.
 
         Parameters
         ----------
         date
-            ``YYYY-MM-DD``, in UTC.
+            A day in UTC: ``YYYY-MM-DD``, a date or a Timestamp.
         hour
             0 to 23; None for the whole day.
 
@@ -278,9 +328,9 @@ class DweetClient(PublicNames):
         """
         from toolkit.dweets.archive.http_source import recorder
 
-        names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
+        names = checked_names(things)
         keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
-        if unknown := set(keys) - {checked_name(name) for name in names}:
+        if unknown := set(keys) - set(names):
             raise InvalidArgument(f"there are keys of things that are not recorded: {', '.join(sorted(unknown))}")
         streams = {name: partial(self._calls.stream, name, keys.get(name)) for name in names}
         return recorder(streams, Path(folder).expanduser(), seconds, rows)
@@ -362,7 +412,7 @@ class DweetClient(PublicNames):
         return alert_frame([])
 
     def backtest(
-        self, thing: str, condition: str, *, date: str | None = None, columns: Columns = None, key: Key = None
+        self, thing: str, condition: str, *, date: Moment | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
         """Return which past dweets would have triggered an alert, before the alert is set.
 
@@ -372,7 +422,7 @@ class DweetClient(PublicNames):
             As in `set_alert`; it runs on this machine, in a process like the gateway's. As there it is stopped after
             20 failures in a row or too much CPU time: then the rest of ``alert.fault`` is the last fault.
         date
-            A day (``YYYY-MM-DD``, UTC) of what is kept; None for the last 500 dweets.
+            A day as of `stored`; None for the last 500 dweets.
 
         Returns
         -------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+from toolkit.dweets import wire
 from toolkit.dweets.arguments import checked_date
 from toolkit.dweets.client import series_analysis
 from toolkit.dweets.client.calls import Key
@@ -58,11 +59,11 @@ class HistorySource:
         named = things[0] if len(things) == 1 else things
         if self._archive is not None:
             since = pd.Timestamp(checked_date(day), tz="UTC") if day else None
-            return self._archive.history(named, since, since and since + pd.Timedelta(days=1))
+            return self._archive.history(named, since=since, until=since and since + pd.Timedelta(days=1))
         assert self._dweets is not None
         if day:
             return self._dweets.stored(named, day, key=self._key)
-        return self._dweets.history(named, key=self._key)
+        return self._dweets.history(named, n=wire.HISTORY_LENGTH, key=self._key)
 
 
 @dataclass(frozen=True)
