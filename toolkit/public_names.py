@@ -24,4 +24,4 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*homes, *vars(sys.modules[package]).get("__all__", ())})
+    return find, lambda: sorted({*homes, *getattr(sys.modules[package], "__all__", ())})

@@ -5,4 +5,19 @@ one types), ``widgets`` (what one clicks), ``archive`` (years of history). Besid
 ``stream`` has the two forms of a live stream, ``conditions`` evaluates JavaScript in a child process, which
 ``condition_engine`` is; ``content_leaves`` names the values of nested contents, ``content_frame`` and
 ``content_json`` make frames of contents and contents of frames.
+
+The analysis of a history needs no connection: ``toolkit.dweets.gaps(frame)``, or ``frame.dweets.gaps()``.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit.public_names import lazy_names
+
+if TYPE_CHECKING:
+    from toolkit.dweets.client.series_analysis import gaps, on_time_axis, outliers, rate, resample, statistics
+
+__all__ = ["gaps", "on_time_axis", "outliers", "rate", "resample", "statistics"]
+
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, "toolkit.dweets.client.series_analysis"))

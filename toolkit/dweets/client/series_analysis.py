@@ -7,15 +7,17 @@ DatetimeIndex, a field that is no numeric column, and a parameter out of its ran
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.lib.stride_tricks import sliding_window_view
 
+from toolkit.argument_checks import checked_arguments, described
+from toolkit.dweets.client.hampel import hampel
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -24,14 +26,15 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
+Unit = Literal["s", "ms", "us", "ns"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
-# A standard normal's MAD is 0.6745 and its mean absolute deviation 0.7979: both make up for it here.
-_MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
-_ROWS_A_PIECE = 65_536
+# Fewer points say too little about how much they scatter.
+_FEWEST_POINTS = 8
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 
 
+@checked_arguments
 def gaps(frame: pd.DataFrame, *, factor: float = 1.5) -> pd.DataFrame:
     """Find where nothing came for longer than `factor` times the usual (median) spacing.
 
@@ -49,7 +52,7 @@ def gaps(frame: pd.DataFrame, *, factor: float = 1.5) -> pd.DataFrame:
     Examples
     --------
     >>> times = pd.to_datetime(["2026-01-01 00:00", "2026-01-01 01:00", "2026-01-01 02:00", "2026-01-01 06:00"])
-    >>> gaps(pd.DataFrame({"celsius": 20.0}, index=times))["missing"].tolist()
+    >>> pd.DataFrame({"celsius": 20.0}, index=times).dweets.gaps()["missing"].tolist()
     [3]
     """
     if not factor > 1:
@@ -73,6 +76,7 @@ def _gaps_of_one(frame: pd.DataFrame, factor: float) -> pd.DataFrame:
     )
 
 
+@checked_arguments
 def outliers(
     frame: pd.DataFrame, fields: str | Sequence[str] | None = None, *, window: int = 25, threshold: float = 5.0
 ) -> pd.DataFrame:
@@ -86,7 +90,8 @@ def outliers(
     Parameters
     ----------
     fields
-        Numeric columns; None for all of them. Missing values are skipped.
+        Numeric columns; None for all of them. Missing values are skipped; in fewer than eight values no outlier is
+        sought.
     window
         How many values are compared, at least 3; the nearest ones at the ends of the series.
     threshold
@@ -104,7 +109,7 @@ def outliers(
     >>> times = pd.date_range("2026-01-01", periods=40, freq="h")
     >>> celsius = [20.0 + hour % 3 for hour in range(40)]
     >>> celsius[30] = 85.0
-    >>> outliers(pd.DataFrame({"celsius": celsius}, index=times))["value"].tolist()
+    >>> pd.DataFrame({"celsius": celsius}, index=times).dweets.outliers()["value"].tolist()
     [85.0]
     """
     if window < 3 or not threshold > 0:
@@ -118,6 +123,8 @@ def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, th
     parts = []
     for field in fields:
         values = ascending[field].dropna()
+        if len(values) < _FEWEST_POINTS:
+            continue
         expected, score = hampel(values.to_numpy(dtype="float64"), window)
         far = score > threshold
         columns = {"field": field, "value": values[far].astype("float64"), "expected": expected[far]}
@@ -129,33 +136,12 @@ def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, th
     )
 
 
-def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return for each value the median of its window and its distance in robust standard deviations."""
-    length = len(values)
-    window = min(window, length)
-    if not length:
-        return values, values
-    windows = sliding_window_view(values, window)
-    medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
-    for start in range(0, len(windows), _ROWS_A_PIECE):  # the deviations of all windows at once would not fit
-        piece = slice(start, start + _ROWS_A_PIECE)
-        medians[piece], sigmas[piece] = _spread(windows[piece])
-    nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
-    expected, sigma = medians[nearest], sigmas[nearest]
-    distance = np.abs(values - expected)
-    score = np.divide(distance, sigma, out=np.zeros(length), where=sigma > 0)
-    return expected, score
-
-
-def _spread(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    medians = np.median(windows, axis=1)
-    deviations = np.abs(windows - medians[:, None])
-    mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
-    return medians, np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
-
-
-def resampled(
-    frame: pd.DataFrame, rule: str, how: Aggregation = "mean", fields: str | Sequence[str] | None = None
+@checked_arguments
+def resample(
+    frame: pd.DataFrame,
+    rule: str,
+    how: Aggregation | Sequence[Aggregation] = "mean",
+    fields: str | Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Put the fields on a regular axis: one row for each `rule` from the first to the last time.
 
@@ -164,25 +150,33 @@ def resampled(
     rule
         pandas' offset: ``"10min"``, ``"1h"``, ``"1D"``, ``"1W"``, ``"1MS"`` (months), ``"1YS"`` (years).
     how
-        mean, median, min, max, sum, count or last.
+        mean, median, min, max, sum, count or last; or a list of them.
     fields
         Numeric columns; None for all of them.
 
     Returns
     -------
     pandas.DataFrame
-        The fields, float64 (int64 for count); an interval without values is NA, also its sum.
+        The fields, float64 (int64 for count); an interval without values is NA, also its sum. With a list of
+        aggregations, a column for each field and aggregation: ``celsius.min``, ``celsius.max``.
 
     Examples
     --------
     >>> times = pd.date_range("2026-01-01", periods=4, freq="12h")
-    >>> resampled(pd.DataFrame({"celsius": [10, 20, 12, 22]}, index=times), "1D", "max")["celsius"].tolist()
+    >>> frame = pd.DataFrame({"celsius": [10, 20, 12, 22]}, index=times)
+    >>> frame.dweets.resample("1D", ["min", "max"])["celsius.max"].tolist()
     [20.0, 22.0]
     """
-    if how not in AGGREGATIONS:
-        raise InvalidArgument(f"the aggregation is one of {', '.join(AGGREGATIONS)}, not {how!r}")
     chosen = chosen_fields(frame, fields)
-    return _of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
+    if isinstance(how, str):
+        return _of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
+    if not how:
+        raise InvalidArgument(f"how is an empty list; it takes {', '.join(AGGREGATIONS)}")
+    parts = {name: resample(frame, rule, name, chosen) for name in how}
+    first = next(iter(parts.values()))
+    named = {f"{field}.{name}": part[field].array for field in chosen for name, part in parts.items()}
+    things = {"thing": first["thing"].array} if "thing" in first.columns else {}
+    return pd.DataFrame(things | named, index=first.index)
 
 
 def _resampled_one(frame: pd.DataFrame, rule: str, how: Aggregation, fields: Sequence[str]) -> pd.DataFrame:
@@ -197,21 +191,23 @@ def _resampled_one(frame: pd.DataFrame, rule: str, how: Aggregation, fields: Seq
     return result.astype("int64" if how == "count" else "float64")
 
 
+@checked_arguments
 def rate(frame: pd.DataFrame, rule: str = "1h") -> pd.DataFrame:
     """Count rows in each interval: the column ``dweets`` (int64), 0 where none came."""
     ones = pd.DataFrame({"dweets": np.ones(len(frame))}, index=frame.index)
     if "thing" in frame.columns:
         ones.insert(0, "thing", frame["thing"].array)
-    return resampled(ones, rule, "count")
+    return resample(ones, rule, "count")
 
 
+@checked_arguments
 def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -> pd.DataFrame:
     """Describe the fields: one row a field with ``field, count, missing, mean, std, min, 25%, 50%, 75%, max``.
 
     Examples
     --------
     >>> times = pd.date_range("2026-01-01", periods=3, freq="h")
-    >>> described = statistics(pd.DataFrame({"celsius": [10.0, 20.0, None]}, index=times))
+    >>> described = pd.DataFrame({"celsius": [10.0, 20.0, None]}, index=times).dweets.statistics()
     >>> described[["count", "missing", "mean"]].values.tolist()
     [[2.0, 1.0, 15.0]]
     """
@@ -250,23 +246,31 @@ def time_columns(frame: pd.DataFrame) -> list[str]:
     return [str(index.name or "index"), *names] if isinstance(index, pd.DatetimeIndex) else names
 
 
-def on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+@checked_arguments
+def on_time_axis(frame: pd.DataFrame, column: str, *, unit: Unit | None = None) -> pd.DataFrame:
     """Return the frame, ascending, with one of `time_columns` as its index; rows without a time are left out.
 
-    Devices often carry their own time: ``on_time_axis(history, "measured")`` puts it on the axis. Times with an
+    Devices often carry their own time: ``history.dweets.on("measured")`` puts it on the axis. Times with an
     offset become UTC, times without one stay as they are. A column without times raises InvalidArgument.
+
+    Parameters
+    ----------
+    unit
+        Of a column of numbers: seconds, milliseconds, microseconds or nanoseconds since 1970 (UTC).
 
     Examples
     --------
     >>> frame = pd.DataFrame({"date": ["2012-01-02", "2012-01-01"], "rain": [10.9, 0.0]})
-    >>> on_time_axis(frame, "date")["rain"].tolist()
+    >>> frame.dweets.on("date")["rain"].tolist()
     [0.0, 10.9]
     """
     if isinstance(frame.index, pd.DatetimeIndex) and column == str(frame.index.name or "index"):
         return frame.loc[frame.index.notna()].sort_index(kind="stable")
+    if not frame.columns.is_unique:
+        raise InvalidArgument("two columns have the same name: rename one of them")
     if column not in frame.columns:
         raise InvalidArgument(f"there is no column {column!r}: times are in {', '.join(time_columns(frame)) or 'none'}")
-    times = pd.DatetimeIndex(_times(frame[column]), name=column)
+    times = pd.DatetimeIndex(_times(frame[column]) if unit is None else _unix_times(frame[column], unit), name=column)
     rest = frame.drop(columns=column)
     if frame.index.name and frame.index.name not in rest.columns:
         rest = rest.reset_index()
@@ -275,6 +279,8 @@ def on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def chosen_fields(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> list[str]:
     """Return these numeric columns, or all; raise InvalidArgument where one is none."""
+    if not frame.columns.is_unique:
+        raise InvalidArgument("two columns have the same name: rename one of them")
     numeric = number_columns(frame)
     if fields is None:
         return numeric
@@ -303,6 +309,8 @@ def _may_be_time(column: pd.Series[Any]) -> bool:
 def _times(column: pd.Series[Any]) -> pd.Series[Any]:
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return column
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        raise InvalidArgument(f"{column.name!r} holds numbers: for Unix times say unit='s'")
     try:
         try:
             times = pd.to_datetime(column, format="ISO8601")
@@ -313,21 +321,35 @@ def _times(column: pd.Series[Any]) -> pd.Series[Any]:
     return times if times.dt.tz is None else times.dt.tz_convert("UTC")
 
 
+def _unix_times(column: pd.Series[Any], unit: Unit) -> pd.Series[Any]:
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        raise InvalidArgument(f"{column.name!r} holds no numbers: leave out unit={unit!r}")
+    try:
+        times: pd.Series[Any] = pd.to_datetime(column, unit=unit, utc=True)
+    except (ValueError, OverflowError):
+        raise InvalidArgument(f"{column.name!r} holds no times: is unit={unit!r} right?") from None
+    return times
+
+
 def _method(
     function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
 ) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
-    """Return a function of a frame as a method of its accessor, with the same docstring and parameters."""
+    """Return a function of a frame as a method of its accessor: the same docstring, and parameters without `frame`."""
 
     @wraps(function)
     def method(self: DweetAccessor, /, *args: P.args, **named: P.kwargs) -> pd.DataFrame:
         return function(self._frame, *args, **named)
 
+    signature = inspect.signature(function)
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = [itself, *list(signature.parameters.values())[1:]]
+    method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return method
 
 
 @pd.api.extensions.register_dataframe_accessor("dweets")
 class DweetAccessor:
-    """Analysis of a history. Use it as ``history.dweets``; there is none where a frame has no time at all.
+    """Analysis of a history. Use it as ``history.dweets``; the functions are ``toolkit.dweets.gaps(frame)`` and so on.
 
     Where the frame has a column ``thing``, each thing is analysed by itself.
 
@@ -340,21 +362,57 @@ class DweetAccessor:
     """
 
     def __init__(self, frame: pd.DataFrame) -> None:
-        if not time_columns(frame):
-            raise AttributeError("df.dweets needs a DatetimeIndex, or a column of datetimes or ISO 8601 text")
         self._frame = frame
 
     on = _method(on_time_axis)
     rate = _method(rate)
     gaps = _method(gaps)
     outliers = _method(outliers)
-    resample = _method(resampled)
+    resample = _method(resample)
     statistics = _method(statistics)
 
-    def plot(self, fields: str | Sequence[str] | None = None, *, mark: bool = True) -> Axes:
-        """Draw the fields (None: all numeric columns) over time, on a new figure; `mark` shows gaps and outliers."""
-        from toolkit.dweets.client.series_figure import Marks, series_axes
+    @checked_arguments
+    def plot(
+        self,
+        fields: str | Sequence[str] | None = None,
+        *,
+        ax: Axes | None = None,
+        unit: str | Mapping[str, str] | None = None,
+        title: str | None = None,
+        mark: bool = True,
+    ) -> Axes | np.ndarray[Any, Any]:
+        """Draw the fields over time.
 
+        Parameters
+        ----------
+        fields
+            Numeric columns; None for all of them.
+        ax
+            The axes to draw on; None for a new figure.
+        unit
+            Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+        mark
+            Show gaps and outliers.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Or an array of them, one a field from the top: on a new figure, fields whose values differ more than
+            tenfold in magnitude have axes of their own.
+
+        Examples
+        --------
+        >>> times = pd.date_range("2026-01-01", periods=3, freq="h", name="created")
+        >>> frame = pd.DataFrame({"celsius": [20.0, 21.0, 20.5], "pressure": [1013.0, 1012.0, 1011.0]}, index=times)
+        >>> [axes.get_ylabel() for axes in frame.dweets.plot(unit={"celsius": "°C", "pressure": "hPa"})]
+        ['celsius (°C)', 'pressure (hPa)']
+        """
+        from matplotlib.axes import Axes
+
+        from toolkit.dweets.client.series_figure import Labels, Marks, series_axes
+
+        if ax is not None and not isinstance(ax, Axes):
+            raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
         chosen = chosen_fields(self._frame, fields)
         marks = Marks(self.gaps(), self.outliers(chosen)) if mark else Marks()
-        return series_axes(self._frame, chosen, marks)
+        return series_axes(self._frame, chosen, marks, Labels(title, unit), ax)

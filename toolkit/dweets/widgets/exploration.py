@@ -105,7 +105,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     fields = chosen_fields(timed, view.fields)
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
     measured = _between(chosen, view.start, view.end).dropna(how="all", subset=fields)
-    frame = series_analysis.resampled(measured, view.rule, view.how) if view.rule else measured
+    frame = series_analysis.resample(measured, view.rule, view.how) if view.rule else measured
     gaps = series_analysis.gaps(measured, factor=view.gap_factor or 1.5)
     outliers = series_analysis.outliers(frame, fields, threshold=view.threshold or 5.0)
     return Findings(

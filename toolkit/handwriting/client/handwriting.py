@@ -10,6 +10,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
@@ -24,6 +25,7 @@ from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 
+@checked_arguments
 class HandwritingClient(PublicNames):
     """Handwriting: the available hands, and texts written by them. Use it as ``tk.handwriting``.
 
@@ -80,7 +82,7 @@ class HandwritingClient(PublicNames):
         given = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
         return rated_within(frame, dict(zip(wire.RATINGS, given, strict=True)))
 
-    def record(self, handwriting: str) -> pd.DataFrame:
+    def hand(self, handwriting: str) -> pd.DataFrame:
         """Return one handwriting: ``GET /handwritings/{id}``.
 
         Returns
@@ -97,7 +99,7 @@ class HandwritingClient(PublicNames):
         --------
         >>> import toolkit
         >>> with toolkit.connect() as tk:
-        ...     tk.handwriting.record("Molly").index.tolist()
+        ...     tk.handwriting.hand("Molly").index.tolist()
         ['2D5QW0F80001']
         """
         values = {"id": id_of(handwriting, self._titles)}
@@ -139,7 +141,7 @@ class HandwritingClient(PublicNames):
         line_spacing_variance, word_spacing_variance
             Largest relative change of a pitch or a word gap, 0 to 1. Default 0.
         random_seed
-            Positive: the same writing every time, in every format. Otherwise each call differs a little.
+            The same writing every time, in every format; 0 is a seed too. None: each call differs a little.
 
         Returns
         -------
@@ -231,7 +233,7 @@ class HandwritingClient(PublicNames):
         )  # fmt: skip
         return self.rendered(text, handwriting, "svg", style)
 
-    def replay(
+    def animation(
         self,
         text: str,
         handwriting: str,
@@ -250,7 +252,7 @@ class HandwritingClient(PublicNames):
         --------
         >>> import toolkit
         >>> with toolkit.connect() as tk:
-        ...     b"animation" in tk.handwriting.replay("Hello", "Molly").data
+        ...     b"animation" in tk.handwriting.animation("Hello", "Molly").data
         True
         """
         style = Style(
