@@ -23,8 +23,9 @@ CheckedT = TypeVar("CheckedT", bound=Callable[..., Any])
 
 _WORDS = {
     bool: "True or False", dict: "a dict", float: "a number", int: "a whole number", object: "a value",
-    str: "a str", tuple: "a tuple", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
+    str: "a str", tuple: "a pair", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
 }  # fmt: skip
+_SHOWN = 40
 # These can be iterated over, and are never meant as a list.
 _NO_LISTS = (str, bytes, bytearray, memoryview, pd.DataFrame)
 
@@ -73,7 +74,9 @@ def _check(
         hint = _hint(function, name)
         if not _fits(value, hint):
             expected = " or ".join(dict.fromkeys(_expected(hint)))
-            raise InvalidArgument(f"{name} is {expected}, not {described(value)}: {_call(function, signature)}")
+            is_word = isinstance(value, str) and "'" in expected  # one of a few was expected, never a key
+            given_as = repr(value[:_SHOWN]) if is_word else described(value)
+            raise InvalidArgument(f"{name} is {expected}, not {given_as}: {_call(function, signature)}")
 
 
 def _call(function: Callable[..., Any], signature: inspect.Signature) -> str:
@@ -87,11 +90,11 @@ def _call(function: Callable[..., Any], signature: inspect.Signature) -> str:
 def _hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
     if name not in function.__annotations__:
         return Any
-    # One by one: a class that is imported for type checkers only is checked by the function itself.
+    # One by one: a class that type checkers alone can read is checked by the function itself.
     alone = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
     try:
         return typing.get_type_hints(alone, function.__globals__)[name]
-    except NameError:
+    except (NameError, TypeError):
         return Any
 
 
@@ -111,7 +114,7 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401, PLR0911
     if kind is bool:
         return isinstance(value, bool | np.bool_)
     if kind is tuple and inner and Ellipsis not in inner:
-        return isinstance(value, tuple) and len(value) == len(inner) and all(map(_fits, value, inner))
+        return isinstance(value, tuple | list) and len(value) == len(inner) and all(map(_fits, value, inner))
     if isinstance(kind, type) and issubclass(kind, Iterable) and inner and not issubclass(kind, Mapping):
         return _is_list(value, kind) and (isinstance(value, Iterator) or all(_fits(each, inner[0]) for each in value))  # type: ignore[attr-defined]
     return isinstance(value, kind)

@@ -8,6 +8,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
+from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import InvalidArgument
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -26,6 +27,7 @@ ANY_APIKEY = Secret("notebook")
 SERVICES: tuple[Service, ...] = ("dweets", "handwriting", "rewards", "identity")
 
 
+@checked_arguments
 def connect(
     gateway: Gateway | str | None = None,
     *,
@@ -87,6 +89,8 @@ class Connection(PublicNames):
             self._started = gateway = Gateway()
         if isinstance(gateway, str):
             return gateway
+        if not hasattr(gateway, "base_url"):
+            raise InvalidArgument(f"gateway is a Gateway or a str or None, not {described(gateway)}")
         self.gateway = gateway
         return gateway.base_url
 

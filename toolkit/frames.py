@@ -12,7 +12,7 @@ import pandas as pd
 from toolkit.errors import InvalidArgument
 
 #: A point in time, as a caller gives it; in UTC if it has no time zone.
-Moment = str | date | datetime | pd.Timestamp | np.datetime64
+TimeLike = str | date | datetime | pd.Timestamp | np.datetime64
 
 
 def declared_frame(
@@ -38,7 +38,7 @@ def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
     return pd.DatetimeIndex(naive, tz="UTC")
 
 
-def utc_timestamp(moment: Moment, name: str) -> pd.Timestamp:
+def utc_timestamp(moment: TimeLike, name: str) -> pd.Timestamp:
     """Return a point in time in UTC with microseconds; InvalidArgument where it is none, or before or after all."""
     try:
         read = pd.Timestamp(moment)

@@ -91,4 +91,4 @@ def test_filters_and_order(hands: toolkit.Connection) -> None:
 
 
 def test_a_record_by_title(hands: toolkit.Connection) -> None:
-    pd.testing.assert_frame_equal(hands.handwriting.record("molly"), hands.handwriting.available().loc[[MOLLY]])
+    pd.testing.assert_frame_equal(hands.handwriting.hand("molly"), hands.handwriting.available().loc[[MOLLY]])

@@ -212,7 +212,7 @@ def test_the_funnel_refuses_what_is_not_true_or_false(values: list[Any]) -> None
 
 
 def test_the_funnel_refuses_an_unknown_unit() -> None:
-    with pytest.raises(InvalidArgument, match="session or device, not 'moment'"):
+    with pytest.raises(InvalidArgument, match="unit is 'session' or 'device' or None, not 'moment'"):
         funnel(DECISIONS, unit="moment")
 
 
@@ -329,9 +329,9 @@ def test_a_what_if_knows_sessions() -> None:
 
 
 def test_a_what_if_keeps_traces_where_asked() -> None:
-    assert explain(simulation.simulate({}, EVENTS.head(1), trace=True))["rule"].iloc[0] == "session"
-    with pytest.raises(InvalidArgument, match="trace=True"):
-        explain(simulation.simulate({}, EVENTS.head(1)))
+    assert explain(simulation.simulate({}, EVENTS.head(1)))["rule"].iloc[0] == "session"
+    with pytest.raises(InvalidArgument, match="has no trace"):
+        explain(simulation.simulate({}, EVENTS.head(1), trace=False))
 
 
 def test_a_what_if_needs_its_columns() -> None:

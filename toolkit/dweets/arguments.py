@@ -9,7 +9,7 @@ import pandas as pd
 
 from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument, MalformedRequest
-from toolkit.frames import Moment, utc_timestamp
+from toolkit.frames import TimeLike, utc_timestamp
 
 
 def checked_name(thing: str) -> str:
@@ -25,7 +25,7 @@ def checked_names(things: str | Iterable[str]) -> list[str]:
     return [checked_name(name) for name in ([things] if isinstance(things, str) else dict.fromkeys(things))]
 
 
-def checked_date(date: Moment) -> str:
+def checked_date(date: TimeLike) -> str:
     """Return a day as ``YYYY-MM-DD``, or raise InvalidArgument where there is no such day."""
     if not isinstance(date, str):
         return f"{utc_timestamp(date, 'date'):%Y-%m-%d}"

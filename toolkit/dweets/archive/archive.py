@@ -31,7 +31,7 @@ from toolkit.dweets.arguments import checked_count, checked_name, checked_names,
 from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.content_json import row_contents
 from toolkit.errors import ArchiveUnusable, InvalidArgument
-from toolkit.frames import Moment, declared_frame, utc_timestamp
+from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -140,8 +140,8 @@ class Archive:
         things: str | Iterable[str],
         *,
         n: int | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
+        since: TimeLike | None = None,
+        until: TimeLike | None = None,
         columns: Columns = None,
     ) -> pd.DataFrame:
         """Return archived dweets, as ``tk.dweets.history`` does for those that the gateway has.

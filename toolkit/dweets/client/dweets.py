@@ -24,7 +24,7 @@ from toolkit.dweets.client.reading import Wanted, kept_records
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
 from toolkit.dweets.content_json import content_bytes
 from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
-from toolkit.frames import Moment, declared_frame, utc_timestamp
+from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 
@@ -160,8 +160,8 @@ class DweetClient(PublicNames):
         things: Names,
         *,
         n: int | None = None,
-        since: Moment | None = None,
-        until: Moment | None = None,
+        since: TimeLike | None = None,
+        until: TimeLike | None = None,
         columns: Columns = None,
         key: Key = None,
         progress: bool = True,
@@ -209,7 +209,7 @@ class DweetClient(PublicNames):
         return history_frame(sorted(records, key=itemgetter("created")), columns, with_thing=True)
 
     def stored(
-        self, things: Names, date: Moment, *, hour: int | None = None, columns: Columns = None, key: Key = None
+        self, things: Names, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
         """Return all dweets kept of one day or hour: ``GET /get/stored/dweets/for/{thing}``.
 
@@ -412,7 +412,7 @@ class DweetClient(PublicNames):
         return alert_frame([])
 
     def backtest(
-        self, thing: str, condition: str, *, date: Moment | None = None, columns: Columns = None, key: Key = None
+        self, thing: str, condition: str, *, date: TimeLike | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
         """Return which past dweets would have triggered an alert, before the alert is set.
 

@@ -57,7 +57,7 @@ class HandwritingClient(PublicNames):
         rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
             Keep what lies between two ratings, both included; None for no bound. 1400 is the average.
         order_by
-            ``id``, ``title``, ``date_created``, ``date_modified`` or one of the ratings.
+            ``id``, ``title``, ``date_created``, ``date_modified`` or one of the ratings; equal ratings by title.
         order_dir
             ``asc`` or ``desc``.
 
@@ -79,6 +79,10 @@ class HandwritingClient(PublicNames):
         'Molly'
         """
         frame = listing_frame(self._listing({"order_by": order_by, "order_dir": order_dir}))
+        if order_by in wire.RATINGS:
+            titles = frame["title"].str.casefold()
+            frame = frame.iloc[titles.argsort(kind="stable")]
+            frame = frame.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
         given = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
         return rated_within(frame, dict(zip(wire.RATINGS, given, strict=True)))
 
@@ -338,8 +342,6 @@ class HandwritingClient(PublicNames):
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `png` for the result and the errors."""
-        if not isinstance(text, str):
-            raise InvalidArgument(f"text is a str, not {type(text).__name__}")
         if len(text) > wire.MAX_TEXT:
             raise InvalidArgument(wire.TEXT_TOO_LONG)
         handwriting_id = id_of(handwriting, self._titles)
