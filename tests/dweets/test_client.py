@@ -220,7 +220,7 @@ def test_replay(tk: Connection) -> None:
     with pytest.raises(TimeoutError, match="of 3 rows sent"):
         slow.wait(0.05)
     assert "playing" in repr(slow)
-    assert slow.stop() == 1
+    assert slow.close() == 1
     everything = pd.concat([frame] * 900).sort_index()
     assert tk.dweets.replay("roof", everything, speed=math.inf).wait(60) == 2_700
     assert tk.dweets.replay("roof", frame.iloc[:0]).wait(60) == 0
@@ -460,3 +460,9 @@ def test_post_takes_what_a_frame_holds(tk: Connection) -> None:
     tk.dweets.post("roof", {"at": at, "n": np.int64(3), "on": np.bool_(True), "wind": np.arange(6.0)[::2]})
     row = tk.dweets.latest("roof").iloc[0]
     assert [row["at"], row["n"], row["on"], list(row["wind"])] == [at.isoformat(), 3, True, [0.0, 2.0, 4.0]]
+
+
+def test_a_heard_dweet_has_a_timestamp(tk: Connection) -> None:
+    with tk.dweets.listen("door") as doors:
+        receipt = tk.dweets.post("door", 1)
+        assert next(doors).created == receipt.index[0]

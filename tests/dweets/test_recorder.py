@@ -155,7 +155,7 @@ def test_its_end_writes_what_has_come(tk: toolkit.Connection, tmp_path: Path) ->
         tk.dweets.post("kitchen", {"n": n})
     until(lambda: recording.received == 3)
     assert archived_so_far(tmp_path, "kitchen") == 0
-    assert recording.stop() == 3
+    assert recording.close() == 3
     assert numbers(tmp_path, "kitchen") == [0, 1, 2]
 
 
@@ -171,7 +171,7 @@ def test_it_survives_the_restart_of_its_gateway(tmp_path: Path) -> None:
                     recording = elsewhere.dweets.record("kitchen", folder)
             recording.wait(dweets=turn * 10 + 10)
     assert recording is not None
-    assert recording.stop() == recording.stop() == 30
+    assert recording.close() == recording.close() == 30
     assert numbers(folder, "kitchen") == list(range(30))
     assert "30 dweets, stopped" in repr(recording)
 

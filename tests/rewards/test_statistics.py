@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toolkit
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis import simulation
@@ -344,3 +345,18 @@ def test_made_up_readers_look_and_claim() -> None:
     counts = steps(funnel(decided))
     assert counts["shown"] == counts["rewarded"]
     assert 0 < counts["claimed"] < counts["shown"]
+
+
+def test_a_funnel_and_a_comparison_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    from matplotlib import pyplot
+
+    decisions = pd.DataFrame({"device": list("abcd"), "rewarded": [True, False, True, True], "arm": list("xxyy")})
+    funnel_axes = toolkit.rewards.plot(funnel(decisions))
+    assert [label.get_text() for label in funnel_axes.get_yticklabels()] == ["moment", "rewarded"]
+    _, mine = pyplot.subplots()
+    assert toolkit.rewards.plot(toolkit.rewards.ab(decisions), ax=mine) is mine
+    assert [label.get_text() for label in mine.get_yticklabels()] == ["y - x"]
+    with pytest.raises(InvalidArgument, match="funnel or ab returned"):
+        toolkit.rewards.plot(decisions)
+    pyplot.close("all")

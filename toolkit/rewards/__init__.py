@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from toolkit.public_names import lazy_names
 
 if TYPE_CHECKING:
+    from toolkit.rewards.analysis.charts import plot
     from toolkit.rewards.analysis.experiments import ab
     from toolkit.rewards.analysis.explanation import explain, sentence
     from toolkit.rewards.analysis.funnels import funnel, moments_per_session
@@ -27,6 +28,7 @@ __all__ = [
     "made_up_moments",
     "moments_per_session",
     "new_device_id",
+    "plot",
     "rate_by_moment",
     "sentence",
     "simulate",
@@ -41,5 +43,6 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("made_up_moments", "simulate"), "toolkit.rewards.analysis.simulation"),
         "ab": "toolkit.rewards.analysis.experiments",
         "new_device_id": "toolkit.rewards.device_ids",
+        "plot": "toolkit.rewards.analysis.charts",
     },
 )

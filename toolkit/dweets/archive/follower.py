@@ -111,7 +111,7 @@ class Follower:
                 raise TimedOut(f"{self.received} of {dweets} dweets received after {timeout} seconds")
         return self.flush()
 
-    def stop(self, *, flush: bool = True) -> int:
+    def close(self, *, flush: bool = True) -> int:
         """Write what has been received (unless `flush` is False), unlock the folder, and return `dweets`.
 
         If the disk refuses the last dweets (ArchiveUnusable), they are still on the server.
@@ -131,7 +131,7 @@ class Follower:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
+        self.close()
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped.is_set() else "running"

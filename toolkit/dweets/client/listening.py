@@ -8,9 +8,11 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any, NamedTuple
 
 import orjson
+import pandas as pd
 
 from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader
 from toolkit.errors import ServiceFailure, UnexpectedReply, Unreachable
+from toolkit.frames import utc_from_iso
 from toolkit.http_client import HttpStream
 
 # Seconds below which a stream counts as one that the server ended at once.
@@ -18,15 +20,20 @@ _SHORT = 1.0
 
 
 class Dweet(NamedTuple):
-    """One dweet of a live stream: ``created`` is ISO 8601 in UTC as it came, ``content`` the JSON value.
+    """One dweet of a live stream: ``created`` is in UTC, ``content`` the JSON value.
 
     ``sequence`` is the number to resume after, None if the server does not tell it.
     """
 
     thing: str
-    created: str
+    created: pd.Timestamp
     content: Any
     sequence: int | None
+
+    def record(self) -> dict[str, Any]:
+        """Return thing, created and content as the wire has them."""
+        created = self.created.isoformat().replace("+00:00", "Z")
+        return {"thing": self.thing, "created": created, "content": self.content}
 
 
 class Listener:
@@ -121,7 +128,8 @@ class Listener:
                     if self._closed.is_set():
                         return
                     record = orjson.loads(streamed.record)
-                    yield Dweet(record["thing"], record["created"], record["content"], streamed.sequence)
+                    created = utc_from_iso([record["created"]])[0]
+                    yield Dweet(record["thing"], created, record["content"], streamed.sequence)
                 if isinstance(reader, EventReader) and reader.last_id is not None:
                     self.position = reader.last_id
         except Unreachable:
@@ -159,7 +167,7 @@ def collected(listener: Listener, n: int | None, seconds: float | None) -> list[
                 dweet = next(listener, None)
                 if dweet is None:
                     break
-                records.append({"thing": dweet.thing, "created": dweet.created, "content": dweet.content})
+                records.append(dweet.record())
         finally:
             timer.cancel()
     return records

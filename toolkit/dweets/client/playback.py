@@ -53,7 +53,7 @@ class Playback:
             raise self._failure
         return self.sent
 
-    def stop(self) -> int:
+    def close(self) -> int:
         """Stop now and return how many rows were sent."""
         self._stopped.set()
         return self.wait(timeout=60)
@@ -62,7 +62,7 @@ class Playback:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
+        self.close()
 
     def __repr__(self) -> str:
         state = "playing" if self._thread.is_alive() else "ended"

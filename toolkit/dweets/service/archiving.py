@@ -129,7 +129,7 @@ class Archiving:
     async def _stop(self, *, flush: bool) -> None:
         follower, self._follower = self._follower, None
         if follower is not None:
-            await asyncio.to_thread(follower.stop, flush=flush)
+            await asyncio.to_thread(follower.close, flush=flush)
 
     def _complain(self, error: Exception) -> None:
         if str(error) != self._complaint:

@@ -197,7 +197,7 @@ class LiveDweets(ServiceWidget):
         try:
             for dweet in listener:
                 with self._changed:
-                    self._records.append({"thing": dweet.thing, "created": dweet.created, "content": dweet.content})
+                    self._records.append(dweet.record())
                     self.seen += 1
                     self._changed.notify_all()
         except ToolkitError as error:  # nobody sees what a thread raises

@@ -18,7 +18,7 @@ from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 from toolkit.rewards import wire
-from toolkit.rewards.analysis import experiments, explanation, funnels, simulation
+from toolkit.rewards.analysis import charts, experiments, explanation, funnels, simulation
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.device_ids import new_device_id
 from toolkit.rewards.forms import checked_moment_id, start_text
@@ -124,6 +124,7 @@ class RewardClient(PublicNames):
     ab = staticmethod(experiments.ab)
     simulate = staticmethod(simulation.simulate)
     made_up_moments = staticmethod(simulation.made_up_moments)
+    plot = staticmethod(charts.plot)
     explain = staticmethod(explanation.explain)
     sentence = staticmethod(explanation.sentence)
 
