@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 import pandas as pd
@@ -10,6 +10,9 @@ import pandas as pd
 from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument, MalformedRequest
 from toolkit.frames import TimeLike, utc_timestamp
+from toolkit.secret import Secret
+
+Key = str | Secret | None
 
 
 def checked_name(thing: str) -> str:
@@ -33,6 +36,24 @@ def checked_date(date: TimeLike) -> str:
         return datetime.strptime(date, "%Y-%m-%d").strftime("%Y-%m-%d").rjust(10, "0")
     except ValueError:
         raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
+
+
+def checked_addresses(who: str | Iterable[str]) -> str:
+    """Return e-mail addresses as the wire has them, or raise InvalidArgument where one cannot be."""
+    addresses = who if isinstance(who, str) else ",".join(who)
+    try:
+        wire.checked_recipients(addresses)
+    except MalformedRequest as error:
+        raise InvalidArgument(error.message) from None
+    return addresses
+
+
+def checked_keys(names: Iterable[str], key: Key | Mapping[str, Key]) -> dict[str, Key]:
+    """Return the key of each thing, where one is given for all or a table of them."""
+    keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
+    if unknown := set(keys) - set(names):
+        raise InvalidArgument(f"there are keys of things that are not recorded: {', '.join(sorted(unknown))}")
+    return {name: keys.get(name) for name in names}
 
 
 def checked_count(n: int) -> int:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .dweets
+import toolkit.dweets.client.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import checked_count, checked_date, checked_name, checked_names
+from toolkit.dweets.arguments import checked_addresses, checked_date, checked_keys, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested
 from toolkit.dweets.client.calls import DweetCalls, Key, checked_records
 from toolkit.dweets.client.listening import Listener, collected
@@ -23,8 +23,8 @@ from toolkit.dweets.client.posting import post_rows
 from toolkit.dweets.client.reading import Wanted, kept_records
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
 from toolkit.dweets.content_json import content_bytes
-from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
-from toolkit.frames import TimeLike, declared_frame, utc_timestamp
+from toolkit.errors import InvalidArgument, NotFound
+from toolkit.frames import TimeLike, declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 
@@ -102,6 +102,8 @@ class DweetClient(PublicNames):
     ) -> pd.DataFrame:
         """Send each row as one dweet, in order, up to 1,000 rows a request: ``POST /dweets/for/{thing}``.
 
+        Returns one row a dweet, as `post` does.
+
         Parameters
         ----------
         frame
@@ -111,30 +113,14 @@ class DweetClient(PublicNames):
             In place of `thing`: the column with the name of each row's thing, which is not part of the content.
         progress
             Show a bar if there is more than one request.
-
-        Returns
-        -------
-        pandas.DataFrame
-            As of `post`, one row a dweet.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> frame = pd.DataFrame({"room": ["attic", "cellar"], "celsius": [24.5, 11.0]})
-        >>> with toolkit.connect() as tk:
-        ...     tk.dweets.post_frame(frame=frame, thing_column="room")["thing"].tolist()
-        ['attic', 'cellar']
         """
-        if frame is None:
-            raise InvalidArgument("give a frame: post_frame(thing, frame)")
-
-        def post(name: str, batch: Sequence[bytes]) -> list[dict[str, Any]]:
-            return self._calls.post_rows(name, batch, key)
-
+        post = partial(self._calls.post_rows, key=key)
         return receipt_frame(post_rows(post, thing, frame, thing_column, progress))
 
     def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
         """Play a frame back as a live thing: each row is sent when it is due, as content as in `post_frame`.
+
+        The `Playback` runs in the background: ``.wait()`` for its end, ``.close()`` to end it, ``.sent`` rows so far.
 
         Parameters
         ----------
@@ -142,11 +128,6 @@ class DweetClient(PublicNames):
             With an ascending DatetimeIndex.
         speed
             How many times faster than recorded, above 0; ``float("inf")`` for at once.
-
-        Returns
-        -------
-        Playback
-            Runs in the background; ``.wait()`` for its end, ``.close()`` to end it, ``.sent`` rows so far.
         """
         checked_name(thing)
         return Playback(frame, speed, lambda contents: self._calls.post_rows(thing, contents, key))
@@ -168,7 +149,7 @@ class DweetClient(PublicNames):
     ) -> pd.DataFrame:
         """Return the dweets that the gateway keeps: the last 500 of a thing, and older ones day by day.
 
-        ``GET /get/dweets/for/{thing}``, and ``GET /get/stored/dweets/for/{thing}`` for each day that is needed beyond.
+        ``GET /get/dweets/for/{thing}``, and ``GET /get/stored/dweets/for/{thing}`` for each day beyond.
 
         Parameters
         ----------
@@ -179,8 +160,7 @@ class DweetClient(PublicNames):
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
-            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent (a UserWarning
-            says if there are more).
+            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
         progress
             Show a bar if there is more than one day to read.
 
@@ -193,15 +173,10 @@ class DweetClient(PublicNames):
         --------
         >>> import toolkit
         >>> with toolkit.connect() as tk:
-        ...     _ = tk.dweets.post("kitchen", {"air": {"celsius": 21.5}})
-        ...     tk.dweets.history("kitchen", since="2026-01-01").columns.tolist()
-        ['air.celsius']
+        ...     len(tk.dweets.history("kitchen", since="2026-01-01"))
+        0
         """
-        wanted = Wanted(
-            None if n is None else checked_count(n),
-            None if since is None else utc_timestamp(since, "since"),
-            None if until is None else utc_timestamp(until, "until"),
-        )
+        wanted = Wanted.asked(n, since, until)
         names = checked_names(things)
         records = [record for name in names for record in kept_records(self._calls, name, key, wanted, progress)]
         if isinstance(things, str):
@@ -235,13 +210,7 @@ class DweetClient(PublicNames):
 
         ``GET /get/stats``; the columns are ``thing`` and ``keywords``, comma-separated.
         """
-        found = self._calls.call(wire.STATS, {})
-        try:
-            things = found["active_things"]
-            rows = [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]
-        except (KeyError, TypeError):
-            raise UnexpectedReply("the response does not hold active things") from None
-        return declared_frame(rows, {"thing": "str", "keywords": "str"})
+        return declared_frame(self._calls.active_things(), {"thing": "str", "keywords": "str"})
 
     def listen(self, thing: str, *, key: Key = None, since: int | None = None, patience: float = 60.0) -> Listener:
         """Iterate over dweets as they arrive: ``GET /listen/for/dweets/from/{thing}``.
@@ -328,11 +297,8 @@ class DweetClient(PublicNames):
         """
         from toolkit.dweets.archive.http_source import recorder
 
-        names = checked_names(things)
-        keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
-        if unknown := set(keys) - set(names):
-            raise InvalidArgument(f"there are keys of things that are not recorded: {', '.join(sorted(unknown))}")
-        streams = {name: partial(self._calls.stream, name, keys.get(name)) for name in names}
+        keys = checked_keys(checked_names(things), key)
+        streams = {name: partial(self._calls.stream, name, own) for name, own in keys.items()}
         return recorder(streams, Path(folder).expanduser(), seconds, rows)
 
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
@@ -385,12 +351,7 @@ class DweetClient(PublicNames):
         InvalidArgument, MalformedRequest
             An address cannot be one; the condition does not compile or returns nothing.
         """
-        addresses = who if isinstance(who, str) else ",".join(who)
-        try:
-            wire.checked_recipients(addresses)
-        except MalformedRequest as error:
-            raise InvalidArgument(error.message) from None
-        values = {"who": addresses, "thing": thing, "condition": condition}
+        values = {"who": checked_addresses(who), "thing": thing, "condition": condition}
         return alert_frame([self._calls.call(wire.SET_ALERT, values, key)])
 
     def get_alert(self, thing: str, *, key: Key) -> pd.DataFrame:

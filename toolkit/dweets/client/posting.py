@@ -19,11 +19,13 @@ Record = dict[str, Any]
 def post_rows(
     post: Callable[[str, Sequence[bytes]], list[Record]],
     thing: str | None,
-    frame: pd.DataFrame,
+    frame: pd.DataFrame | None,
     thing_column: str | None,
     progress: bool,
 ) -> list[Record]:
     """Send the rows and return the receipts in the order of the frame. All of it is checked before anything is sent."""
+    if frame is None:
+        raise InvalidArgument("give a frame: post_frame(thing, frame)")
     parts = _parts(thing, frame, thing_column)
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
     records: list[Record] = []

@@ -11,9 +11,11 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from toolkit.dweets import wire
+from toolkit.dweets.arguments import checked_count
 from toolkit.dweets.client.calls import DweetCalls, Key
 from toolkit.dweets.content_frame import times_of, warn_caller
 from toolkit.dweets.stream import EventReader
+from toolkit.frames import TimeLike, utc_timestamp
 
 Record = dict[str, Any]
 _DAY = pd.Timedelta(days=1)
@@ -25,6 +27,13 @@ class Wanted(NamedTuple):
     n: int | None = None
     since: pd.Timestamp | None = None
     until: pd.Timestamp | None = None
+
+    @classmethod
+    def asked(cls, n: int | None, since: TimeLike | None, until: TimeLike | None) -> Wanted:
+        """Check what a caller gave; InvalidArgument where it cannot be."""
+        start = None if since is None else utc_timestamp(since, "since")
+        end = None if until is None else utc_timestamp(until, "until")
+        return cls(None if n is None else checked_count(n), start, end)
 
     def of(self, records: Sequence[Record]) -> list[Record]:
         """Return those of the records, oldest first, that are wanted."""
