@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from toolkit.dweets.archive.follower import Follower
 
 Names = str | Iterable[str]
-
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
 
