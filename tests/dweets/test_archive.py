@@ -547,3 +547,10 @@ def test_many_random_pieces(tmp_path: Path) -> None:
     missing = {thing: its[-1] - len(its) for thing, its in expected.items()}
     assert archive.things().set_index("thing")["missing"].to_dict() == missing
     assert sum(len(files) for files in all_files(tmp_path).values()) > 3
+
+
+def test_a_query_takes_parameters(tmp_path: Path) -> None:
+    archive = archived(tmp_path, "t", [rows(1, 30)])
+    assert archive.sql("SELECT count(*) AS n FROM dweets WHERE n > ?", [20])["n"].tolist() == [10]
+    assert archive.sql("SELECT count(*) AS n FROM dweets WHERE n > $least", {"least": 25})["n"].tolist() == [5]
+    assert archive.history("t", n=2)["n"].tolist() == [29, 30]

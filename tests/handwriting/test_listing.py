@@ -92,3 +92,14 @@ def test_filters_and_order(hands: toolkit.Connection) -> None:
 
 def test_a_record_by_title(hands: toolkit.Connection) -> None:
     pd.testing.assert_frame_equal(hands.handwriting.hand("molly"), hands.handwriting.available().loc[[MOLLY]])
+
+
+def test_equal_ratings_are_ordered_by_title(hands: toolkit.Connection) -> None:
+    frame = hands.handwriting.available(order_by="rating_neatness", order_dir="desc")
+    pairs = list(zip(-frame["rating_neatness"].astype(int), frame["title"].str.casefold(), strict=True))
+    assert pairs == sorted(pairs)
+
+
+def test_zero_is_a_seed(hands: toolkit.Connection) -> None:
+    first, second = (hands.handwriting.png("Hi", "Molly", height="auto", random_seed=0) for _ in range(2))
+    assert first.data == second.data
