@@ -12,8 +12,8 @@ import pytest
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.things import CachedThing, Things, journal_of
-from toolkit.errors import NotFound
-from toolkit.stores import Entry, NewEntry, Store, StoreUnavailable
+from toolkit.errors import NotFound, StoreUnavailable
+from toolkit.stores import Entry, NewEntry, Store
 from toolkit.stores.embedded import EmbeddedStore
 
 BOUND = 4 * 1024 * 1024

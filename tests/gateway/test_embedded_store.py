@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from toolkit.stores import Entry, FolderInUse, NewEntry, OutcomeUnknown, StoreUnavailable, embedded_journals
+from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
+from toolkit.stores import Entry, NewEntry, embedded_journals
 from toolkit.stores.embedded import EmbeddedStore
 from toolkit.stores.embedded_database import Database
 

@@ -17,9 +17,8 @@ import toolkit
 from tests.conftest import operator_of, raw_call
 from tests.dweets.conftest import RawStream
 from tests.redis_servers import RedisServer, fresh_url, shared_server, wait_until
-from toolkit.errors import InvalidArgument, ServiceFailure
+from toolkit.errors import InvalidArgument, ServiceFailure, StoreUnavailable
 from toolkit.gateway import Gateway
-from toolkit.stores import StoreUnavailable
 
 
 @pytest.fixture

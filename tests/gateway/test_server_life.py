@@ -22,14 +22,13 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT, raw_call
-from toolkit.errors import Conflict, InvalidArgument, Unreachable
+from toolkit.errors import CannotServe, CannotStop, Conflict, InvalidArgument, StoreUnavailable, Unreachable
 from toolkit.gateway import Gateway
 from toolkit.gateway.app import Application
 from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
-from toolkit.gateway.server import CannotServe, CannotStop, ServerThread
+from toolkit.gateway.server import ServerThread
 from toolkit.outside_world import Timings
-from toolkit.stores import StoreUnavailable
 
 
 def own_threads() -> set[str]:

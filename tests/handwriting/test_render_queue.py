@@ -14,11 +14,10 @@ import pytest
 import toolkit
 from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
-from toolkit.errors import ServiceFailure
+from toolkit.errors import InvalidParameters, Overloaded, ServiceFailure
 from toolkit.gateway import Gateway
 from toolkit.handwriting import wire
 from toolkit.handwriting.service.fair_turns import FairTurns
-from toolkit.handwriting.wire import InvalidParameters, Overloaded
 
 EMOJI = "\N{GRINNING FACE}" * 9000
 

@@ -161,7 +161,7 @@ def test_steps_out_of_order_are_told(lab: Lab, identity: IdentityClient) -> None
             with pytest.raises(InvalidArgument, match=f"call {first} first"):
                 call()
         session.authenticate(lab.gateway.handset("happy"))
-        with pytest.raises(Conflict, match="Call getEligibility first"):
+        with pytest.raises(Conflict, match="Call eligibility first"):
             session.payment_list()
     with pytest.raises(InvalidArgument, match="handset"):
         identity.start_authentication()
@@ -565,3 +565,15 @@ def test_the_second_demo_client_cannot_use_what_the_first_one_has(lab: Lab, iden
             other.identity.eligibility(user)
         assert caught.value.code == 2010
     assert isinstance(identity.eligibility(user), pd.DataFrame)
+
+
+def test_payment_details_take_rows_a_series_and_one_id(lab: Lab, identity: IdentityClient) -> None:
+    with identity.session() as session:
+        session.authenticate(lab.gateway.handset("no_challenge"))
+        session.eligibility()
+        payments = session.payment_list()
+        ids = payments["payment_id"]
+        for given in (payments, ids, ids.tolist()):
+            assert session.payment_details(given)["payment_id"].tolist() == ids.tolist()
+        for given in (ids[0], payments.iloc[0]):
+            assert session.payment_details(given)["payment_id"].tolist() == [ids[0]]

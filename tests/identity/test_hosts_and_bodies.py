@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import raw_exchange
 from tests.identity.conftest import ACCOUNT, CARRIERS, CLIENTS, DONE, MOBILE, PEOPLE, PHONE, SHOP, Lab, Wire, people
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, StoreUnavailable
 from toolkit.gateway import Gateway
 from toolkit.gateway.configuration import configuration_of
 from toolkit.gateway.exchange import Request
@@ -19,7 +19,6 @@ from toolkit.identity import wire as identity_wire
 from toolkit.identity.service.body_checks import normal_address
 from toolkit.identity.service.identity import IdentityService
 from toolkit.outside_world import OutsideWorld
-from toolkit.stores import StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
 ECHO = ACCOUNT + "accountEcho"

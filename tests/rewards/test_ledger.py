@@ -23,13 +23,12 @@ import pytest
 from tests.conftest import operator_of
 from tests.gateway_process import Killer
 from tests.rewards.conftest import COMMON, SESSION, Caller, settings
-from toolkit.errors import Conflict
+from toolkit.errors import Conflict, StoreUnavailable
 from toolkit.gateway import Gateway
 from toolkit.gateway.configuration import configuration_of
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.rewards.service.ledger import SPACE
 from toolkit.rewards.service.rewards import Call, RewardService
-from toolkit.stores import StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
 SCARCE = {

@@ -61,8 +61,8 @@ def _settings(config: dict[str, Any], data: Path | None, port: int | None) -> di
 
 
 def _gateway(settings: dict[str, Any]) -> Gateway:
+    from toolkit.errors import CannotServe
     from toolkit.gateway import Gateway
-    from toolkit.gateway.server import CannotServe
 
     if "port" in settings["gateway"]:
         return Gateway(config=settings)

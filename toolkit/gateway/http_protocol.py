@@ -13,13 +13,12 @@ from collections.abc import Awaitable, Callable
 from itertools import takewhile
 from typing import Any
 
-from toolkit.errors import ServiceError
+from toolkit.errors import ServiceError, StoreUnavailable
 from toolkit.gateway.app import log_response
 from toolkit.gateway.connections import NEVER, Connections
 from toolkit.gateway.exchange import Answer, Request, Response, Stream
 from toolkit.gateway.http_reader import RequestReader
 from toolkit.gateway.http_stream import StreamWriter
-from toolkit.stores import StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from toolkit.errors import ToolkitError
+from toolkit.errors import CannotServe, CannotStop
 from toolkit.gateway.app import Application
 from toolkit.gateway.connections import Connections
 from toolkit.gateway.http_protocol import HttpProtocol
@@ -24,14 +24,6 @@ log = logging.getLogger("toolkit.gateway")
 
 # Connections that wait to be accepted.
 _BACKLOG = 4096
-
-
-class CannotServe(ToolkitError):
-    """The server could not start: the port is taken, the address is not this machine's, ..."""
-
-
-class CannotStop(ToolkitError):
-    """The server did not end in time; its port and its folder stay taken."""
 
 
 class ServerThread:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService
+from toolkit.errors import StoreUnavailable
 from toolkit.gateway.access import Proxies, is_loopback
 from toolkit.gateway.app import Application
 from toolkit.gateway.configuration import Configuration
@@ -24,7 +25,7 @@ from toolkit.outside_world import OutsideWorld
 from toolkit.rewards.service.partners import RewardSettings
 from toolkit.rewards.service.rewards import RewardService
 from toolkit.secret import Secret
-from toolkit.stores import Store, StoreUnavailable
+from toolkit.stores import Store
 
 
 @dataclass

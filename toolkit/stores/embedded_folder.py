@@ -10,7 +10,7 @@ from pathlib import Path
 
 import filelock
 
-from toolkit.stores import FolderInUse, StoreUnavailable
+from toolkit.errors import FolderInUse, StoreUnavailable
 
 _OLDER = ("gateway.sqlite", "rocksdb")
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from toolkit.errors import KeyRejected, NotFound, RateLimited
+from toolkit.errors import InvalidParameters, KeyRejected, NotFound, RateLimited
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.service.query import Dialect, Listing, parameters_of
 from toolkit.handwriting.service.render_pool import RenderPool
-from toolkit.handwriting.wire import Format, InvalidParameters
+from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance, LimitReached, RateLimit
 from toolkit.secret import Secret
 from toolkit.settings import Table, refuse_duplicates

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from toolkit.errors import MalformedRequest
+from toolkit.errors import InvalidParameters, MalformedRequest, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.parameters import (
@@ -20,7 +20,7 @@ from toolkit.handwriting.parameters import (
     RGB,
     Parameters,
 )  # fmt: skip
-from toolkit.handwriting.wire import Format, Problem
+from toolkit.handwriting.wire import Format
 
 #: ``strict`` (HTTP Basic) is the service of 2016: CMYK for a PDF and RGB for everything else. ``open`` takes both.
 Dialect = Literal["open", "strict"]
@@ -55,7 +55,7 @@ def listing_of(query: Mapping[str, str]) -> Listing:
     }
     listing = Listing(**_parsed(query, parsers, problems))
     if problems:
-        raise wire.InvalidParameters(problems)
+        raise InvalidParameters(problems)
     return listing
 
 

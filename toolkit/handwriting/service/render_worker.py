@@ -10,10 +10,10 @@ import os
 import traceback
 from collections.abc import Iterator
 
+from toolkit.errors import InvalidParameters
 from toolkit.handwriting.ink.renderer import render, writable_text
 from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.service.render_pool import Job, Outcome
-from toolkit.handwriting.wire import InvalidParameters
 from toolkit.worker_process import limit_cpu, serve
 
 _NICENESS = 2  # streams and small requests go first, and yet no render starves on a busy machine

@@ -23,7 +23,7 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 
-from toolkit.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.redis.address import Host, RedisAddress
 from toolkit.stores.redis.durability import UNREACHABLE, reason_of
