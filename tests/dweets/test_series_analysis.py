@@ -19,7 +19,6 @@ from toolkit.dweets.client import series_analysis, series_gaps
 from toolkit.dweets.client.hampel import hampel
 from toolkit.dweets.client.series_analysis import (
     AGGREGATIONS,
-    gaps,
     number_columns,
     on_time_axis,
     outliers,
@@ -29,6 +28,7 @@ from toolkit.dweets.client.series_analysis import (
     time_columns,
 )
 from toolkit.dweets.client.series_figure import series_of, series_png
+from toolkit.dweets.client.series_gaps import gaps
 from toolkit.errors import InvalidArgument
 
 
