@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-import msgspec
 import pandas as pd
 import pytest
-from toolkit.rewards.rules import Configuration
 
 import toolkit
 from tests.conftest import operator_of, raw_call
@@ -26,6 +24,7 @@ from toolkit.errors import Conflict, InvalidArgument, KeyRejected, NotFound, Une
 from toolkit.gateway import Gateway
 from toolkit.operator import wire
 from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, SESSION_COLUMNS
+from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret
 
 FRAMES = {
@@ -150,7 +149,7 @@ def test_decisions_sessions_and_rules_reach_a_url_client() -> None:
 
 def test_the_rules_come_back_as_they_were_given() -> None:
     with Gateway(config={"rewards": settings(CONFIGURATION)}) as gateway:
-        assert operator_of(gateway).reward_configuration() == msgspec.convert(CONFIGURATION, Configuration)
+        assert operator_of(gateway).reward_configuration() == Configuration.parse(CONFIGURATION)
 
 
 def test_the_retention_is_that_of_the_settings(tmp_path: object) -> None:
