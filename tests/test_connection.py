@@ -43,7 +43,7 @@ def test_connect_refuses_a_wrong_url_of_the_environment(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("gateway", [8787, {"url": "http://h"}, Gateway])
 def test_connect_refuses_what_is_no_gateway(gateway: Any) -> None:
-    with pytest.raises(InvalidArgument, match="a running Gateway or its URL"):
+    with pytest.raises(InvalidArgument, match="gateway is a Gateway or a str or None, not "):
         toolkit.connect(gateway)
 
 
@@ -51,7 +51,7 @@ CALLS: dict[str, Callable[[toolkit.Connection], object]] = {
     "dweets": lambda tk: tk.dweets.post("kitchen", {"celsius": 21.5}),
     "listen": lambda tk: tk.dweets.listen("kitchen").close(),
     "replay": lambda tk: tk.dweets.replay(
-        pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"])), "kitchen"
+        "kitchen", pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"]))
     ).wait(),
     "handwriting": lambda tk: tk.handwriting.available(),
     "rewards": lambda tk: tk.rewards.start_session(DEVICE),

@@ -268,27 +268,27 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
 def test_a_frame_added_twice_is_refused(tmp_path: Path) -> None:
     frame = pd.DataFrame({"n": range(4)}, index=pd.date_range("2026-01-01", periods=4, freq="6h"))
     archive = Archive(tmp_path)
-    assert archive.add_frame(frame, "roof") == 4
+    assert archive.add_frame("roof", frame) == 4
     with pytest.raises(
         InvalidArgument, match=r"4 of 4 rows are not later than the last dweet of 'roof' \(2026-01-01 18:"
     ):
-        archive.add_frame(frame, "roof")
+        archive.add_frame("roof", frame)
     with pytest.raises(
         InvalidArgument, match="1 of 4 rows .* if_exists='skip', or all of them with if_exists='append'"
     ):
         archive.add_frames([("roof", frame.shift(freq="18h"))])
     with pytest.raises(InvalidArgument, match="if_exists is one of error, skip, append, not 'replace'"):
-        archive.add_frame(frame, "roof", if_exists="replace")  # type: ignore[arg-type]
+        archive.add_frame("roof", frame, if_exists="replace")  # type: ignore[arg-type]
     assert archive.history("roof")["n"].tolist() == [0, 1, 2, 3]
-    assert archive.add_frame(frame.shift(freq="1D"), "roof") == 4
+    assert archive.add_frame("roof", frame.shift(freq="1D")) == 4
 
 
 def test_rows_that_are_not_later_can_be_skipped(tmp_path: Path) -> None:
     times = pd.date_range("2026-01-01", periods=6, freq="6h", unit="ns") + pd.Timedelta(500, "ns")
     frame = pd.DataFrame({"n": range(6)}, index=times)
     archive = Archive(tmp_path)
-    assert archive.add_frame(frame.head(4), "roof", if_exists="skip") == 4
-    assert archive.add_frame(frame, "roof", if_exists="skip") == 2
+    assert archive.add_frame("roof", frame.head(4), if_exists="skip") == 4
+    assert archive.add_frame("roof", frame, if_exists="skip") == 2
     assert archive.add_frames([("roof", frame), ("yard", frame)], if_exists="skip") == 6
     assert archive.history("roof")["n"].tolist() == archive.history("yard")["n"].tolist() == [0, 1, 2, 3, 4, 5]
 
@@ -298,10 +298,10 @@ def test_rows_appended_late_are_read_in_order_of_time(tmp_path: Path) -> None:
     frame = pd.DataFrame({"n": range(6)}, index=times)
     archive = Archive(tmp_path)
     for part in (frame.tail(2), frame.head(4), frame.head(1)):
-        archive.add_frame(part, "roof", if_exists="append")
+        archive.add_frame("roof", part, if_exists="append")
     for _ in range(2):
         assert archive.history("roof")["n"].tolist() == [0, 0, 1, 2, 3, 4, 5]
-        assert archive.add_frame(frame, "roof", if_exists="skip") == 0  # the last row is not the newest one
+        assert archive.add_frame("roof", frame, if_exists="skip") == 0  # the last row is not the newest one
         archive.compact()
 
 

@@ -365,7 +365,7 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
 
         def is_cut(thing: str) -> bool:
             """Post more, since a journal is cut when something is added, and say whether it was."""
-            tk.dweets.post_frame(pd.DataFrame({"n": [-1] * 50}), thing)
+            tk.dweets.post_frame(thing, pd.DataFrame({"n": [-1] * 50}))
             return len(tk.dweets.stored(thing, day)) < 1_500
 
         for start in range(0, 3_000, 300):
