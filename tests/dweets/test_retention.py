@@ -33,9 +33,9 @@ def gateway() -> Iterator[Gateway]:
 def tk(gateway: Gateway) -> Iterator[toolkit.Connection]:
     """`full` has lost most of its dweets, `short` none."""
     with toolkit.connect(gateway) as connection:
-        connection.dweets.post_frame(pd.DataFrame({"n": range(20)}), "short", progress=False)
+        connection.dweets.post_frame("short", pd.DataFrame({"n": range(20)}), progress=False)
         with pytest.warns(UserWarning, match="1,200 dweets were sent to 'full', but .* the last 500 dweets of a thing"):
-            connection.dweets.post_frame(pd.DataFrame({"n": range(ROWS)}), "full", progress=False)
+            connection.dweets.post_frame("full", pd.DataFrame({"n": range(ROWS)}), progress=False)
         yield connection
 
 
@@ -71,7 +71,7 @@ def test_a_large_stored_day_tells_it_too() -> None:
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
     with Gateway(keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="1,000 dweets were sent"):
-            tk.dweets.post_frame(pd.DataFrame({"text": ["x" * 5_000] * 1_000}), "full", progress=False)
+            tk.dweets.post_frame("full", pd.DataFrame({"text": ["x" * 5_000] * 1_000}), progress=False)
         told = headers(gateway, f"/get/stored/dweets/for/full?date={DAY}")
         assert told["transfer-encoding"] == "chunked"
         assert told["X-Dweet-Gone"].startswith("500; before=2026-01-01T09:00:00.5")
@@ -82,6 +82,11 @@ CALLS: dict[str, Callable[[toolkit.Connection, str], pd.DataFrame]] = {
     "stored hour": lambda tk, thing: tk.dweets.stored(thing, DAY, hour=9),
     "stored of several": lambda tk, thing: tk.dweets.stored([thing], DAY),
     "backtest": lambda tk, thing: tk.dweets.backtest(thing, "dweet.n > 1000", date=DAY),
+    "history": lambda tk, thing: tk.dweets.history(thing),
+    "history of several": lambda tk, thing: tk.dweets.history([thing]),
+    "history since": lambda tk, thing: tk.dweets.history(thing, since=f"{DAY}T12:00"),
+    "history before": lambda tk, thing: tk.dweets.history(thing, until=f"{DAY}T12:00"),
+    "history with too few": lambda tk, thing: tk.dweets.history(thing, n=501),
 }
 
 
@@ -99,13 +104,33 @@ def test_what_is_kept_is_read_without_a_warning(tk: toolkit.Connection) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert tk.dweets.stored("full", "2026-01-02")["n"].iloc[-1] == ROWS - 1
-        tk.dweets.post_frame(pd.DataFrame({"n": range(500)}), "exactly", progress=False)
+        tk.dweets.post_frame("exactly", pd.DataFrame({"n": range(500)}), progress=False)
+
+
+def test_history_of_what_is_kept_causes_no_warning(tk: toolkit.Connection) -> None:
+    with pytest.warns(UserWarning, match="are gone"):
+        kept = tk.dweets.history("full")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tk.dweets.history("full", since=kept.index[0]).equals(kept)
+        assert tk.dweets.history("full", n=500, until="2026-02-01").equals(kept)
+        assert tk.dweets.history("full", since=kept.index[0], until=kept.index[1])["n"].tolist() == [ROWS - 500]
+
+
+def test_the_newest_of_a_partly_kept_day_cause_no_warning() -> None:
+    clock = SteppedClock(DEMO_START, timedelta(seconds=1))
+    with Gateway(keep=700, clock=clock) as gateway, toolkit.connect(gateway) as tk:
+        with pytest.warns(UserWarning, match="1,200 dweets were sent"):
+            tk.dweets.post_frame("full", pd.DataFrame({"n": range(ROWS)}), progress=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert tk.dweets.history("full", n=600)["n"].tolist() == list(range(ROWS - 600, ROWS))
 
 
 def test_a_frame_within_the_retention_causes_no_warning() -> None:
     with Gateway() as usual, toolkit.connect(usual) as other, warnings.catch_warnings():
         warnings.simplefilter("error")
-        other.dweets.post_frame(pd.DataFrame({"n": range(ROWS)}), "full", progress=False)
+        other.dweets.post_frame("full", pd.DataFrame({"n": range(ROWS)}), progress=False)
         assert headers(usual, "/get/stats")["X-Dweet-Retention"] == "10000"
 
 
@@ -118,7 +143,7 @@ def test_gateways_on_redis_tell_what_is_gone() -> None:
     clock = SteppedClock(DEMO_START, timedelta(seconds=1))
     with Gateway(store=fresh_url(), keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="1,200 dweets were sent"):
-            tk.dweets.post_frame(pd.DataFrame({"n": range(ROWS)}), "full", progress=False)
+            tk.dweets.post_frame("full", pd.DataFrame({"n": range(ROWS)}), progress=False)
         with pytest.warns(UserWarning, match="are gone"):
             kept = tk.dweets.stored("full", DAY)
         gone = headers(gateway, f"/get/stored/dweets/for/full?date={DAY}")["X-Dweet-Gone"]

@@ -66,21 +66,28 @@ class DweetCalls:
         return found, wire.gone_of(reply.headers.get(wire.GONE_HEADER.lower()))
 
     def records(self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None) -> list[dict[str, Any]]:
-        """Return records oldest first; none where the thing has no dweets yet, which is no error.
+        """Return what `kept` does, and warn if the server has deleted dweets that may be in the range asked for."""
+        records, gone = self.kept(endpoint, thing, key, query)
+        if gone is not None:
+            self.warn_of(gone, thing)
+        return records
 
-        A warning says if the server has deleted some that may be in the range asked for.
-        """
+    def kept(
+        self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None
+    ) -> tuple[list[dict[str, Any]], wire.Gone | None]:
+        """Return records oldest first, none where the thing has no dweets yet, and what the server says is gone."""
         try:
             found, gone = self._answer(endpoint, {"thing": thing}, key, query)
         except NotFound:
-            return []
-        if gone is not None:
-            warn_caller(
-                f"{gone.number:,} dweets of {thing!r} are gone, all of those before {gone.before}, and some of them "
-                f"may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of a "
-                "thing. Keep more with Gateway(keep=...) or --keep, or all of them in an archive"
-            )
-        return checked_records(found)[::-1]
+            return [], None
+        return checked_records(found)[::-1], gone
+
+    def warn_of(self, gone: wire.Gone, thing: str) -> None:
+        warn_caller(
+            f"{gone.number:,} dweets of {thing!r} are gone, all of those before {gone.before}, and some of them "
+            f"may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of a "
+            "thing. Keep more with Gateway(keep=...) or --keep, or all of them in an archive"
+        )
 
     def frame(
         self, endpoint: Endpoint, things: str | Iterable[str], key: Key, columns: Columns, query: Query | None = None

@@ -47,6 +47,12 @@ class Wanted(NamedTuple):
         kept = [records[place] for place in np.flatnonzero(inside).tolist()]
         return kept if self.n is None else kept[-self.n :]
 
+    def lacks(self, found: Sequence[Record], gone: wire.Gone) -> bool:
+        """Whether dweets that are gone may have been among those that are wanted."""
+        if self.n is not None and len(found) == self.n:
+            return False
+        return self.since is None or self.since < times_of([{"created": gone.before}])[0]
+
     def is_among(self, latest: Sequence[Record]) -> bool:
         """Whether the last 500 dweets hold all that is wanted."""
         if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.of(latest)) == self.n):
@@ -55,17 +61,21 @@ class Wanted(NamedTuple):
 
 
 def kept_records(calls: DweetCalls, thing: str, key: Key, wanted: Wanted, progress: bool) -> list[Record]:
-    """Return the wanted dweets that the gateway keeps, oldest first."""
+    """Return the wanted dweets that the gateway keeps, oldest first; warn if it has deleted some of them."""
     latest = calls.records(wire.HISTORY, thing, key)
     if wanted.is_among(latest):
         return wanted.of(latest)
-    return wanted.of(_with_older(calls, thing, key, wanted, latest, progress))
+    records, gone = _with_older(calls, thing, key, wanted, latest, progress)
+    found = wanted.of(records)
+    if gone is not None and wanted.lacks(found, gone):
+        calls.warn_of(gone, thing)
+    return found
 
 
 def _with_older(
     calls: DweetCalls, thing: str, key: Key, wanted: Wanted, latest: Sequence[Record], progress: bool
-) -> list[Record]:
-    """Read whole days, newest first, until there are enough."""
+) -> tuple[list[Record], wire.Gone | None]:
+    """Read whole days, newest first, until there are enough; also return what is gone before the last one read."""
     last = times_of(latest[:1])[0].normalize()
     first = _first_day(calls, thing, key, last)
     if wanted.since is not None:
@@ -73,12 +83,14 @@ def _with_older(
     found = [record for record, time in zip(latest, times_of(latest), strict=True) if time >= last + _DAY]
     days = pd.date_range(first, last)[::-1]
     if wanted.until is not None:
-        days = days[days < wanted.until]
+        days = days[(days < wanted.until) | (days == first)]  # the first one tells what is gone before it
+    gone = None
     for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):
-        found = calls.records(wire.STORED, thing, key, {"date": f"{day:%Y-%m-%d}"}) + found
+        older, gone = calls.kept(wire.STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})
+        found = older + found
         if wanted.n is not None and len(wanted.of(found)) >= wanted.n:
             break
-    return found
+    return found, gone
 
 
 def _first_day(calls: DweetCalls, thing: str, key: Key, otherwise: pd.Timestamp) -> pd.Timestamp:
