@@ -233,16 +233,26 @@ def test_history_is_the_frame_as_parquet(url: str, tk: toolkit.Connection, tmp_p
 
 
 def test_a_range_has_its_start_and_not_its_end(url: str, tk: toolkit.Connection) -> None:
-    tk.dweets.post_frame(pd.DataFrame({"n": range(700)}), "kitchen", progress=False)
+    tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
     first = json.loads(run("post", "kitchen", "n=700").stdout)["created"]
     while (second := json.loads(run("post", "kitchen", "n=701").stdout)["created"]) == first:
         pass
     assert '"n":700' in run("history", "kitchen", "--json", "--since", first, "--until", second).stdout
     numbers = [json.loads(line)["content"]["n"] for line in _lines("--since", first[:10], "--until", second)]
     assert numbers == [*range(701)]
+    assert _lines("--until", second) == _lines("--since", first[:10], "--until", second)
     assert len(_lines("--since", first[:10], "-n", "600")) == 600
     assert [json.loads(line)["content"]["n"] for line in _lines("-n", "1")] == [701]
-    assert len(_lines()) == 500
+    assert _lines() == _lines("-n", "500")
+
+
+def test_history_warns_of_dweets_that_are_gone_in_one_line() -> None:
+    with Gateway(keep=500) as gateway, toolkit.connect(gateway) as tk:
+        with pytest.warns(UserWarning, match="700 dweets were sent"):
+            tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
+        said = run("history", "kitchen", "--json", "--since=2026-01-01", f"--url={gateway.base_url}")
+    assert said.stderr.startswith("Warning: 200 dweets of 'kitchen' are gone, all of those before ")
+    assert (len(said.stderr.splitlines()), len(said.stdout.splitlines())) == (1, 500)
 
 
 def _lines(*arguments: str) -> list[str]:
@@ -259,7 +269,7 @@ def test_no_dweets_are_an_exit_code(url: str, tk: toolkit.Connection, tmp_path: 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--since=yesterday"], ["--since=2026-02-30"], ["--until=2026-01-01"], ["--csv=a", "--json"], ["-n", "0"]],
+    [["--since=yesterday"], ["--since=2026-02-30"], ["--until=soon"], ["--csv=a", "--json"], ["-n", "0"]],
 )
 def test_an_impossible_history_is_a_usage_error(arguments: list[str], url: str) -> None:
     assert "Error: " in run("history", "kitchen", *arguments, code=2).stderr
@@ -309,7 +319,7 @@ def test_what_cannot_be_written_is_one_line(url: str, tmp_path: Path) -> None:
 
 
 def test_a_reader_that_leaves_is_no_error(url: str, tk: toolkit.Connection) -> None:
-    tk.dweets.post_frame(pd.DataFrame({"text": 500 * ["x" * 1_000]}), "kitchen", progress=False)
+    tk.dweets.post_frame("kitchen", pd.DataFrame({"text": 500 * ["x" * 1_000]}), progress=False)
     for arguments in (["history", "kitchen"], ["history", "kitchen", "--json"]):
         _read_one_line(*arguments)
     rows = b"".join(b"%d\n" % n for n in range(100_000))

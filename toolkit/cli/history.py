@@ -34,8 +34,10 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
 
 @click.command()
 @click.argument("thing")
-@click.option("--since", metavar="TIME", callback=_moment, help="From this time on (ISO 8601, UTC), all that is kept.")
-@click.option("--until", metavar="TIME", callback=_moment, help="Before this time.")
+@click.option("--since", metavar="TIME", callback=_moment, help="From this time on (ISO 8601, UTC).")
+@click.option(
+    "--until", metavar="TIME", callback=_moment, help="Before this time; without --since from the oldest kept."
+)
 @click.option("-n", "--last", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--csv", "csv_file", metavar="FILE", type=_FILE, help="Write CSV to this file, not to stdout.")
 @click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file.")
@@ -55,8 +57,8 @@ def history(
 ) -> None:
     """Print past dweets of a thing as CSV.
 
-    The last 500, or what is kept of a range of time; the oldest first. Nested names are joined with dots. The exit code
-    is 1 if there are no dweets.
+    The last 500, or with --since, --until or -n all that the gateway keeps of these; the oldest first. Nested names are
+    joined with dots. The exit code is 1 if there are no dweets.
 
     \b
       toolkit history kitchen -n 1

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 import click
 
@@ -25,9 +26,10 @@ _OBEYED = dict.fromkeys([*_CONTROL, *range(0x20)], "\N{REPLACEMENT CHARACTER}") 
 
 @contextmanager
 def ends_as_in_a_pipe() -> Iterator[None]:
-    """Report an error in one line (exit code 1), end with 130 at Ctrl-C, and with 0 if nobody reads stdout any more."""
+    """Report an error (exit code 1) or warning in one line; end with 130 at Ctrl-C, with 0 if nobody reads stdout."""
     try:
-        with errors_in_one_line():
+        with errors_in_one_line(), warnings.catch_warnings(action="always"):
+            warnings.showwarning = _warn_in_one_line
             sys.setrecursionlimit(_RECURSION_LIMIT)
             yield
             if sys.stdout is not None:
@@ -41,6 +43,17 @@ def ends_as_in_a_pipe() -> Iterator[None]:
         _discard_stdout()
         why = f"{error.filename or 'stdin or stdout'}: {error.strerror}" if error.strerror else str(error)
         raise click.ClickException(why) from None
+
+
+def _warn_in_one_line(
+    message: Warning | str,
+    category: type[Warning],  # noqa: ARG001
+    filename: str,  # noqa: ARG001
+    lineno: int,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
+) -> None:
+    click.echo(f"Warning: {message}", err=True)
 
 
 def stdin() -> BinaryIO:
