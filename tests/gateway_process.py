@@ -24,7 +24,7 @@ settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if nam
 gateway = Gateway(timings=Timings(**given.pop("timings", {})), config={"dweets": settings}, **given)
 print(gateway.base_url, flush=True)
 sys.stdin.read()
-gateway.stop()
+gateway.close()
 """
 
 

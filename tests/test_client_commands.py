@@ -197,7 +197,7 @@ def test_tail_resumes_at_a_gateway_that_is_back(tmp_path: Path) -> None:
 
 def test_tail_gives_up_at_a_gateway_that_stays_away(gateway: Gateway) -> None:
     with tailing("--patience=0.1", f"--url={gateway.base_url}") as process:
-        gateway.stop()
+        gateway.close()
         _, complained = process.communicate(timeout=60)
     assert process.returncode == 1
     lost, error = complained.splitlines()
@@ -392,7 +392,7 @@ def test_a_locked_thing_needs_its_key(arguments: list[str], tmp_path: Path) -> N
 
 @pytest.mark.parametrize("arguments", READERS, ids=" ".join)
 def test_a_gateway_that_is_away_is_one_line(arguments: list[str], gateway: Gateway) -> None:
-    gateway.stop()
+    gateway.close()
     said = run(*arguments, f"--url={gateway.base_url}", code=1)
     assert said.stdout == ""
     assert said.stderr.startswith("Error: no answer to ")

@@ -104,7 +104,7 @@ def test_a_gateway_that_nothing_holds_ends_by_itself() -> None:
     gc.collect()
     eventually(lambda: not answers(first))
     assert answers(gateway.base_url)
-    gateway.stop()
+    gateway.close()
 
 
 def test_a_cell_that_runs_again_stops_its_last_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ def test_a_cell_that_runs_again_stops_its_last_gateway(monkeypatch: pytest.Monke
     gateways = [started_in(*made) for made in (("a", "1"), ("a", "1"), ("b", "2"), ("", "3"), ("", "4"), ("a", "5"))]
     assert [answers(gateway.base_url) for gateway in gateways] == [False, False, True, True, True, True]
     for gateway in gateways:
-        gateway.stop()
+        gateway.close()
 
 
 def test_a_client_alone_keeps_its_gateway() -> None:

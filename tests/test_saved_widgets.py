@@ -96,5 +96,5 @@ def test_no_tutorial_stops_its_gateway() -> None:
         cells = json.loads(path.read_bytes())["cells"]
         return "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
 
-    ends = ("gateway.stop()", "tk.close()", "live.stop()", "folder.cleanup()")
+    ends = ("gateway.close()", "tk.close()", "live.stop()", "folder.cleanup()")
     assert [path.name for path in NOTEBOOKS if any(end in code_of(path) for end in ends)] == []

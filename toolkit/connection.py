@@ -164,7 +164,7 @@ class Connection(PublicNames):
         for session in self._sessions.values():
             session.close()
         if self._started is not None:
-            self._started.stop()
+            self._started.close()
 
     def _session(self, service: Service) -> HttpSession:
         return self._session_to(self._base_urls.get(service, self.base_url))

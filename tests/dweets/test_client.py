@@ -418,10 +418,10 @@ def test_a_listener_resumes_across_a_restart_without_loss_or_duplicate(tmp_path:
             for number in range(life * 100, life * 100 + 100):
                 tk.dweets.post("door", number)
             if life < 2:
-                gateway.stop()
+                gateway.close()
         reader.join(60)
         assert listener.position == 300
-    gateway.stop()
+    gateway.close()
     assert seen == list(range(300))
     assert positions == list(range(1, 301))
 
@@ -432,7 +432,7 @@ def test_a_listener_gives_up_when_nobody_comes_back() -> None:
         told: list[bool] = []
         listener.on_connection = told.append
         assert listener.is_connected
-        gateway.stop()
+        gateway.close()
         with pytest.raises(Unreachable):
             next(listener)
         assert (listener.is_connected, told) == (False, [False])

@@ -191,7 +191,7 @@ while True:
             break
     except KeyboardInterrupt:
         print("interrupted", flush=True)
-gateway.stop()
+gateway.close()
 """
 
 

@@ -58,7 +58,7 @@ def test_no_key_in_any_error_log_or_traceback(caplog: pytest.LogCaptureFixture) 
             for key in (WRONG, Secret(WRONG)):
                 shown = [shown_by(work) for work in everything_that_can_fail(tk, key)]
                 assert all(piece not in text for text in shown for piece in PIECES)
-        gateway.stop()
+        gateway.close()
         with toolkit.connect(gateway) as tk:  # nobody answers: the texts of HTTP libraries print the whole URL
             shown = [shown_by(work) for work in everything_that_can_fail(tk, MASTER)]
             assert all("no answer to" in text for text in shown)

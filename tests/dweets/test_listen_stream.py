@@ -199,7 +199,7 @@ def test_what_is_queued_leaves_before_the_gateway_stops(monkeypatch: pytest.Monk
     monkeypatch.setattr(LIMITS, "grace_seconds", 60)
     gateway = Gateway(timings=Timings(stop=60.0))
     with posted_unread(Caller(gateway)) as late:
-        stopping = threading.Thread(target=gateway.stop)
+        stopping = threading.Thread(target=gateway.close)
         stopping.start()
         assert [len(dweet_in(late.chunk())) for _ in range(400)] == [50_000] * 400
         assert late.chunk() == b"", "it ended properly"
@@ -211,7 +211,7 @@ def test_a_stalled_listener_does_not_hold_up_the_stop(gateway: Gateway, monkeypa
     monkeypatch.setattr(LIMITS, "end_seconds", 0.1)
     monkeypatch.setattr(LIMITS, "grace_seconds", 3600)
     with posted_unread(Caller(gateway)) as stalled:
-        gateway.stop()  # raises CannotStop where it waits for all that is queued
+        gateway.close()  # raises CannotStop where it waits for all that is queued
         assert 0 < len(list(stalled.chunks_until_cut_off())) < 400
 
 

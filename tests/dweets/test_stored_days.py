@@ -144,7 +144,7 @@ def test_a_stop_never_makes_half_a_day_look_whole() -> None:
         caller.connect((address.hostname, address.port))
         caller.sendall(f"GET {stored('busy', 'csv')} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         received = caller.recv(1000)
-        stopping = threading.Thread(target=gateway.stop)
+        stopping = threading.Thread(target=gateway.close)
         stopping.start()
         stopping.join(60)
         try:

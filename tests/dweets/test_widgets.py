@@ -228,7 +228,7 @@ def test_what_goes_wrong_is_said_in_the_status(explorer: HistoryExplorer, case: 
 def test_a_gateway_that_is_gone_is_said(tk: toolkit.Connection, gateway: Gateway) -> None:
     tk.dweets.post("kitchen", {"celsius": 20})
     explorer = HistoryExplorer(tk, things=["kitchen"])
-    gateway.stop()
+    gateway.close()
     explorer.reload_button.click()
     assert "Trying again may help" in explorer.status.value
     assert isinstance(explorer.error, Unreachable)
@@ -595,7 +595,7 @@ def test_a_lost_connection_is_said_until_it_is_back(tmp_path: Path) -> None:
     gateway = Gateway(tmp_path, port=port)
     with toolkit.connect(gateway.base_url) as tk, LiveDweets(tk, "roof", "n") as live:
         assert "Listening to roof." in live.status.value
-        gateway.stop()
+        gateway.close()
         eventually(lambda: "reconnecting" in live.status.value)
         assert live.running
         with Gateway(tmp_path, port=port):

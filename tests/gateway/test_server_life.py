@@ -63,7 +63,7 @@ def test_start_and_stop_are_quick() -> None:
         began = time.perf_counter()
         gateway = Gateway()
         started = time.perf_counter()
-        gateway.stop()
+        gateway.close()
         starts.append(started - began)
         stops.append(time.perf_counter() - started)
     print(f"\nup in {statistics.median(starts) * 1000:.0f} ms, down in {statistics.median(stops) * 1000:.0f} ms")
@@ -73,8 +73,8 @@ def test_start_and_stop_are_quick() -> None:
 def test_stopping_twice_is_fine_and_a_stopped_gateway_says_so() -> None:
     gateway = Gateway()
     assert "running" in repr(gateway)
-    gateway.stop()
-    gateway.stop()
+    gateway.close()
+    gateway.close()
     assert "stopped" in repr(gateway)
     with toolkit.connect(gateway) as tk:
         for call in (lambda: tk.dweets.latest("kitchen"), tk.operator.outbox, tk.operator.issue_lock):
@@ -159,7 +159,7 @@ def test_stop_ends_open_streams_properly_and_finishes_running_posts(monkeypatch:
     for worker in workers:
         worker.start()
     ready.wait(60)
-    gateway.stop()  # raises CannotStop where it hangs
+    gateway.close()  # raises CannotStop where it hangs
     for worker in workers:
         worker.join(60)
     assert sorted(broken) == list(range(8)), "every poster was told, none hangs"
@@ -268,7 +268,7 @@ for line in sys.stdin:
         interrupts += 1
         body = urllib.request.urlopen(gateway.base_url + "/dweet/for/kitchen?a=1", timeout=60).read()
         print(interrupts, b'"succeeded"' in body, flush=True)
-gateway.stop()
+gateway.close()
 """
 
 

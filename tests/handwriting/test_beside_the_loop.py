@@ -145,7 +145,7 @@ def test_a_gateway_that_stops_gives_up_what_is_being_rendered() -> None:
     target = f"/render/pdf?apikey=k&handwriting_id={MOLLY}&height=auto&text={quote(TEXT)}"
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         connection.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
-        gateway.stop()
+        gateway.close()
         with suppress(ConnectionResetError):
             connection.recv(65536)  # an answer or the end, but no silence
     assert ended(children() - before)

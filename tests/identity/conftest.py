@@ -175,7 +175,7 @@ _STOPPING: list[threading.Thread] = []
 
 def stop_later(gateway: Gateway) -> None:
     """Stop a gateway while the next test begins: most of a stop is waiting."""
-    thread = threading.Thread(target=gateway.stop)
+    thread = threading.Thread(target=gateway.close)
     thread.start()
     _STOPPING.append(thread)
 
@@ -212,7 +212,7 @@ def shared_lab() -> Iterator[Lab]:
     """One gateway for all tests of a file that leave nothing behind."""
     lab = Lab()
     yield lab
-    lab.gateway.stop()
+    lab.gateway.close()
 
 
 @pytest.fixture

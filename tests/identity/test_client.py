@@ -299,7 +299,7 @@ def test_n13_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TOOLKIT_APICLIENTID", "from-the-environment")
     with toolkit.connect(gateway) as tk, pytest.raises(KeyRejected) as caught:
         tk.identity.echo("x")
-    gateway.stop()
+    gateway.close()
     assert caught.value.code == 1005
 
 

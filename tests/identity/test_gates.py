@@ -148,7 +148,7 @@ def test_s23_the_counter_survives_a_restart(make_lab: Callable[..., Lab], tmp_pa
     lab = make_lab(tmp_path)
     pair, challenge_id = lab.wire.challenged()
     answered(lab.wire, pair, challenge_id, WRONG)
-    lab.gateway.stop()
+    lab.gateway.close()
     restarted = make_lab(tmp_path)
     pair, _ = restarted.wire.challenged()
     assert restarted.wire.eligibility(pair).response["Challenge"]["AttemptsLeft"] == 2

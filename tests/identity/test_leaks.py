@@ -131,7 +131,7 @@ def verbose(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedPro
         *FAILURES,
         "tk.identity.finish_authentication(proof); tk.identity.finish_authentication(proof)",
         "gateway.clock.advance(seconds=301); tk.identity.eligibility(user)",
-        "gateway.stop()",
+        "gateway.close()",
     ]
     script = folder / "cells.py"
     script.write_text(

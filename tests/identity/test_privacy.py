@@ -57,7 +57,7 @@ def test_s27_aliases_are_pairwise_and_survive_a_restart(make_lab: Callable[..., 
     assert of_shop != of_books
     assert identity_wire.GUID.fullmatch(of_shop)
     assert lab.wire.pair()["ServiceAlias"] == of_shop
-    lab.gateway.stop()
+    lab.gateway.close()
     restarted = make_lab(tmp_path, seed=2)
     assert restarted.wire.pair()["ServiceAlias"] == of_shop
     assert restarted.books.pair()["ServiceAlias"] == of_books
@@ -126,7 +126,7 @@ def test_s31_no_answer_log_or_state_holds_a_full_card_number(
     caplog.set_level(logging.DEBUG)
     lab = make_lab(tmp_path)
     seen = b"".join(whole_flow(lab).seen).decode()
-    lab.gateway.stop()
+    lab.gateway.close()
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()).decode("latin-1")
     assert "411111******1111" in seen
     assert len(kept) > 1000
@@ -225,7 +225,7 @@ def test_s34_codes_end_with_the_gateway_and_nothing_secret_reaches_a_disk(
     challenge = lab.wire.eligibility(pair).response["Challenge"]["ChallengeId"]
     assert lab.wire.payment_list(pair, ChallengeId=challenge, ChallengeAnswer="11111").status == 2022
     unused = lab.wire.final()
-    lab.gateway.stop()
+    lab.gateway.close()
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert pair["ServiceAlias"].encode() in kept, "the alias is what lasts"
     for secret in (first, final, unused, pair["AuthenticationCode"], SHOP):

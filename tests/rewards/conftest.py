@@ -77,7 +77,7 @@ def started(clock: SteppedClock) -> Iterator[Callable[..., Caller]]:
 
     yield start
     for gateway in running:
-        gateway.stop()
+        gateway.close()
 
 
 @pytest.fixture

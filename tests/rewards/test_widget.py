@@ -147,7 +147,7 @@ def test_a_test_reward_in_a_sandboxed_frame() -> None:
         assert 'sandbox="allow-scripts"' in shown.page.value
         assert f"{gateway.base_url}/reward/" in shown.page.value
         assert list(operator_of(gateway).decisions()["reason"]) == ["TEST"]
-        gateway.stop()
+        gateway.close()
         shown.page_button.click()
         assert shown.error is not None
         assert 'role="alert"' in shown.status.value

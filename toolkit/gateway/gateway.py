@@ -39,7 +39,7 @@ _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 class Gateway(PublicNames):
     """A running gateway, served from a daemon thread of this process.
 
-    It stops with `stop`, at the end of a ``with`` statement, with the process, when it is garbage-collected, and when
+    It stops with `close`, at the end of a ``with`` statement, with the process, when it is garbage-collected, and when
     the notebook cell that started it runs again.
 
     Parameters
@@ -190,7 +190,7 @@ class Gateway(PublicNames):
         """The key of the operator API, which ``connect(gateway).operator`` uses."""
         return self._services.operator_key
 
-    def stop(self) -> None:
+    def close(self) -> None:
         """Finish what is being answered, then close every socket and file. Calling it again is fine."""
         self._server.stop()
 
@@ -198,7 +198,7 @@ class Gateway(PublicNames):
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
+        self.close()
 
     def __repr__(self) -> str:
         if not hasattr(self, "base_url"):  # as in a traceback of its construction
@@ -213,7 +213,7 @@ _started: WeakSet[Gateway] = WeakSet()
 
 def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
     for other in [one for one in _started if now.replaces(one._made_in)]:
-        other.stop()
+        other.close()
         _started.discard(other)
     return now
 

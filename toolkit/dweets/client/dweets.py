@@ -279,7 +279,7 @@ class DweetClient(PublicNames):
         Returns
         -------
         Follower
-            Runs in the background and reconnects until ``.stop()``; ``.flush()`` writes what has been received.
+            Runs in the background and reconnects until ``.close()``; ``.flush()`` writes what has been received.
 
         Raises
         ------
