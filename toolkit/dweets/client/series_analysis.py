@@ -31,6 +31,7 @@ _FEWEST_POINTS = 8
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 
 
+@checked_arguments
 def outliers(
     frame: pd.DataFrame, fields: str | Sequence[str] | None = None, *, window: int = 25, threshold: float = 5.0
 ) -> pd.DataFrame:
