@@ -35,9 +35,7 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
 @click.command()
 @click.argument("thing")
 @click.option("--since", metavar="TIME", callback=_moment, help="From this time on (ISO 8601, UTC).")
-@click.option(
-    "--until", metavar="TIME", callback=_moment, help="Before this time; without --since from the oldest kept."
-)
+@click.option("--until", metavar="TIME", callback=_moment, help="Before this time; without --since from the oldest on.")
 @click.option("-n", "--last", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--csv", "csv_file", metavar="FILE", type=_FILE, help="Write CSV to this file, not to stdout.")
 @click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file.")
