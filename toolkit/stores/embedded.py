@@ -60,8 +60,10 @@ class EmbeddedStore:
 
     async def close(self) -> None:
         """Commit what was asked for and close the folder."""
-        await self._commits.close()
-        await self._opened.aclose()
+        try:
+            await self._commits.close()
+        finally:
+            await self._opened.aclose()
 
     async def _write(self, requests: Sequence[_Request]) -> None:
         if self._unknown:
