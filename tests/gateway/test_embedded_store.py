@@ -368,14 +368,6 @@ def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, read)
 
 
-def test_times_that_go_back_are_found() -> None:
-    async def work(store: EmbeddedStore) -> None:
-        await store.journals.append("a", [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
-        assert ids(await store.journals.between("a", 5, 20)) == ["10", "5", "15"]
-
-    with_store(None, work)
-
-
 def test_last_entries_are_read_past_many_dropped_ones(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> None:
         for start in range(0, 100_000, 1_000):

@@ -184,14 +184,6 @@ class EmbeddedJournals:
     def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
         return self._database.read(lambda: self._after(name, sequence, count))
 
-    def between(self, name: str, start: int, end: int) -> asyncio.Future[list[Entry]]:
-        # All are looked at: a clock may have been set back, so their times need not be in order.
-        def read() -> list[Entry]:
-            time = _HEAD.unpack_from
-            return [_decoded(*item) for item in self._items(name, 0) if start <= time(item[1])[0] < end]
-
-        return self._database.read(read)
-
     def find(self, name: str, id: str) -> asyncio.Future[Entry | None]:  # noqa: A002
         text = id.encode()
         mark, start, end = len(text).to_bytes(2, "big") + text, 8, 10 + len(text)
