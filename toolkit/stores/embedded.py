@@ -92,6 +92,6 @@ class EmbeddedStore:
     async def _recover(self) -> None:
         """Reopen the database after a failed write, and announce what was written all the same."""
         await self._database.reopen()
-        unknown, self._unknown = self._unknown, []
-        for request in unknown:
-            request.settle_after_failure(self._database)
+        while self._unknown:  # where one cannot be read, the next recovery begins with it
+            self._unknown[0].settle_after_failure(self._database)
+            del self._unknown[0]

@@ -48,6 +48,8 @@ class Database:
         self._write_options.sync = is_synced
         self._failure: Exception | None = None
         self._reopen_at = 0.0
+        #: Then an iterator outside of `read` would keep the database open.
+        self.is_reopening = False
         self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
 
     async def open(self) -> None:
@@ -72,13 +74,14 @@ class Database:
         """
         if time.monotonic() < self._reopen_at:
             raise StoreUnavailable(str(self._failure))
+        self.is_reopening = True
         try:
-            # In the thread of the reads: an open iterator would keep the database open.
             await self.read(self._reopen)
         except StoreUnavailable as error:
             self._failure = error
             raise
         finally:
+            self.is_reopening = False
             self._reopen_at = time.monotonic() + _SECONDS_BETWEEN_REOPENS
 
     def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
@@ -111,10 +114,13 @@ class Database:
             cursor = self._rocks.iter()
             getattr(cursor, seek)(start)
             is_valid, key_of, value_of, move_on = cursor.valid, cursor.key, cursor.value, getattr(cursor, move)
-            while is_valid() and (key := key_of()).startswith(prefix):
-                yield key, value_of()
-                move_on()
-            cursor.status()  # at a damaged block an iterator is not valid either
+            try:
+                while is_valid() and (key := key_of()).startswith(prefix):
+                    yield key, value_of()
+                    move_on()
+                cursor.status()  # at a damaged block an iterator is not valid either
+            finally:  # an exception keeps the frames it came through, and an iterator keeps the database open
+                del cursor, is_valid, key_of, value_of, move_on
 
     # -- in the threads -----------------------------------------------------------------------------------
 
