@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
@@ -78,10 +79,11 @@ class Services:
             raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
 
     async def close(self) -> None:
-        await self.handwriting.close()
-        await self.dweets.close()
-        await self.rewards.close()
-        OperatorFolder(self.configuration.gateway.folder).remove_address()
-        await self.store.close()
-        if self.delivery is not None:
-            self.delivery.close()
+        async with AsyncExitStack() as closing:  # in reverse order, and all of them, whatever one of them raises
+            if self.delivery is not None:
+                closing.callback(self.delivery.close)
+            closing.push_async_callback(self.store.close)
+            closing.callback(OperatorFolder(self.configuration.gateway.folder).remove_address)
+            closing.push_async_callback(self.rewards.close)
+            closing.push_async_callback(self.dweets.close)
+            closing.push_async_callback(self.handwriting.close)

@@ -24,6 +24,7 @@ from toolkit.dweets.content import content_of
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, StoreUnavailable
 from toolkit.stores import Store
+from toolkit.worker_thread import run_in_thread
 
 log = logging.getLogger("toolkit.gateway.archive")
 
@@ -71,7 +72,7 @@ class Archiving:
         try:
             await self._follow_lease()
             if self._follower is None:
-                await asyncio.to_thread(_check_writable, self._folder)
+                await run_in_thread(lambda: _check_writable(self._folder))
         except BaseException as error:
             await self.close()
             if isinstance(error, SourceUnavailable):
@@ -102,7 +103,7 @@ class Archiving:
         ):
             await self._stop(flush=False)
         elif self._follower is None:
-            self._follower = await asyncio.to_thread(Follower, self._folder, self._source, self._seconds, log)
+            self._follower = await run_in_thread(lambda: Follower(self._folder, self._source, self._seconds, log))
 
     async def _finish(self) -> None:
         if self._keeper is not None:
@@ -126,7 +127,7 @@ class Archiving:
     async def _stop(self, *, flush: bool) -> None:
         follower, self._follower = self._follower, None
         if follower is not None:
-            await asyncio.to_thread(follower.close, flush=flush)
+            await run_in_thread(lambda: follower.close(flush=flush))
 
     def _complain(self, error: Exception) -> None:
         if str(error) != self._complaint:
