@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tqdm import tqdm
 
 import toolkit
 from toolkit.errors import InvalidArgument, ToolkitError
@@ -207,6 +208,11 @@ ODD: list[Any] = [
 
 #: These wait for what never comes, or render many pictures.
 SLOW = ("collect", "listen", "record", "sweep", "rendered", "add_frames")
+
+
+def test_a_progress_bar_around_a_generator_is_read_once(world: World) -> None:
+    frames = ((f"seen-{number}", FRAME) for number in range(3))
+    assert world.archive.add_frames(tqdm(frames, total=3, disable=True)) == 36
 
 
 @pytest.mark.parametrize("part", ["dweets", "archive", "hands", "rewards"])

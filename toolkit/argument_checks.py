@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, wraps
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
@@ -28,6 +28,8 @@ _WORDS = {
 _SHOWN = 40
 # These can be iterated over, and are never meant as a list.
 _NO_LISTS = (str, bytes, bytearray, memoryview, pd.DataFrame)
+# Others, as a generator or tqdm around it, may give their items only once: the call itself reads and checks those.
+_READ_TWICE = (Sequence, Set, Mapping, np.ndarray, pd.Series, pd.Index)
 
 
 def checked_arguments(target: CheckedT) -> CheckedT:
@@ -116,7 +118,7 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401, PLR0911
     if kind is tuple and inner and Ellipsis not in inner:
         return isinstance(value, tuple | list) and len(value) == len(inner) and all(map(_fits, value, inner))
     if isinstance(kind, type) and issubclass(kind, Iterable) and inner and not issubclass(kind, Mapping):
-        return _is_list(value, kind) and (isinstance(value, Iterator) or all(_fits(each, inner[0]) for each in value))  # type: ignore[attr-defined]
+        return _is_list(value, kind) and (not isinstance(value, _READ_TWICE) or all(_fits(v, inner[0]) for v in value))
     return isinstance(value, kind)
 
 
