@@ -106,7 +106,6 @@ class DweetService:
                 self._limit.take(thing, len(contents))
             except LimitReached:
                 raise RateLimited(wire.RATE_EXCEEDED) from None
-        self._active.posted(thing)
         tick, fresh_id, drafts = self._world.clock.tick, self._world.fresh_id, []
         for content in contents:
             at = tick()
