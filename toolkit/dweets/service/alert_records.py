@@ -18,7 +18,7 @@ from toolkit.dweets.service.stored_records import (
     Changes,
     DamagedRecord,
     Record,
-    Stored,
+    StoredRecord,
     alert_key,
     compare_and_set,
     new_version,
@@ -97,7 +97,7 @@ class AlertRepository:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    async def watch(self, on_change: Callable[[str, Stored[Alert] | None], None]) -> Callable[[], None]:
+    async def subscribe(self, on_change: Callable[[str, StoredRecord[Alert] | None], None]) -> Callable[[], None]:
         """Call `on_change` with each alert, now and when it changes: None where it was removed or is damaged."""
 
         def mirror(key: str, value: bytes | None) -> None:
@@ -106,24 +106,24 @@ class AlertRepository:
                 return
             stored = None
             try:
-                stored = None if value is None else Stored(Alert.parse(key, value), value)
+                stored = None if value is None else StoredRecord(Alert.parse(key, value), value)
             except DamagedRecord as damage:
                 log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
             on_change(thing, stored)
 
         return await self._records.subscribe(SPACE, mirror)
 
-    async def read(self, thing: str) -> Stored[Alert] | None:
+    async def read(self, thing: str) -> StoredRecord[Alert] | None:
         return await read_stored(self._records, Alert, alert_key(thing))
 
-    async def read_count(self, alert: Alert) -> Stored[MailCount]:
+    async def read_count(self, alert: Alert) -> StoredRecord[MailCount]:
         data = await self._records.get(SPACE, _count_key(alert))
         count = MailCount()
         try:
             count = MailCount() if data is None else MailCount.parse(_count_key(alert), data)
         except DamagedRecord as damage:
             log.error("the count of the mails of the lock %a is damaged: %s; it starts at 0", alert.lock, damage)
-        return Stored(count, data)
+        return StoredRecord(count, data)
 
     async def set(self, alert: Alert, lock_version: bytes | None) -> None:
         expected = {thing_key(alert.thing): lock_version}
@@ -133,8 +133,8 @@ class AlertRepository:
         return await self._records.pop(SPACE, alert_key(thing)) is not None
 
     async def replace(
-        self, before: Stored[Alert], after: Stored[Alert], mail: Mail | None, count: Stored[MailCount]
-    ) -> Stored[MailCount]:
+        self, before: StoredRecord[Alert], after: StoredRecord[Alert], mail: Mail | None, count: StoredRecord[MailCount]
+    ) -> StoredRecord[MailCount]:
         """Replace an alert, add and count its mail in the same step, and return the count; or raise RecordChanged."""
         key, count_key = alert_key(after.record.thing), _count_key(after.record)
         expected: Changes = {key: before.version}

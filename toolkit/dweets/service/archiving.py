@@ -59,7 +59,7 @@ class Archiving:
         self._follower: Follower | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._is_closing = asyncio.Event()
-        self._unwatch: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._complaint = ""
 
     @property
@@ -67,7 +67,7 @@ class Archiving:
         return self._follower is not None
 
     async def open(self) -> None:
-        self._unwatch = await self._source.watch()
+        self._unsubscribe = await self._source.subscribe()
         try:
             await self._follow_lease()
             if self._follower is None:
@@ -90,7 +90,7 @@ class Archiving:
         except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
             self._complain(error)
         finally:
-            self._unwatch()
+            self._unsubscribe()
 
     async def _follow_lease(self) -> None:
         # Take or renew the lease. It is ephemeral, so after a restart of all gateways it is free at once.
@@ -144,7 +144,7 @@ def _check_writable(folder: Path) -> None:
 
 
 class StoreSource:
-    """Deliver the dweets of a store. `watch`, `floor` and `cancel` run on the store's loop, the rest in a thread."""
+    """The dweets of a store. `subscribe`, `floor` and `cancel` run on the store's loop, the rest in a thread."""
 
     def __init__(self, store: Store) -> None:
         self.waiting = 0  # the journals hold what is not archived
@@ -157,7 +157,7 @@ class StoreSource:
         self._pending: Future[Any] | None = None
         self._is_cancelled = False
 
-    async def watch(self) -> Callable[[], None]:
+    async def subscribe(self) -> Callable[[], None]:
         """Follow how far each thing is archived, by any gateway; return the function that ends it."""
         self._loop = asyncio.get_running_loop()
         return await self._store.records.subscribe(_SPACE, self._learn)

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
-from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, retry_while_changed
+from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, StoredRecord, retry_while_changed
 from toolkit.outside_world import Timings
 from toolkit.stores import Records, StoreUnavailable
 
@@ -46,15 +46,15 @@ class EmailQueue:
         self._tasks: dict[str, asyncio.Task[None]] = {}  # one for each mail that waits
         self._claimed: set[str] = set()  # keys of the mails that this gateway is sending
         self._is_closing = False
-        self._unwatch: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self.mails = self._mails.all
 
     async def open(self) -> None:
-        self._unwatch = await self._mails.watch(self._schedule)
+        self._unsubscribe = await self._mails.subscribe(self._schedule)
 
     async def close(self) -> None:
         """Wait for the deliveries that have begun, but not for ever, and stop."""
-        self._unwatch()
+        self._unsubscribe()
         self._is_closing = True
         tasks = dict(self._tasks)
         for key, task in tasks.items():
@@ -82,7 +82,7 @@ class EmailQueue:
     def _wait_after(self, attempts: int) -> float:
         return self._timings.mail_waits[min(attempts, len(self._timings.mail_waits)) - 1]
 
-    async def _send(self, stored: Stored[Mail], seconds: float) -> None:
+    async def _send(self, stored: StoredRecord[Mail], seconds: float) -> None:
         key, pause = stored.record.key, 0.0
         await asyncio.sleep(seconds)
         async with self._slots:
@@ -96,7 +96,7 @@ class EmailQueue:
         del self._tasks[key]
         self._schedule(key, pause)
 
-    async def _process(self, stored: Stored[Mail]) -> None:
+    async def _process(self, stored: StoredRecord[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
         await self._mails.replace(stored, replace(mail, due=self._now_plus(self._timings.lease)))
         delivering = asyncio.ensure_future(self._deliver(mail))

@@ -21,7 +21,7 @@ from toolkit.dweets.service.stored_records import (
     Changes,
     DamagedRecord,
     Record,
-    Stored,
+    StoredRecord,
     alert_key,
     compare_and_set,
     lock_key,
@@ -77,7 +77,7 @@ class LockTable:
     """All records of locks and locked things in memory, and the state of each thing that follows from them."""
 
     def __init__(self) -> None:
-        self._stored: dict[str, Stored[LockRecord | Damage]] = {}
+        self._stored: dict[str, StoredRecord[LockRecord | Damage]] = {}
         self._claims: dict[str, set[str]] = {}  # thing -> the locks whose records name it
         self.locked: set[str] = set()  # the things whose `state` is not None: every post asks
 
@@ -95,9 +95,9 @@ class LockTable:
         self._stored.pop(key, None)
         if value is not None:
             try:
-                self._stored[key] = Stored(LockRecord.parse(key, value), value)
+                self._stored[key] = StoredRecord(LockRecord.parse(key, value), value)
             except DamagedRecord as damage:
-                self._stored[key] = Stored(Damage(str(damage)), value)
+                self._stored[key] = StoredRecord(Damage(str(damage)), value)
         if kind == "lock" and (after := self._thing_of(key)) is not None:
             things.add(after)
             self._claims.setdefault(after, set()).add(name)
@@ -174,18 +174,18 @@ class LockRepository:
         self._on_lock = on_lock
         self._changed: set[str] = set()
         self._reported: dict[str, Damage] = {}
-        self._unwatch: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self.table = LockTable()
 
     async def open(self) -> None:
         """Mirror the records, or raise StoreUnavailable: without them nobody knows what is locked."""
-        self._unwatch = await self._records.subscribe(SPACE, self._mirror)
+        self._unsubscribe = await self._records.subscribe(SPACE, self._mirror)
         self._report()
 
     def close(self) -> None:
-        self._unwatch()
+        self._unsubscribe()
 
-    async def read(self, key: str) -> Stored[LockRecord] | None:
+    async def read(self, key: str) -> StoredRecord[LockRecord] | None:
         return await read_stored(self._records, LockRecord, key)
 
     async def add(self, record: LockRecord) -> None:
@@ -193,13 +193,13 @@ class LockRepository:
         key = lock_key(record.lock)
         await compare_and_set(self._records, {key: None}, {key: write_record(record)})
 
-    async def attach(self, lock: Stored[LockRecord], thing: str) -> None:
+    async def attach(self, lock: StoredRecord[LockRecord], thing: str) -> None:
         """Put a free lock on a thing that is not locked, or raise RecordChanged."""
         expected = {lock_key(lock.record.lock): lock.version, thing_key(thing): None}
         used = write_record(replace(lock.record, thing=thing))
         await compare_and_set(self._records, expected, dict.fromkeys(expected, used))
 
-    async def detach(self, lock: Stored[LockRecord]) -> None:
+    async def detach(self, lock: StoredRecord[LockRecord]) -> None:
         """Take a lock off its thing, which loses its alert with it, or raise RecordChanged."""
         thing = lock.record.thing
         assert thing is not None

@@ -18,7 +18,7 @@ from toolkit.dweets.service.lock_records import LockRecord, LockRepository, hash
 from toolkit.dweets.service.stored_records import (
     DamagedRecord,
     RecordChanged,
-    Stored,
+    StoredRecord,
     lock_key,
     retry_while_changed,
     thing_key,
@@ -146,7 +146,7 @@ class Locks:
 
         await _undamaged(retry_while_changed("this lock", attempt))
 
-    async def lock_of(self, thing: str, key: str | None) -> Stored[LockRecord]:
+    async def lock_of(self, thing: str, key: str | None) -> StoredRecord[LockRecord]:
         """Read the lock of a thing from the store, where another gateway may have changed it just now."""
         self._refuse_damaged(thing_key(thing))
         used = await _undamaged(self._repository.read(thing_key(thing)))
@@ -191,7 +191,7 @@ def _given(key: str | None) -> str:
     return key
 
 
-def _fit_of_lock(lock: Stored[LockRecord] | None, key: str | None) -> Fit:
+def _fit_of_lock(lock: StoredRecord[LockRecord] | None, key: str | None) -> Fit:
     if not key:
         return Fit.NO_KEY
     if lock is None or not lock.record.is_master(key):
@@ -199,7 +199,7 @@ def _fit_of_lock(lock: Stored[LockRecord] | None, key: str | None) -> Fit:
     return Fit.FREE if lock.record.thing is None else Fit.IN_USE
 
 
-def _fit_of_thing(used: Stored[LockRecord] | None, key: str | None) -> Fit:
+def _fit_of_thing(used: StoredRecord[LockRecord] | None, key: str | None) -> Fit:
     if not key:
         return Fit.NO_KEY
     return Fit.FITS if used is not None and used.record.is_master(key) else Fit.WRONG

@@ -25,7 +25,7 @@ from toolkit.dweets.service.stored_records import (
     Changes,
     DamagedRecord,
     Record,
-    Stored,
+    StoredRecord,
     compare_and_set,
     read_stored,
     write_record,
@@ -130,9 +130,9 @@ class MailRepository:
         self._records = records
         self._finished_kept = finished_kept
         self._finished: dict[str, tuple[int, str]] = {}
-        self.waiting: dict[str, Stored[Mail]] = {}  # by key
+        self.waiting: dict[str, StoredRecord[Mail]] = {}  # by key
 
-    async def watch(self, on_change: Callable[[str], None]) -> Callable[[], None]:
+    async def subscribe(self, on_change: Callable[[str], None]) -> Callable[[], None]:
         """Mirror the mails, and call `on_change` with the key of each, now and when it changes."""
 
         def mirror(key: str, value: bytes | None) -> None:
@@ -150,10 +150,10 @@ class MailRepository:
                     mails.append(Mail.parse(key, value))
         return sorted(mails, key=_age)
 
-    async def read(self, key: str) -> Stored[Mail] | None:
+    async def read(self, key: str) -> StoredRecord[Mail] | None:
         return await read_stored(self._records, Mail, key)
 
-    async def replace(self, before: Stored[Mail], after: Mail) -> None:
+    async def replace(self, before: StoredRecord[Mail], after: Mail) -> None:
         """Replace a mail, or raise RecordChanged; the oldest of too many finished ones are removed with it."""
         changes: Changes = {after.key: write_record(after)}
         surplus = len(self._finished) + after.is_finished - self._finished_kept
@@ -174,7 +174,7 @@ class MailRepository:
         if mail.is_finished:
             self._finished[key] = _age(mail)
         else:
-            self.waiting[key] = Stored(mail, value)
+            self.waiting[key] = StoredRecord(mail, value)
 
 
 def _age(mail: Mail) -> tuple[int, str]:

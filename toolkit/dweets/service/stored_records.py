@@ -54,16 +54,16 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 R = TypeVar("R", bound=Record)
 
 
-class Stored(NamedTuple, Generic[T]):
+class StoredRecord(NamedTuple, Generic[T]):
     """A record and its version, the bytes that the store has; None for a record that it does not have yet."""
 
     record: T
     version: bytes | None
 
 
-async def read_stored(records: Records, kind: type[R], key: str) -> Stored[R] | None:
+async def read_stored(records: Records, kind: type[R], key: str) -> StoredRecord[R] | None:
     data = await records.get(SPACE, key)
-    return None if data is None else Stored(kind.parse(key, data), data)
+    return None if data is None else StoredRecord(kind.parse(key, data), data)
 
 
 async def compare_and_set(records: Records, expected: Mapping[str, bytes | None], changes: Changes) -> None:
@@ -86,6 +86,6 @@ def write_record(record: object) -> bytes:
     return msgspec.json.encode(record)
 
 
-def new_version(record: T) -> Stored[T]:
+def new_version(record: T) -> StoredRecord[T]:
     """Return a record with the version that it has once it is written."""
-    return Stored(record, write_record(record))
+    return StoredRecord(record, write_record(record))

@@ -51,7 +51,7 @@ class CachedThing:
     journal: str = field(init=False)
     last_sequence: int = 0
     size: int = 0
-    unfollow: Callable[[], None] = _nothing
+    unsubscribe: Callable[[], None] = _nothing
     # Lists, as a deque takes 600 bytes also for one dweet.
     _numbers: list[int] = field(default_factory=list)
     _records: list[bytes] = field(default_factory=list)
@@ -149,8 +149,8 @@ class CachedThing:
 
     def drop(self) -> None:
         """Follow no more. Nothing may refer back to this object, or its memory is not freed at once."""
-        self.unfollow()
-        self.unfollow = self.account = _nothing
+        self.unsubscribe()
+        self.unsubscribe = self.account = _nothing
 
     def _resize(self, change: int) -> None:
         self.size += change
@@ -212,7 +212,7 @@ class Things:
             return cached
         thing = CachedThing(name, self._account, length)
         # Follow first and read then, or a dweet between the two would be missed.
-        thing.unfollow = self._journals.subscribe(thing.journal, thing.extend)
+        thing.unsubscribe = self._journals.subscribe(thing.journal, thing.extend)
         try:
             entries = await self._journals.last(thing.journal, length)
         except BaseException:
