@@ -37,7 +37,7 @@ class Death(Enum):
 
 
 class WorkerDied(Exception):
-    """The child ended before it had finished its job; ``answers`` has what it had answered to this job."""
+    """The child ended before it finished its job; ``answers`` are those it gave to this job."""
 
     def __init__(self, death: Death, detail: str, answers: list[Any]) -> None:
         super().__init__(f"{death.value} ({detail})")

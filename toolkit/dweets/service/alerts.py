@@ -1,8 +1,8 @@
-"""Alerts: follow locked things, evaluate conditions, and store what triggers.
+"""Alerts: evaluate the conditions of locked things and queue a mail when one triggers.
 
-An alert's record holds the number of the last dweet that was evaluated for certain. The alert's change, that number
-and the mail are written in one step, so a gateway that is killed at any moment evaluates the rest again after its
-restart and queues no mail twice. Of many gateways on one store the first to write counts; the others go on from there.
+The state of an alert, the number of the last evaluated dweet and the mail are written in one step. So a gateway that is
+killed at any moment evaluates the rest after its restart and queues no mail twice. If two gateways evaluate the same
+alert, the first compare_and_set wins, and the other one continues from there.
 """
 
 from __future__ import annotations
@@ -84,11 +84,9 @@ class Alerts:
         self.repository = AlertRepository(store.records)
 
     async def open(self) -> None:
-        """Continue every alert where it stopped, with the dweets that have come since."""
         self._unsubscribe = await self.repository.subscribe(self._mirror)
 
     async def close(self) -> None:
-        """Stop; what is not evaluated yet is evaluated after the next start."""
         self._unsubscribe()
         tasks = [evaluator.task for evaluator in self._evaluators.values() if evaluator.task is not None]
         for thing in list(self._evaluators):
@@ -100,7 +98,7 @@ class Alerts:
         await self._conditions.compile(Owner(lock), condition)
 
     async def settle(self, thing: str | None = None) -> None:
-        """Wait a while until every dweet committed so far, to any gateway, is evaluated."""
+        """Wait, for a limited time, until every dweet that any gateway has committed is evaluated."""
         names = [thing] if thing is not None else list(self._evaluators)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._settle_seconds):
@@ -108,7 +106,7 @@ class Alerts:
                     await self._settle(name)
 
     async def _settle(self, thing: str) -> None:
-        if thing not in self._evaluators:  # perhaps it was set at another gateway, just now
+        if thing not in self._evaluators:  # another gateway may just have set it
             with contextlib.suppress(DamagedRecord):  # reported when it was mirrored
                 self._mirror(thing, await self.repository.read(thing))
         newest = await self._journals.last(journal_of(thing), 1)
@@ -127,13 +125,11 @@ class Alerts:
         count = await self.repository.read_count(alert)
         return alert.status(count.record.on(today), evaluator.fault if evaluator is not None else None)
 
-    # -- following ----------------------------------------------------------------------------------------
-
     def _mirror(self, thing: str, stored: StoredRecord[Alert] | None) -> None:
         evaluator = self._evaluators.get(thing)
         if evaluator is not None:
             if stored is not None and stored.version == evaluator.stored.version:
-                return  # written here
+                return  # our own change
             self._end(thing)
         if stored is not None:
             self._begin(thing, stored)
@@ -159,8 +155,6 @@ class Alerts:
         if evaluator.task is None:
             evaluator.task = asyncio.ensure_future(self._work(evaluator))
 
-    # -- evaluating ---------------------------------------------------------------------------------------
-
     async def _work(self, evaluator: _Evaluator) -> None:
         try:
             while evaluator.has_work:
@@ -174,7 +168,7 @@ class Alerts:
             evaluator.task = None
 
     async def _evaluate_some(self, evaluator: _Evaluator) -> bool:
-        """Evaluate some of the dweets that wait; False where there is no alert any more."""
+        """Evaluate some of the new dweets; False if the alert no longer exists."""
         if evaluator.is_outdated and not await self._read(evaluator):
             return False
         entries, verdicts = await self._conditions.take_turn(evaluator.alert.owner, partial(self._evaluate, evaluator))
@@ -185,15 +179,14 @@ class Alerts:
             evaluator.is_outdated = True
             raise
         evaluator.pauses = evaluator.pauses + 1 if entries and not verdicts else 0
-        if evaluator.pauses:  # the child was ended from outside
+        if evaluator.pauses:  # the child was killed from outside
             await asyncio.sleep(PAUSES[min(evaluator.pauses, len(PAUSES)) - 1])
         return True
 
     async def _read(self, evaluator: _Evaluator) -> bool:
-        try:
+        stored = None
+        with contextlib.suppress(DamagedRecord):  # reported when it is mirrored
             stored = await self.repository.read(evaluator.alert.thing)
-        except DamagedRecord:  # reported when it is mirrored
-            return False
         if stored is None:
             return False
         count = await self.repository.read_count(stored.record)
@@ -202,13 +195,15 @@ class Alerts:
         return True
 
     async def _evaluate(self, evaluator: _Evaluator) -> tuple[list[Entry], list[Verdict]]:
-        # The dweets are read when the alert has its turn, so only one alert has many of them in memory.
+        # Dweets are read only within the turn, so that only one alert has many of them in memory.
         evaluator.has_new_dweets = False
         alert = evaluator.alert
         entries = await self._journals.after(journal_of(alert.thing), alert.position, CONTENTS_A_JOB)
         if not entries:
             return [], []
-        contents = _first_bytes([content_of(entry.data) for entry in entries])
+        contents = [content_of(entry.data) for entry in entries]
+        ends = accumulate(map(len, contents))
+        contents = contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]
         patience = FAULTS_TO_STOP - evaluator.faults_in_a_row
         verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents, patience)
         evaluator.has_new_dweets |= len(verdicts) < len(entries) or len(entries) == CONTENTS_A_JOB
@@ -226,15 +221,9 @@ class Alerts:
         if trigger is not None and evaluator.count.record.on(wire.created_text(trigger.at)[:10]) < wire.ALERTS_A_DAY:
             mail = evaluator.alert.mail_about(trigger)
         before, evaluator.stored = evaluator.stored, new_version(evaluator.alert)
-        # `stored` is set before: the mirror must recognise the change as its own.
+        # Set `stored` first: the mirror must recognise this change as our own.
         try:
             evaluator.count = await self.repository.replace(before, evaluator.stored, mail, evaluator.count)
         except (RecordChanged, StoreUnavailable):
             evaluator.stored = before
             raise
-
-
-def _first_bytes(contents: list[bytes]) -> list[bytes]:
-    """Return the first contents: at least one, and no more than a job may hold."""
-    ends = accumulate(map(len, contents))
-    return contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]

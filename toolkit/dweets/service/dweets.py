@@ -1,4 +1,4 @@
-"""The rules of thing messaging: post, read, listen, lock, alert. No HTTP in here."""
+"""The service of thing messaging: post, read, listen, lock, alert. It knows no HTTP."""
 
 from __future__ import annotations
 
@@ -28,39 +28,39 @@ from toolkit.stores import Entry, NewEntry, Store
 if TYPE_CHECKING:
     from toolkit.dweets.service.archiving import Archiving
 
-# Stored days that are read at the same time; each holds up to 128 dweets.
+# Concurrent reads of stored days; each holds up to 128 dweets in memory.
 _RANGES_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
 class DweetSettings:
-    """What the operator of the gateway may set."""
+    """The settings of the operator."""
 
     #: Dweets kept for each thing.
     keep: int = 10_000
-    #: Posts a thing may make in one second.
+    #: Posts to a thing per second; None for no limit.
     rate: int | None = None
     #: The address that alert mails come from.
     sender: str = "alerts@gateway.invalid"
-    #: The folder of the archive, and the time between two writes to it.
+    #: The folder of the archive, and the seconds between two writes to it.
     archive: Path | None = None
     archive_seconds: float = 10.0
-    #: Alert mails kept after they were sent or given up, the newest.
+    #: The number of finished alert mails that are kept.
     finished_mails: int = FINISHED_KEPT
 
     def __post_init__(self) -> None:
         if self.keep < wire.HISTORY_LENGTH:
             raise InvalidArgument(f"keep must be at least the {wire.HISTORY_LENGTH} dweets of a history")
         if self.rate is not None and self.rate < 1:
-            raise InvalidArgument("rate must be at least 1 post a second, or None for any number")
+            raise InvalidArgument("rate must be at least 1 post per second, or None for no limit")
         if not self.archive_seconds > 0:
             raise InvalidArgument("archive_seconds must be above 0")
         if not wire.is_address(self.sender):
-            raise InvalidArgument("sender must be one e-mail address, as alerts@example.com")
+            raise InvalidArgument("sender must be one e-mail address, such as alerts@example.com")
 
 
 class DweetService:
-    """Thing messaging over a store. Without a `delivery` alert mails are kept in the outbox."""
+    """Thing messaging over a store. Without a `delivery`, alert mails stay in the outbox."""
 
     def __init__(
         self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: Delivery | None = None
@@ -79,7 +79,7 @@ class DweetService:
             store.records, delivery, settings.sender, world.clock.now, world.timings, settings.finished_mails
         )
         self._archiving = _archiving(store, world, settings)
-        self._range_turns = asyncio.Semaphore(_RANGES_AT_ONCE)
+        self._range_slots = asyncio.Semaphore(_RANGES_AT_ONCE)
 
     async def open(self) -> None:
         if self._archiving is not None:
@@ -95,10 +95,8 @@ class DweetService:
         if self._archiving is not None:
             await self._archiving.close()
 
-    # -- posting ------------------------------------------------------------------------------------------
-
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
-        """Add dweets in order, all or none; done when they are on disk."""
+        """Add dweets in order, all or none; done when they are committed."""
         wire.checked_thing(thing)
         self.locks.check_master(thing, key)
         if self._limit:
@@ -116,22 +114,19 @@ class DweetService:
     def fresh_name(self) -> str:
         return readable_name(self._world.random)
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     def readable(self, thing: str, key: str | None, length: int) -> CachedThing | None:
-        """Return the thing if its last `length` dweets are cached, else None: then wait for `load`."""
+        """Check the key, and return the thing if its last `length` dweets are cached; if not, wait for `load`."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         return self._things.cached(thing, length)
 
     def load(self, thing: str, length: int) -> asyncio.Future[CachedThing]:
-        """Return the thing once it is cached. Check the key with `readable` first."""
         return self._things.load(thing, length)
 
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._range_turns)
+        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._range_slots)
 
     async def stats(self) -> list[dict[str, object]]:
         return await self._active.find()
@@ -140,13 +135,11 @@ class DweetService:
         """Return the newest dweet of each of the things in `stats`."""
         names = [str(each["thing"]) for each in await self.stats()]
         things = await asyncio.gather(*(self.load(name, 1) for name in names))
-        # Without those that were locked while the others were read.
+        # A thing may have been locked while the others were read.
         return [record for thing in things if not self.locks.is_locked(thing.name) and (record := thing.latest())]
 
-    # -- alerts -------------------------------------------------------------------------------------------
-
     async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
-        """Set the alert of a locked thing; it replaces an earlier one, whose mails of today still count."""
+        """Set or replace the alert of a locked thing; the mails that the lock caused today still count."""
         wire.checked_thing(thing)
         lock = await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
@@ -163,7 +156,7 @@ class DweetService:
         return await retry_while_changed("this alert", attempt)
 
     async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
-        """Return the alert of the thing with its status, once every dweet acknowledged before is evaluated."""
+        """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
         wire.checked_thing(thing)
         await self.locks.lock_of(thing, key)
         await self.alerts.settle(thing)
