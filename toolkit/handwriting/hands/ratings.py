@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import string
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -21,7 +23,7 @@ KNOWN_IDS = {
 }  # fmt: skip
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford base 32
 _FIRST_DAY = datetime(2015, 3, 2, 9)
-_PAIRS = (
+_PAIRS = (  # common pairs of small letters; cursivity is the share of those whose ink touches
     "th he in er an re nd on en at ou ed ha to or it is hi es ng ar se st te me sa ne wa ve le no ll ee ss "
     "om my la be ma co ch we wh up ay"
 )
@@ -31,8 +33,8 @@ def handwritings() -> list[Handwriting]:
     rows = [(s, n, writer_of(s.name, n)) for s in sources() for n in range(len(s.titles))]
     shapers = [Shaper(source.name, writer) for source, _, writer in rows]
     ratings = zip(
-        _rated([-_restlessness(source, writer) for source, _, writer in rows]),
-        _rated([_cursivity(shaper) for shaper in shapers]),
+        _rated([-_irregularity(source, writer) for source, _, writer in rows]),
+        _rated([np.mean([_ink_touches(shaper, pair) for pair in _PAIRS.split()]) for shaper in shapers]),
         _rated([_embellishment(source) for source, _, _ in rows]),
         _rated([_character_width(shaper) for shaper in shapers]),
         strict=True,
@@ -43,7 +45,7 @@ def handwritings() -> list[Handwriting]:
     ]
 
 
-def _rated(values: list[float]) -> list[int]:
+def _rated(values: Sequence[float | np.floating]) -> list[int]:
     """1400 on average, 100 a standard deviation, 1000..1800."""
     z = (np.array(values) - np.mean(values)) / np.std(values)
     return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]
@@ -59,18 +61,13 @@ def _identity(title: str) -> tuple[str, str, str, str]:
     return KNOWN_IDS.get(title, digits), title, dates[0], dates[1]
 
 
-def _restlessness(source: Source, writer: Writer) -> float:
-    """Weighted amplitudes of the writer's motion; single letters move on their own, joined ones with their word."""
+def _irregularity(source: Source, writer: Writer) -> float:
+    """Weigh the writer's motion: single letters also move on their own, joined ones only with their word."""
     single = 0.0 if source.joined else 0.35
     return writer.shake * (1 + single) + 0.5 * writer.wander + 0.1 * writer.haste
 
 
-def _cursivity(shaper: Shaper) -> float:
-    """Share of common pairs of small letters whose ink touches."""
-    return float(np.mean([_touch(shaper, pair) for pair in _PAIRS.split()]))
-
-
-def _touch(shaper: Shaper, pair: str) -> bool:
+def _ink_touches(shaper: Shaper, pair: str) -> bool:
     word = shaper.word(pair)
     second = word.letter == word.letter.max()
     x, y = word.strokes.x + word.origin_x[word.letter], word.strokes.y
@@ -81,17 +78,13 @@ def _touch(shaper: Shaper, pair: str) -> bool:
 
 
 def _embellishment(source: Source) -> float:
-    """Mean length of the strokes of a capital letter, in cap heights."""
+    """Return the mean length of the strokes of a capital letter, in cap heights."""
     hand = open_hand(source.name)
-    lengths = []
-    for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
-        glyph = hand.glyph(hand.shape(letter)[0].glyph)
-        lengths.append(glyph.steps().sum())
-    return float(np.mean(lengths))
+    glyphs = [hand.glyph(hand.shape(letter)[0].glyph) for letter in string.ascii_uppercase]
+    return float(np.mean([glyph.steps().sum() for glyph in glyphs]))
 
 
 def _character_width(shaper: Shaper) -> float:
-    """Mean advance of the small letters over the height of the x."""
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    advance = np.mean([shaper.word(letter).advance for letter in letters])
+    """Return the mean advance of the small letters over the height of the x."""
+    advance = np.mean([shaper.word(letter).advance for letter in string.ascii_lowercase])
     return float(advance / shaper.word("x").strokes.y.max())

@@ -16,7 +16,7 @@ from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.ribbons import DOT, OUTLINE, Strokes, refined, ribbons
 from toolkit.keyed_noise import Floats
 
-LEAST_OVERLAP = 0.75
+LEAST_OVERLAP = 0.75  # of the ink of strokes and outline: intersection over union
 _DENSITY = 40  # points in one cap height of a stored contour
 _EIGHT = np.ones((3, 3), bool)
 
@@ -58,7 +58,8 @@ def traced(outline: Path, *, known_loss: bool = False) -> Tracing:
         strokes = glyph_strokes(picture, open_eyes=open_eyes)
         ink = drawn(strokes, picture)
         only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT))
-        if not only_dots and intersection_over_union(ink, picture.ink) < LEAST_OVERLAP:
+        overlap = (ink & picture.ink).sum() / max(1, (ink | picture.ink).sum())
+        if not only_dots and overlap < LEAST_OVERLAP:
             break
         if known_loss or form(ink) == wanted:
             return Tracing(strokes, form(ink), wanted)
@@ -83,10 +84,6 @@ def drawn(strokes: Strokes, picture: Picture) -> Ink:
     outlines = ribbons(refined(strokes, 3))
     x, y = picture.to_pixels(outlines.x, outlines.y)
     return coverage([replace(outlines, x=x, y=y)], picture.width, picture.height) > 127
-
-
-def intersection_over_union(a: Ink, b: Ink) -> float:
-    return float((a & b).sum() / max(1, (a | b).sum()))
 
 
 def outline_as_strokes(path: Path) -> Strokes:
