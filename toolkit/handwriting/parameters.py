@@ -4,44 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import NamedTuple
 
 from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.wire import Format
 
 POINTS_IN_AN_INCH = 72.0
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
+_PIXELS = (9000.0, "9000px")
+#: The longest distance of each format: in points, and as an error message says it.
 LONGEST: dict[Format, tuple[float, str]] = {
-    "png": (9000.0, "9000px"),
-    "pdf": (100 * POINTS_IN_AN_INCH, "100in"),
-    "svg": (9000.0, "9000px"),
-    "replay": (9000.0, "9000px"),
-}
+    "png": _PIXELS, "pdf": (100 * POINTS_IN_AN_INCH, "100in"), "svg": _PIXELS, "replay": _PIXELS
+}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class RGB:
-    """0..255 each."""
+class RGB(NamedTuple):
+    """From 0 to 255 each."""
 
     red: int
     green: int
     blue: int
 
-    def rgb(self) -> tuple[int, int, int]:
-        return self.red, self.green, self.blue
+    def rgb(self) -> RGB:
+        return self
 
 
-@dataclass(frozen=True, slots=True)
-class CMYK:
-    """0..1 each."""
+class CMYK(NamedTuple):
+    """From 0 to 1 each."""
 
     cyan: float
     magenta: float
     yellow: float
     black: float
 
-    def rgb(self) -> tuple[int, int, int]:
-        c, m, y = (int(255 * (1 - ink) * (1 - self.black) + 0.5) for ink in (self.cyan, self.magenta, self.yellow))
-        return c, m, y
+    def rgb(self) -> RGB:
+        return RGB(*(int(255 * (1 - ink) * (1 - self.black) + 0.5) for ink in (self.cyan, self.magenta, self.yellow)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +59,8 @@ class Parameters:
     min_padding: float | None = None  # centre the text with at least this margin; None leaves it at the top left
     # The same positive seed gives the same writing in every format; the service replaces None with a fresh seed.
     random_seed: int | Decimal | None = None
+
+    @property
+    def text_width(self) -> float:
+        """Return the room between the margins."""
+        return (self.width or 0.0) - 2 * (self.min_padding or 0.0)

@@ -60,22 +60,11 @@ def baselines(parameters: Parameters, lines: int, noise: KeyedNoise) -> Floats:
     return np.cumsum(pitch)
 
 
-def wrap_width(parameters: Parameters, shaper: Shaper) -> float | None:
-    """Return the room for a line in cap heights, or None when lines are not wrapped."""
-    if parameters.width is None:
-        return None
-    room = parameters.width - 2 * (parameters.min_padding or 0.0)
-    return room / parameters.handwriting_size - 2 * shaper.nib
-
-
 def compose(
-    parameters: Parameters, layout: Layout, trace: Trace, shaper: Shaper, noise: KeyedNoise,
-    baseline: Floats,
-) -> Page:  # fmt: skip
-    size = parameters.handwriting_size
-    writer = shaper.writer
-    line = layout.line[trace.word]
-    point_line = np.repeat(line, trace.strokes.length)
+    parameters: Parameters, layout: Layout, trace: Trace, shaper: Shaper, noise: KeyedNoise, baseline: Floats
+) -> Page:
+    size, writer = parameters.handwriting_size, shaper.writer
+    point_line = np.repeat(layout.line[trace.word], trace.strokes.length)
     x, radius = trace.strokes.x * size, trace.strokes.radius * size
     place = _placing(parameters, layout, shaper, noise, (x, radius, point_line))
     slope = writer.wander * LINE_SLOPE * noise.gaussian("slope", layout.lines)
@@ -83,23 +72,27 @@ def compose(
     x = place(x, point_line)
     lift = writer.wander * BASELINE_WANDER * size * drift + slope[point_line] * x
     y = baseline[point_line] - trace.strokes.y * size - lift
-    ink = _Box.around(x, y, radius)
+    ink = _box(x, y, radius)
     width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
     dx, dy = _shift(parameters, width, height, ink)
+    is_cut_off = (
+        min(ink.left + dx, ink.top + dy) < -_TOLERANCE
+        or ink.right + dx > width + _TOLERANCE
+        or ink.bottom + dy > height + _TOLERANCE
+    )
     advance = np.array([word.advance for word in layout.words])
     word_x = place(layout.x * size, layout.line)
     word_end = place((layout.x + advance) * size, layout.line)
     word_y = baseline[layout.line] - slope[layout.line] * word_x
     return Page(
         replace(trace.strokes, x=x + dx, y=y + dy, radius=radius), trace.word, trace.letter, width, height,
-        baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout, ink.leaves(width, height, dx, dy),
+        baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout, is_cut_off,
     )  # fmt: skip
 
 
 def _placing(
-    parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise,
-    ink: tuple[Floats, Floats, Integers],
-) -> Callable[[Floats, Integers], Floats]:  # fmt: skip
+    parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, ink: tuple[Floats, Floats, Integers]
+) -> Callable[[Floats, Integers], Floats]:
     """Return how x is moved to the page: from the left margin on, and squeezed where a line would be too long."""
     x, radius, line = ink
     size, lines = parameters.handwriting_size, layout.lines
@@ -111,11 +104,10 @@ def _placing(
     first, last = np.where(inked, first, 0.0), np.where(inked, last, 0.0)
     indent = np.zeros(lines)
     indent[layout.line[layout.starts_line]] = layout.x[layout.starts_line] * size
-    nib = shaper.nib * size
-    left = nib + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER * size + indent
+    left = shaper.nib * size + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER * size + indent
     squeeze = np.ones(lines)
     if parameters.width is not None:
-        room = parameters.width - 2 * (parameters.min_padding or 0.0) - left - thickest
+        room = parameters.text_width - left - thickest
         span = np.maximum(last - first, 1e-9)
         squeeze = np.where(room > 0, np.minimum(1.0, room / span), 1.0)
     return lambda x, line: left[line] + (x - first[line]) * squeeze[line]
@@ -127,32 +119,28 @@ class _Box(NamedTuple):
     right: float
     bottom: float
 
-    @classmethod
-    def around(cls, x: Floats, y: Floats, radius: Floats) -> _Box:
-        if not len(x):
-            return cls(0.0, 0.0, 0.0, 0.0)
-        low_x, low_y, high_x, high_y = (x - radius).min(), (y - radius).min(), (x + radius).max(), (y + radius).max()
-        return cls(float(low_x), float(low_y), float(high_x), float(high_y))
 
-    def leaves(self, width: float, height: float, dx: float, dy: float) -> bool:
-        left, top, right, bottom = self.left + dx, self.top + dy, self.right + dx, self.bottom + dy
-        return min(left, top) < -_TOLERANCE or right > width + _TOLERANCE or bottom > height + _TOLERANCE
+def _box(x: Floats, y: Floats, radius: Floats) -> _Box:
+    if not len(x):
+        return _Box(0.0, 0.0, 0.0, 0.0)
+    sides = (x - radius).min(), (y - radius).min(), (x + radius).max(), (y + radius).max()
+    return _Box(*map(float, sides))
 
 
 def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _Box) -> tuple[float, float]:
+    """Return width and height of the page; an automatic one is as long as the text needs."""
     size, padding = parameters.handwriting_size, parameters.min_padding or 0.0
     nib = shaper.nib * size
-    below = size * max(parameters.line_spacing / 2, shaper.measures.descender)
-    natural = max(last_baseline + below, ink.bottom + nib)
     width, height = parameters.width, parameters.height
     if width is None:
-        width = _fitting("width", ink.right + nib + 2 * padding, parameters.kind)
+        width = _rounded("width", ink.right + nib + 2 * padding, parameters.kind)
     if height is None:
-        height = _fitting("height", natural + 2 * padding, parameters.kind)
+        below = size * max(parameters.line_spacing / 2, shaper.measures.descender)
+        height = _rounded("height", max(last_baseline + below, ink.bottom + nib) + 2 * padding, parameters.kind)
     return width, height
 
 
-def _fitting(name: str, length: float, kind: Format) -> float:
+def _rounded(name: str, length: float, kind: Format) -> float:
     """Round an automatic length up: whole pixels for a PNG, hundredths of a point otherwise."""
     grain = 1 if kind == "png" else 100
     rounded = max(1, math.ceil(length * grain - 1e-6)) / grain
@@ -163,7 +151,7 @@ def _fitting(name: str, length: float, kind: Format) -> float:
 
 
 def _shift(parameters: Parameters, width: float, height: float, ink: _Box) -> tuple[float, float]:
-    """How far the ink moves right and down to be in the middle, where a padding is asked for."""
+    """Return how far the ink moves right and down to be centred, which `min_padding` asks for."""
     padding = parameters.min_padding
     if padding is None:
         return 0.0, 0.0

@@ -16,12 +16,12 @@ from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
-from toolkit.handwriting.ink.layout import Layout, lay_out
+from toolkit.handwriting.ink.layout import lay_out
 from toolkit.handwriting.ink.motion import write
-from toolkit.handwriting.ink.page import Page, baselines, compose, wrap_width
+from toolkit.handwriting.ink.page import Page, baselines, compose
 from toolkit.handwriting.ink.pen import inked_radius
 from toolkit.handwriting.ink.shaping import Shaper
-from toolkit.handwriting.parameters import RGB, Parameters
+from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.wire import InvalidParameters, Problem
 from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import KeyedNoise
@@ -65,9 +65,13 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
     noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
     if (points := shaper.points(text)) > MOST_POINTS:
         shaper = _shaper(parameters.handwriting, -(-points // MOST_POINTS))
-    layout = lay_out(shaper, text, wrap_width(parameters, shaper), parameters.word_spacing_variance, noise)
+    size = parameters.handwriting_size
+    width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
+    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
     baseline = baselines(parameters, layout.lines, noise)
-    visible = _visible(layout, baseline, parameters)
+    if parameters.height is not None:  # leave out the lines far below the page
+        reach = parameters.height + _BEYOND * size
+        visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
     trace = write(visible, shaper, noise)
     lap("motion")
@@ -83,18 +87,10 @@ def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
     return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer), every)
 
 
-def _visible(layout: Layout, baseline: np.ndarray, parameters: Parameters) -> Layout:
-    """Leave out the lines that are far below a page of fixed height."""
-    if parameters.height is None:
-        return layout
-    reach = parameters.height + _BEYOND * parameters.handwriting_size
-    return layout.until(max(1, int(np.searchsorted(baseline, reach))))
-
-
 def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
     ink, size = parameters.handwriting_color, parameters.handwriting_size
     if parameters.kind == "png":
-        return draw_png(page, RGB(*ink.rgb()), lap)
+        return draw_png(page, ink.rgb(), lap)
     if parameters.kind == "pdf":
         data = draw_pdf(page, ink, size, lap)
     else:

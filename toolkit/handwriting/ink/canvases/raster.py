@@ -17,8 +17,11 @@ Coverage = npt.NDArray[np.uint8]
 
 def coverage(parts: Sequence[Polygons], width: int, height: int, first_row: int = 0) -> Coverage:
     """Return the share of every pixel that is inside (non-zero rule), 0..255, shape (height, width)."""
+    corners, codes = zip(*map(_closed, parts), strict=True) if parts else ([np.zeros((0, 2))], [np.zeros(0, np.uint8)])
+    path = Path(np.concatenate(corners), np.concatenate(codes))
+    path.should_simplify = False
     # Agg's y points up, ours down.
-    return filled(_path(parts), Affine2D().scale(1, -1).translate(0, height + first_row), width, height)
+    return filled(path, Affine2D().scale(1, -1).translate(0, height + first_row), width, height)
 
 
 def filled(path: Path, transform: Affine2D, width: int, height: int) -> Coverage:
@@ -28,13 +31,6 @@ def filled(path: Path, transform: Affine2D, width: int, height: int) -> Coverage
     pen.set_snap(False)
     agg.draw_path(pen, path, transform, (0, 0, 0, 1))
     return np.asarray(agg.buffer_rgba())[:, :, 3]
-
-
-def _path(parts: Sequence[Polygons]) -> Path:
-    corners, codes = zip(*map(_closed, parts), strict=True) if parts else ([np.zeros((0, 2))], [np.zeros(0, np.uint8)])
-    path = Path(np.concatenate(corners), np.concatenate(codes))
-    path.should_simplify = False
-    return path
 
 
 def _closed(polygons: Polygons) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.uint8]]:
