@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import string
-from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -34,7 +33,7 @@ def handwritings() -> list[Handwriting]:
     shapers = [Shaper(source.name, writer) for source, _, writer in rows]
     ratings = zip(
         _rated([-_irregularity(source, writer) for source, _, writer in rows]),
-        _rated([np.mean([_ink_touches(shaper, pair) for pair in _PAIRS.split()]) for shaper in shapers]),
+        _rated([float(np.mean([_ink_touches(shaper, pair) for pair in _PAIRS.split()])) for shaper in shapers]),
         _rated([_embellishment(source) for source, _, _ in rows]),
         _rated([_character_width(shaper) for shaper in shapers]),
         strict=True,
@@ -45,7 +44,7 @@ def handwritings() -> list[Handwriting]:
     ]
 
 
-def _rated(values: Sequence[float | np.floating]) -> list[int]:
+def _rated(values: list[float]) -> list[int]:
     """1400 on average, 100 a standard deviation, 1000..1800."""
     z = (np.array(values) - np.mean(values)) / np.std(values)
     return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]

@@ -189,19 +189,17 @@ def _thinned(points: _XY) -> _XY:
 
 
 def _letter(hand: Hand, at: Placed, writer: Writer, every: int) -> Strokes:
-    """Strokes of a glyph with the writer's width and slant; weight instead of radius."""
-    glyph = _coarser(hand.glyph(at.glyph), every)
+    """Return the strokes of a glyph with the writer's width and slant, their radius relative to the hand's nib.
+
+    Of `every` points one is kept; a contour with hardly more points than that is a detail, and is left out.
+    """
+    glyph = hand.glyph(at.glyph)
+    if every > 1 and len(glyph.length):
+        shown = ((glyph.flags & OUTLINE) == 0) | (glyph.length >= min(2 * every, glyph.length.max()))
+        kept, length = evenly(glyph.length, every)
+        glyph = Strokes(glyph.x[kept], glyph.y[kept], glyph.radius[kept], length, glyph.flags).select(shown)
     x = (glyph.x + glyph.y * writer.slant) * writer.width
     return replace(glyph, x=x, radius=glyph.radius / hand.measures.nib)
-
-
-def _coarser(glyph: Strokes, every: int) -> Strokes:
-    """Keep every so many points; a contour of hardly more is a detail that is left out."""
-    if every == 1 or not len(glyph.length):
-        return glyph
-    shown = ((glyph.flags & OUTLINE) == 0) | (glyph.length >= min(2 * every, glyph.length.max()))
-    kept, length = evenly(glyph.length, every)
-    return Strokes(glyph.x[kept], glyph.y[kept], glyph.radius[kept], length, glyph.flags).select(shown)
 
 
 def _breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:

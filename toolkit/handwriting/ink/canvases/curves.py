@@ -20,25 +20,18 @@ def outline_curves(strokes: Strokes, relative: bool = False) -> Iterator[tuple[i
     A curve is start x, y, then six numbers for each Bezier piece, in hundredths of a point, y down. The six numbers
     of a `relative` curve count from the beginning of their piece.
     """
-    for first in range(0, len(strokes.length), _AT_ONCE):
-        chosen = np.zeros(len(strokes.length), bool)
-        chosen[first : first + _AT_ONCE] = True
-        for stroke, curve in _curves(strokes.select(chosen), relative):
-            yield first + stroke, curve
-
-
-def _curves(strokes: Strokes, relative: bool) -> Iterator[tuple[int, list[int]]]:
-    polygons = ribbons(strokes, _EVERY)
-    corner = np.rint(np.stack([polygons.x, polygons.y], axis=1) * UNIT).astype(np.int64)
-    pieces = np.rint(_controls(polygons) * UNIT).astype(np.int64)
-    if relative:
-        pieces -= np.tile(corner, 3)
-    first = np.cumsum(polygons.length) - polygons.length
-    starts = corner[first].tolist()
-    numbers = pieces.ravel().tolist()
-    spans = zip(polygons.stroke.tolist(), starts, first.tolist(), polygons.length.tolist(), strict=True)
-    for stroke, start, at, count in spans:
-        yield stroke, start + numbers[6 * at : 6 * (at + count)]
+    number = np.arange(len(strokes.length))
+    for least in range(0, len(number), _AT_ONCE):
+        polygons = ribbons(strokes.select((number >= least) & (number < least + _AT_ONCE)), _EVERY)
+        corner = np.rint(np.stack([polygons.x, polygons.y], axis=1) * UNIT).astype(np.int64)
+        pieces = np.rint(_controls(polygons) * UNIT).astype(np.int64)
+        if relative:
+            pieces -= np.tile(corner, 3)
+        first = np.cumsum(polygons.length) - polygons.length
+        figures = pieces.ravel().tolist()
+        columns = (least + polygons.stroke, corner[first], first, polygons.length)
+        for stroke, start, at, count in zip(*(column.tolist() for column in columns), strict=True):
+            yield stroke, start + figures[6 * at : 6 * (at + count)]
 
 
 def _controls(polygons: Polygons) -> Floats:

@@ -15,7 +15,7 @@ from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.parameters import CMYK, RGB
-from toolkit.keyed_noise import Floats, Integers
+from toolkit.keyed_noise import Floats
 
 SPEED = 11.0  # sizes of writing in a second
 LIFT = 0.05  # seconds between strokes
@@ -35,37 +35,26 @@ def draw_svg(page: Page, ink: RGB | CMYK) -> bytes:
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
     seen = page.seen()
-    strokes = page.strokes.select(seen)
-    unit = _units(strokes, page.stroke_letter[seen])
+    strokes, letter = page.strokes.select(seen), page.stroke_letter[seen].tolist()
+    is_contour = (strokes.flags & OUTLINE) > 0
+    first_contour: dict[int, int] = {}  # of a letter: its contours and holes appear together
     shapes: dict[int, str] = {}
     for stroke, curve in outline_curves(strokes, relative=True):
-        shapes[unit[stroke]] = shapes.get(unit[stroke], "") + _path(curve)
+        shape = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
+        shapes[shape] = shapes.get(shape, "") + _path(curve)
     begin, duration = _pace(strokes, size)
-    # several replays may stand in one notebook page, where ids are shared
+    widest = np.maximum.reduceat(strokes.radius, strokes.start) if len(strokes.x) else np.zeros(0)
+    width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * UNIT
+    middle = _middles(strokes)
+    # Several replays may be in one notebook page, where ids are shared.
     own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
-    middle, width = _middles(strokes), _widths(strokes, size)
     body = [
         f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
-        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{width[n]}" '
+        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}" '
         f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s"/></g>'
         for n in shapes
     ]
     return _document(page, f'{_STYLE}<g stroke="{_hexadecimal(ink)}">{"".join(body)}</g>')
-
-
-def _units(strokes: Strokes, letter: Integers) -> list[int]:
-    """Stroke that stands for each stroke: the contours of one drawn shape, with its holes, appear together."""
-    first: dict[int, int] = {}
-    drawn = ((strokes.flags & OUTLINE) > 0).tolist()
-    return [first.setdefault(of, n) if drawn[n] else n for n, of in enumerate(letter.tolist())]
-
-
-def _widths(strokes: Strokes, size: float) -> list[int]:
-    if not len(strokes.x):
-        return []
-    ink = 2.4 * np.maximum.reduceat(strokes.radius, strokes.start)
-    width = np.where((strokes.flags & OUTLINE) > 0, 1.5 * size, np.maximum(ink, 0.2 * size))
-    return [int(w) for w in (width * UNIT).tolist()]
 
 
 def _pace(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
