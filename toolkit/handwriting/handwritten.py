@@ -124,7 +124,7 @@ class Handwritten:
         return Image.alpha_composite(paper, inked).convert("RGB")
 
     def __repr__(self) -> str:
-        kind = "PDF" if self.kind == "pdf" else "PNG" if self.kind == "png" else self.kind
+        kind = self.kind.upper() if self.kind in ("pdf", "png") else self.kind
         ink = "" if self.ink_share is None else f", ink {self.ink_share:.2%}"
         lines = "" if self.lines is None else f", {self.lines} line{'s' * (self.lines != 1)}"
         size = f"{self.width:g} x {self.height:g}"

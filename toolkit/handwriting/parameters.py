@@ -9,12 +9,11 @@ from typing import NamedTuple
 from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.wire import Format
 
-POINTS_IN_AN_INCH = 72.0
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
 _PIXELS = (9000.0, "9000px")
 #: The longest distance of each format: in points, and as an error message says it.
 LONGEST: dict[Format, tuple[float, str]] = {
-    "png": _PIXELS, "pdf": (100 * POINTS_IN_AN_INCH, "100in"), "svg": _PIXELS, "replay": _PIXELS
+    "png": _PIXELS, "pdf": (7200.0, "100in"), "svg": _PIXELS, "replay": _PIXELS
 }  # fmt: skip
 
 

@@ -11,15 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from toolkit.errors import MalformedRequest
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.parameters import (
-    CMYK,
-    DEFAULT_HEIGHT,
-    DEFAULT_WIDTH,
-    LONGEST,
-    POINTS_IN_AN_INCH,
-    RGB,
-    Parameters,
-)  # fmt: skip
+from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, LONGEST, RGB, Parameters
 from toolkit.handwriting.wire import Format, Problem
 
 #: ``strict`` (HTTP Basic) is the service of 2016: CMYK for a PDF and RGB for everything else. ``open`` takes both.
@@ -70,22 +62,19 @@ def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> t
     if text_problem := _text_problem(text):
         problems.append(Problem("text", text_problem))
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
-    given = {"handwriting_color": black, **_parsed(query, _layout_parsers(kind, dialect), problems)}
-    padding, sides = given.get("min_padding"), [given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)]
-    if padding is not None and any(side is not None and padding > side / 2 for side in sides):
-        problems.append(Problem("min_padding", wire.NO_ROOM))
-    given |= _parsed(query, _VARIATION_PARSERS, problems)
-    return (Parameters(handwriting, kind, text, **given) if handwriting else None), problems
-
-
-def _layout_parsers(kind: Format, dialect: Dialect) -> _Parsers:
-    return {
+    layout_parsers: _Parsers = {
         "handwriting_size": partial(_letter_size, kind=kind),
         "handwriting_color": partial(_ink, kind=kind, strict=dialect == "strict"),
         "width": partial(_side, kind=kind),
         "height": partial(_side, kind=kind),
         "min_padding": partial(_distance, kind=kind),
     }
+    given = {"handwriting_color": black, **_parsed(query, layout_parsers, problems)}
+    padding, sides = given.get("min_padding"), [given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)]
+    if padding is not None and any(side is not None and padding > side / 2 for side in sides):
+        problems.append(Problem("min_padding", wire.NO_ROOM))
+    given |= _parsed(query, _VARIATION_PARSERS, problems)
+    return (Parameters(handwriting, kind, text, **given) if handwriting else None), problems
 
 
 def _parsed(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
@@ -117,8 +106,7 @@ _INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
 _HEXADECIMAL = re.compile(r"\s*#?([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})\s*")
 _FOUR = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
 
-_INCH = POINTS_IN_AN_INCH
-_POINTS = {"px": 1.0, "pt": 1.0, "in": _INCH, "cm": _INCH / 2.54, "mm": _INCH / 25.4}
+_POINTS = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4}
 _FINEST = 0.01  # points: what is smaller cannot be seen, and divides by zero further on
 _LARGEST_SEED = 2**63 - 1
 _LONGEST_SEED = 100  # characters; a seed is a key, not an essay
@@ -150,7 +138,7 @@ def _letter_size(field: str, text: str, kind: Format) -> float:
 
 
 def _number(field: str, text: str, most: float) -> float:
-    parsed = _decimal(field, text)
+    parsed = Decimal(_read(_NUMBER, field, text)[1])
     if not 0 <= parsed <= most:
         raise Wrong(f"{field} must be between 0.0 and {most}")
     return float(parsed)
@@ -171,7 +159,7 @@ def _ink(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
 
 def _seed(field: str, text: str) -> int | Decimal | None:
     """Parse a seed: a positive integer of 64 bits or decimal number; None for zero and below."""
-    parsed = _decimal(field, text)
+    parsed = Decimal(_read(_NUMBER, field, text)[1])
     if len(text) > _LONGEST_SEED or abs(parsed) > _LARGEST_SEED:
         raise Wrong(wire.SEED_OUT_OF_RANGE)
     if parsed <= 0:
@@ -206,10 +194,6 @@ def _distance(field: str, text: str, kind: Format) -> float:
     if points > longest * (1 + 1e-9):  # 22.86cm is 9in, in spite of rounding
         raise Wrong(f"{field} maximum is {name}")
     return min(points, longest)
-
-
-def _decimal(field: str, text: str) -> Decimal:
-    return Decimal(_read(_NUMBER, field, text)[1])
 
 
 def _read(pattern: re.Pattern[str], field: str, text: str) -> re.Match[str]:

@@ -22,7 +22,6 @@ WORKER = "toolkit.handwriting.service.render_worker"
 # So many times its CPU time, and it hangs or the machine is far too busy. (Windows has this limit only.)
 _WALL_TIMES = 10
 _RETRY_SECONDS = 2.0
-_FAILED = "the gateway failed at this rendering"
 # Starting a process takes about as long, so a shorter rendering is not interrupted.
 _GRACE_SECONDS = 1.0
 
@@ -78,11 +77,9 @@ class RenderPool:
             self._abandoned.add(worker)
             loop.call_later(_GRACE_SECONDS, self._end, worker, done)
             raise
-        if isinstance(outcome, WorkerDied):
-            raise _error_of(outcome)
-        if isinstance(outcome, str):
+        if isinstance(outcome, WorkerDied | str):
             log.error("rendering failed: %s", outcome)
-            raise ServiceFailure(_FAILED)
+            raise _error_of(outcome)
         return outcome
 
     def _free(self, worker: WorkerProcess) -> None:
@@ -110,10 +107,10 @@ def _render(worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
     return cast("Outcome", outcome)
 
 
-def _error_of(died: WorkerDied) -> ServiceFailure | InvalidParameters:
-    log.error("rendering failed: %s", died)
-    if died.death is Death.CPU_LIMIT:
+def _error_of(outcome: WorkerDied | str) -> ServiceFailure | InvalidParameters:
+    death = outcome.death if isinstance(outcome, WorkerDied) else None
+    if death is Death.CPU_LIMIT:
         return InvalidParameters([Problem(None, wire.TOO_MUCH_WORK)])
-    if died.death is Death.WALL_LIMIT:
+    if death is Death.WALL_LIMIT:
         return Overloaded(wire.TOO_BUSY, retry_after=_RETRY_SECONDS)
-    return ServiceFailure(_FAILED)
+    return ServiceFailure("the gateway failed at this rendering")

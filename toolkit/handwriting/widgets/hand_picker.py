@@ -52,7 +52,13 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         cells = [ipywidgets.VBox(pair) for pair in zip(self.pictures, self.cards, strict=True)]
         self.children = (row(self.name, self.order, self.back_button, self.on_button), row(*cells))
         self.handwriting = handwriting
-        self._follow()
+        self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
+        self.name.observe(self._on_name, "value")
+        self.order.observe(lambda _: self._attempt(self._sort), "value")
+        self.back_button.on_click(lambda _: self._attempt(partial(self._turn, -PAGE)))
+        self.on_button.on_click(lambda _: self._attempt(partial(self._turn, PAGE)))
+        for card in self.cards:
+            card.on_click(lambda clicked: self.set_trait("handwriting", clicked.description))
 
     def load(self) -> None:
         """Read the listing, and show the page with the chosen hand."""
@@ -67,15 +73,6 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         if snippet != self._snippet:
             self._snippet = snippet
             self._draw()
-
-    def _follow(self) -> None:
-        self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
-        self.name.observe(self._on_name, "value")
-        self.order.observe(lambda _: self._attempt(self._sort), "value")
-        self.back_button.on_click(lambda _: self._attempt(partial(self._turn, -PAGE)))
-        self.on_button.on_click(lambda _: self._attempt(partial(self._turn, PAGE)))
-        for card in self.cards:
-            card.on_click(lambda clicked: self.set_trait("handwriting", clicked.description))
 
     def _on_name(self, change: dict[str, str]) -> None:
         # An unknown title is for the explorer to complain about, in the words of the client.

@@ -87,12 +87,20 @@ class HandwritingExplorer(ServiceWidget):
         self.keep_button = button("Compare", "columns", "Keep this one at the left, and go on at the right")
         self.drop_button = button("Stop comparing", "times", "Take the kept one away")
         self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
-        self._lay_out()
+        wide = ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible")
+        offers = row(self.kind, self.link, self.keep_button, self.drop_button)
+        right = ipywidgets.VBox([self.text, self.paper, offers, self.code_line], layout=wide)
+        self.show(self.picker, results=(row(column(self.look), right),))
+        self._show_comparison()
         with self.working("Loading the hands"):
             self.picker.load()
         if self.error is None:
             self._draw_text()
-        self._follow()
+        self.text.observe(lambda _: self._draw_text(), "value")
+        self.picker.observe(lambda _: self._draw(), "handwriting")
+        self.kind.observe(lambda _: self._attempt(self._describe), "value")
+        self.keep_button.on_click(lambda _: self._keep())
+        self.drop_button.on_click(lambda _: self._drop())
 
     @property
     def code(self) -> str:
@@ -117,20 +125,6 @@ class HandwritingExplorer(ServiceWidget):
         """Return one line about what is shown."""
         shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
         return f"HandwritingExplorer: {shown}"
-
-    def _lay_out(self) -> None:
-        wide = ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible")
-        offers = row(self.kind, self.link, self.keep_button, self.drop_button)
-        right = ipywidgets.VBox([self.text, self.paper, offers, self.code_line], layout=wide)
-        self.show(self.picker, results=(row(column(self.look), right),))
-        self._show_comparison()
-
-    def _follow(self) -> None:
-        self.text.observe(lambda _: self._draw_text(), "value")
-        self.picker.observe(lambda _: self._draw(), "handwriting")
-        self.kind.observe(lambda _: self._attempt(self._describe), "value")
-        self.keep_button.on_click(lambda _: self._keep())
-        self.drop_button.on_click(lambda _: self._drop())
 
     def _attempt(self, work: Callable[[], None]) -> None:
         """Do it; the status line shows what goes wrong, and the last picture stays."""
@@ -190,8 +184,19 @@ class HandwritingExplorer(ServiceWidget):
         if self._drawn is None:
             return
         with self._replacing_link():
-            self.code_line.value = _copyable(self._drawn.code(self.kind.value))
-            self.link.value = _download(self.file)
+            code = escape(self._drawn.code(self.kind.value), quote=True)
+            copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
+            self.code_line.value = (
+                f'<button class="jupyter-button widget-button" style="width:auto" data-code="{code}" onclick="{copy}">'
+                f'Copy code</button> <code style="overflow-wrap:anywhere">{code}</code>'
+            )
+            file = self.file
+            name = escape(f"{file.handwriting.lower()}.{file.kind}", quote=True)
+            data = base64.b64encode(file.data).decode("ascii")
+            self.link.value = (
+                f'<a download="{name}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
+                f'style="text-decoration:underline">Download {name}</a> ({len(file.data) / 1000:.1f} KB)'
+            )
 
     @contextmanager
     def _replacing_link(self) -> Iterator[None]:
@@ -221,23 +226,4 @@ def _figures(done: Handwritten) -> str:
     return (
         f"{done.handwriting}: {done.width:g} x {done.height:g} px · {counted(done.lines or 0, 'line')} · "
         f"ink {done.ink_share or 0:.2%} · {done.milliseconds:.0f} ms{cut}"
-    )
-
-
-def _copyable(code: str) -> str:
-    quoted = escape(code, quote=True)
-    copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
-    return (
-        f'<button class="jupyter-button widget-button" style="width:auto" data-code="{quoted}" onclick="{copy}">'
-        f'Copy code</button> <code style="overflow-wrap:anywhere">{quoted}</code>'
-    )
-
-
-def _download(file: Handwritten) -> str:
-    data = base64.b64encode(file.data).decode("ascii")
-    name = f"{file.handwriting.lower()}.{file.kind}"
-    size = f"{len(file.data) / 1000:.1f} KB"
-    return (
-        f'<a download="{escape(name, quote=True)}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
-        f'style="text-decoration:underline">Download {escape(name)}</a> ({size})'
     )
