@@ -29,7 +29,7 @@ from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.known_losses import Loss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import glyph_path
 from toolkit.handwriting.hands.ratings import handwritings
-from toolkit.handwriting.hands.tracing import NOTHING, Tracing, traced
+from toolkit.handwriting.hands.tracing import NOTHING, Tracing, trace_outline
 from toolkit.handwriting.ink.hand import PACKS, Measures, write_pack
 from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.ink.ribbons import DOT, Strokes
@@ -85,23 +85,23 @@ def read_member(archive: Path, name: str) -> bytes:
 
 def compile_hand(source: Source, font: bytes) -> tuple[int, int]:
     """Write the pack, or raise UnknownLoss; return how many glyphs it has, and how many of them keep their outline."""
-    cut = shaping_font.subsetted(font, shaping_font.characters(source.name), _FEATURES)
+    cut = shaping_font.subset_font(font, shaping_font.characters(source.name), _FEATURES)
     units, lift = _scale(cut, source.name)
-    made = _traced_glyphs(source.name, cut, Affine2D().scale(1 / units).translate(0, lift))
+    made = _trace_glyphs(source.name, cut, Affine2D().scale(1 / units).translate(0, lift))
     check_losses(source.name, _losses(source.name, cut, made))
     moved = {cut.getBestCmap()[ord(letter)]: by for letter, by in source.dots_moved.items()}
     order = cut.getGlyphOrder()
-    strokes = [_with_dots_moved(glyph.strokes, moved.get(name, 0.0)) for name, glyph in zip(order, made, strict=True)]
+    strokes = [_move_dots(glyph.strokes, moved.get(name, 0.0)) for name, glyph in zip(order, made, strict=True)]
     measures = _measures(source, cut, units, strokes)
-    write_pack(PACKS / f"{source.name}.npz", measures, shaping_font.without_outlines(cut), strokes)
+    write_pack(PACKS / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), strokes)
     return len(made), sum(glyph.is_outline for glyph in made)
 
 
-def _traced_glyphs(hand: str, font: TTFont, to_caps: Affine2D) -> list[Tracing]:
+def _trace_glyphs(hand: str, font: TTFont, to_caps: Affine2D) -> list[Tracing]:
     glyphs, listed = font.getGlyphSet(), {loss.glyph for loss in known_losses() if loss.hand == hand}
     paths = {name: glyph_path(glyphs, name) for name in font.getGlyphOrder()}
     return [
-        NOTHING if path is None else traced(to_caps.transform_path(path), known_loss=name in listed)
+        NOTHING if path is None else trace_outline(to_caps.transform_path(path), known_loss=name in listed)
         for name, path in paths.items()
     ]
 
@@ -117,7 +117,7 @@ def _losses(hand: str, font: TTFont, made: list[Tracing]) -> list[Loss]:
     ]
 
 
-def _with_dots_moved(strokes: Strokes, by: float) -> Strokes:
+def _move_dots(strokes: Strokes, by: float) -> Strokes:
     dots = ((strokes.flags & DOT) > 0)[strokes.stroke_of_point]
     return replace(strokes, x=np.where(dots, strokes.x + by, strokes.x)) if by else strokes
 

@@ -9,7 +9,7 @@ from fontTools.pens.basePen import BasePen
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
-from toolkit.handwriting.ink.canvases.raster import filled
+from toolkit.handwriting.ink.canvases.raster import fill_path
 from toolkit.keyed_noise import Floats
 
 RESOLUTION = 200  # pixels in one cap height
@@ -60,7 +60,7 @@ class Picture:
         self.width = int((right - self._left) * RESOLUTION) + 2 * MARGIN + 1
         self.height = int((top - self._bottom) * RESOLUTION) + 2 * MARGIN + 1
         shift = Affine2D().translate(-self._left, -self._bottom).scale(RESOLUTION).translate(MARGIN, MARGIN)
-        self.ink = filled(path, shift, self.width, self.height) > 127
+        self.ink = fill_path(path, shift, self.width, self.height) > 127
 
     def to_caps(self, rows_columns: Floats) -> Floats:
         """Pixels (row, column) as (x, y) in cap heights, shape (n, 2); a pixel stands for its centre."""

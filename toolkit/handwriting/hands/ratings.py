@@ -32,10 +32,12 @@ def handwritings() -> list[Handwriting]:
     rows = [(s, n, writer_of(s.name, n)) for s in sources() for n in range(len(s.titles))]
     shapers = [Shaper(source.name, writer) for source, _, writer in rows]
     ratings = zip(
-        _rated([-_irregularity(source, writer) for source, _, writer in rows]),
-        _rated([float(np.mean([_ink_touches(shaper, pair) for pair in _PAIRS.split()])) for shaper in shapers]),
-        _rated([_embellishment(source) for source, _, _ in rows]),
-        _rated([_character_width(shaper) for shaper in shapers]),
+        _scale_to_ratings([-_irregularity(source, writer) for source, _, writer in rows]),
+        _scale_to_ratings(
+            [float(np.mean([_ink_touches(shaper, pair) for pair in _PAIRS.split()])) for shaper in shapers]
+        ),
+        _scale_to_ratings([_embellishment(source) for source, _, _ in rows]),
+        _scale_to_ratings([_character_width(shaper) for shaper in shapers]),
         strict=True,
     )
     return [
@@ -44,7 +46,7 @@ def handwritings() -> list[Handwriting]:
     ]
 
 
-def _rated(values: list[float]) -> list[int]:
+def _scale_to_ratings(values: list[float]) -> list[int]:
     """1400 on average, 100 a standard deviation, 1000..1800."""
     z = (np.array(values) - np.mean(values)) / np.std(values)
     return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]

@@ -31,7 +31,7 @@ def characters(hand: str) -> set[int]:
     return {0x20} | {code for low, high in ranges for code in range(low, high + 1)}
 
 
-def subsetted(font: bytes, characters: set[int], features: list[str]) -> TTFont:
+def subset_font(font: bytes, characters: set[int], features: list[str]) -> TTFont:
     options = subset.Options()
     options.layout_features = features
     options.hinting = False
@@ -45,7 +45,7 @@ def subsetted(font: bytes, characters: set[int], features: list[str]) -> TTFont:
     return opened
 
 
-def without_outlines(font: TTFont) -> bytes:
+def drop_outlines(font: TTFont) -> bytes:
     """Return the bytes of `font` after its outlines and names are dropped (`font` is changed)."""
     for table in _OUTLINE_TABLES + (("kern",) if "GPOS" in font else ()):
         if table in font:

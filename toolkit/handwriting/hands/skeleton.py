@@ -43,7 +43,7 @@ def length_of(points: Floats) -> float:
 
 def skeleton(ink: npt.NDArray[np.bool_]) -> Skeleton:
     """Return the medial axis of `ink`, without the spurs that thinning leaves and with split crossings joined."""
-    found = _branches(skeletonize(ink), ndimage.distance_transform_edt(ink))
+    found = _trace_branches(skeletonize(ink), ndimage.distance_transform_edt(ink))
     found.branches = [branch for branch in found.branches if not _is_spur(branch, found)]
     _merge_split_crossings(found)
     return found
@@ -58,7 +58,7 @@ def _degree(line: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return straight + diagonal + (p[2:, :-2] & ~s & ~w) + (p[2:, 2:] & ~s & ~e)
 
 
-def _branches(line: npt.NDArray[np.bool_], depth: Floats) -> Skeleton:
+def _trace_branches(line: npt.NDArray[np.bool_], depth: Floats) -> Skeleton:
     junction = line & (_degree(line) > 2)
     near = line & ndimage.binary_dilation(junction, _EIGHT)
     node_of, nodes = ndimage.label(near, _EIGHT)
@@ -71,9 +71,9 @@ def _branches(line: npt.NDArray[np.bool_], depth: Floats) -> Skeleton:
         rows, columns = np.nonzero(piece_of[window] == number)
         pixels = set(zip((rows + window[0].start).tolist(), (columns + window[1].start).tolist(), strict=True))
         path = _walk(pixels)
-        first, last = _touched(path[0], node_of), _touched(path[-1], node_of)
+        first, last = _touched_node(path[0], node_of), _touched_node(path[-1], node_of)
         if len(path) == 1:
-            last = _touched(path[0], node_of, other_than=first)
+            last = _touched_node(path[0], node_of, other_than=first)
         at = np.array(path)
         branches.append(Branch(np.column_stack([at, depth[at[:, 0], at[:, 1]]]), [first, last]))
     return Skeleton(branches, np.column_stack([centres, radii]))
@@ -94,7 +94,7 @@ def _walk(pixels: set[tuple[int, int]]) -> list[tuple[int, int]]:
     return [*path, path[0]] if ring else path
 
 
-def _touched(pixel: tuple[int, int], node_of: npt.NDArray[np.int32], other_than: int = FREE) -> int:
+def _touched_node(pixel: tuple[int, int], node_of: npt.NDArray[np.int32], other_than: int = FREE) -> int:
     row, column = pixel
     around = node_of[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
     found = [int(n) - 1 for n in np.unique(around) if n and int(n) - 1 != other_than]

@@ -30,16 +30,16 @@ def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
     counters: the strokes go round them, a little wider than drawn.
     """
     ink = ndimage.binary_closing(np.pad(picture.ink, 2))[2:-2, 2:-2] | picture.ink
-    filled = _without_holes(ink, _PINHOLE)
+    filled = _fill_holes(ink, _PINHOLE)
     if open_eyes:
-        clean = _without_holes(ink, LEAST_PIXELS)
+        clean = _fill_holes(ink, LEAST_PIXELS)
         filled = np.asarray(clean & ~ndimage.binary_dilation(filled & ~clean, iterations=_EYE_GROWTH))
     lines = [
-        _directed(points if flags & DOT else _resampled(_unhooked(points, flags)), flags)
-        for points, flags in _with_dots(_lines(skeleton(filled)), filled)
+        _direct(points if flags & DOT else _resample(_cut_hooks(points, flags)), flags)
+        for points, flags in _replace_dots(_lines(skeleton(filled)), filled)
     ]
     if not lines:
-        return Strokes.none()
+        return Strokes.empty()
     lines.sort(key=lambda line: (bool(line[1] & DOT), line[0][:, 1].min()))
     points = np.concatenate([line[0] for line in lines])
     x, y = picture.to_caps(points[:, :2]).T
@@ -47,14 +47,14 @@ def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
     return Strokes(x, y, points[:, 2] / RESOLUTION, length, np.array([line[1] for line in lines], np.uint8))
 
 
-def _without_holes(ink: npt.NDArray[np.bool_], least: float) -> npt.NDArray[np.bool_]:
+def _fill_holes(ink: npt.NDArray[np.bool_], least: float) -> npt.NDArray[np.bool_]:
     hole_of, _ = ndimage.label(~ink)
     area = np.bincount(hole_of.ravel())
     return np.asarray(ink | (area < least)[hole_of])
 
 
 def _lines(found: Skeleton) -> list[Line]:
-    mate = _mates(found)
+    mate = _pair_arms(found)
     used: set[int] = set()
     loose = [(i, end) for i in range(len(found.branches)) for end in (0, 1) if (i, end) not in mate]
     loops = [(i, 0) for i in range(len(found.branches))]
@@ -67,11 +67,11 @@ def _lines(found: Skeleton) -> list[Line]:
             used.add(chain[-1][0])
             chain.append(mate[out])
         used.add(chain[-1][0])
-        lines.append(_joined(found, chain, closed=start in mate))
+        lines.append(_join_branches(found, chain, closed=start in mate))
     return [line for line in lines if len(line[0]) > 1]
 
 
-def _mates(found: Skeleton) -> dict[Arm, Arm]:
+def _pair_arms(found: Skeleton) -> dict[Arm, Arm]:
     """Pair the arms of every node, straightest pair first."""
     mate: dict[Arm, Arm] = {}
     for node, arms in found.arms().items():
@@ -93,7 +93,7 @@ def _direction(branch: Branch, end: int, radius: float) -> Floats:
     return np.asarray(step / norm if norm else step)
 
 
-def _joined(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
+def _join_branches(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
     arms = found.arms()
     parts = []
     for n, (i, end) in enumerate(chain):
@@ -101,7 +101,7 @@ def _joined(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
         points = branch.points[::-1] if end else branch.points
         head = branch.nodes[end] if n or closed else FREE
         tail = branch.nodes[1 - end] if n + 1 < len(chain) or closed else FREE
-        parts.append(_trimmed(points, found, head, tail))
+        parts.append(_trim(points, found, head, tail))
     if closed:
         return np.vstack([*parts, parts[0][:1]]), STARTS_IN_INK | ENDS_IN_INK
     flags = 0
@@ -119,7 +119,7 @@ def _joined(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
     return points, flags
 
 
-def _trimmed(points: Floats, found: Skeleton, head: int, tail: int) -> Floats:
+def _trim(points: Floats, found: Skeleton, head: int, tail: int) -> Floats:
     """Leave out the points within 0.6 radii of a node that the pen passes: the axis is bent there."""
     before = 0 if head == FREE else int(0.6 * found.nodes[head, 2])
     after = 0 if tail == FREE else int(0.6 * found.nodes[tail, 2])
@@ -134,7 +134,7 @@ def arc_length(points: Floats) -> Floats:
     return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))])
 
 
-def _with_dots(lines: list[Line], ink: npt.NDArray[np.bool_]) -> list[Line]:
+def _replace_dots(lines: list[Line], ink: npt.NDArray[np.bool_]) -> list[Line]:
     """Replace what is shorter than it is wide by a dot: a short dash along its longer axis."""
     piece_of, pieces = ndimage.label(ink, np.ones((3, 3), bool))
     owner = [int(piece_of[tuple(np.rint(points[len(points) // 2, :2]).astype(int))]) for points, _ in lines]
@@ -164,7 +164,7 @@ def _dash(pixels: Floats) -> tuple[Floats, float]:
     return np.column_stack([centre + offsets * along, np.full(3, minor)]), float(major / minor)
 
 
-def _unhooked(points: Floats, flags: int) -> Floats:
+def _cut_hooks(points: Floats, flags: int) -> Floats:
     """Cut the hooks off the free ends: the axis of a stroke that is cut off flat bends into a corner there."""
     if not flags & STARTS_IN_INK:
         points = points[_hook(points) :]
@@ -182,7 +182,7 @@ def _hook(points: Floats) -> int:
     return int(np.argmax(points[:, 2] >= 0.8 * points[inside, 2]))
 
 
-def _resampled(points: Floats) -> Floats:
+def _resample(points: Floats) -> Floats:
     """Smooth the pixel noise out along the arc and space the points evenly, one thirtieth of a cap height apart."""
     arc = arc_length(points)
     moved = np.concatenate([[True], np.diff(arc) > 0])
@@ -190,12 +190,12 @@ def _resampled(points: Floats) -> Floats:
     fine = np.linspace(0, arc[-1], max(8, int(arc[-1] / STEP * 4)))
     dense = np.stack([np.interp(fine, arc, column) for column in points.T], axis=1)
     closed = math.hypot(*(points[0, :2] - points[-1, :2])) < 2 and arc[-1] > 4 * STEP
-    dense = _smoothed(dense, closed)
+    dense = _smooth(dense, closed)
     even = np.linspace(0, arc[-1], max(3, round(arc[-1] / STEP) + 1))
     return np.stack([np.interp(even, fine, column) for column in dense.T], axis=1)
 
 
-def _smoothed(points: Floats, closed: bool) -> Floats:
+def _smooth(points: Floats, closed: bool) -> Floats:
     if closed:
         ring = ndimage.gaussian_filter1d(points[:-1], _SMOOTHING, axis=0, mode="wrap")
         return np.vstack([ring, ring[:1]])
@@ -206,7 +206,7 @@ def _smoothed(points: Floats, closed: bool) -> Floats:
     return np.asarray(np.abs(ndimage.gaussian_filter1d(extended, _SMOOTHING, axis=0)[reach:-reach]))
 
 
-def _directed(points: Floats, flags: int) -> Line:
+def _direct(points: Floats, flags: int) -> Line:
     """Write downwards and to the right."""
     if points[0, 0] + points[0, 1] <= points[-1, 0] + points[-1, 1]:
         return points, flags

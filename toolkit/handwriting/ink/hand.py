@@ -31,7 +31,7 @@ class Measures:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedGlyph:
     """One glyph as HarfBuzz placed it: advance and offset in cap heights, first character of its cluster."""
 
     glyph: int
@@ -54,7 +54,7 @@ class Hand:
     def writes(self, character: str) -> bool:
         return ord(character) in self._characters
 
-    def shape(self, text: str) -> list[Placed]:
+    def shape(self, text: str) -> list[PlacedGlyph]:
         """Return the glyphs of a run of text, left to right, with kerning and contextual forms."""
         buffer = hb.Buffer()
         buffer.add_str(text)
@@ -62,7 +62,7 @@ class Hand:
         hb.shape(self._font, buffer)
         k = 1.0 / self.measures.units_per_cap
         return [
-            Placed(info.codepoint, info.cluster, at.x_advance * k, at.x_offset * k, at.y_offset * k)
+            PlacedGlyph(info.codepoint, info.cluster, at.x_advance * k, at.x_offset * k, at.y_offset * k)
             for info, at in zip(buffer.glyph_infos, buffer.glyph_positions, strict=True)
         ]
 
@@ -86,7 +86,7 @@ def open_hand(name: str) -> Hand:
 
 def write_pack(path: Path, measures: Measures, font: bytes, glyphs: list[Strokes]) -> None:
     """Write the file of a hand: whole numbers, each point as the change of the change, which packs well."""
-    strokes = Strokes.joined(glyphs)
+    strokes = Strokes.concatenate(glyphs)
     whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * _UNITS).astype(np.int16)
     np.savez_compressed(
         path,

@@ -46,7 +46,7 @@ def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noi
 
     `variance` is the largest relative change of a gap between words, looked up by the number of the word on the page.
     """
-    lines = [line for paragraph in text.split("\n") for line in _broken(shaper, paragraph, width)]
+    lines = [line for paragraph in text.split("\n") for line in _break_lines(shaper, paragraph, width)]
     count = sum(len(line) for line in lines)
     change = (variance * noise.uniform("word", count)).tolist()
     words: list[ShapedWord] = []
@@ -75,7 +75,7 @@ def _after_blank(shaper: Shaper, x: float, word: _Word, before: str | None, chan
     return x + max(gap * (1 + change), shaper.least_gap(before, word.shaped.text) if gap else 0.0)
 
 
-def _broken(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[list[_Word]]:
+def _break_lines(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[list[_Word]]:
     """Yield the lines of one paragraph; a word wider than the page is cut at characters."""
     line: list[_Word] = []
     x, blank = 0.0, ""
@@ -89,7 +89,7 @@ def _broken(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[lis
             if line:
                 yield line
                 line, begin, word.blank = [], 0.0, ""
-            *whole, rest = _pieces(word.shaped, width - begin, width)
+            *whole, rest = _cut_word(word.shaped, width - begin, width)
             for piece in whole:
                 yield [_Word(word.blank, shaper.word(piece))]
                 begin, word.blank = 0.0, ""
@@ -99,7 +99,7 @@ def _broken(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[lis
     yield line
 
 
-def _pieces(word: ShapedWord, room: float, width: float) -> list[str]:
+def _cut_word(word: ShapedWord, room: float, width: float) -> list[str]:
     """Cut a word so that each piece fits, at least one character each; `room` is left on the first line."""
     pieces, cut, last_cut, begin, last = [], 0, 0, 0.0, 0.0
     for place, reached in (*word.breaks, (len(word.text), word.advance)):

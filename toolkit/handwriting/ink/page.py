@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from toolkit.handwriting.ink.layout import Layout
-from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, Trace
+from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import LONGEST, Parameters
@@ -40,7 +40,7 @@ class Page:
     layout: Layout
     overflow: bool  # whether some ink lies outside the page
 
-    def seen(self) -> npt.NDArray[np.bool_]:
+    def visible_strokes(self) -> npt.NDArray[np.bool_]:
         s = self.strokes
         if not len(s.length):
             return np.zeros(0, bool)
@@ -61,17 +61,17 @@ def baselines(parameters: Parameters, lines: int, noise: KeyedNoise) -> Floats:
 
 
 def compose(
-    parameters: Parameters, layout: Layout, trace: Trace, shaper: Shaper, noise: KeyedNoise, baseline: Floats
+    parameters: Parameters, layout: Layout, path: PenPath, shaper: Shaper, noise: KeyedNoise, baseline: Floats
 ) -> Page:
     size, writer = parameters.handwriting_size, shaper.writer
-    point_line = np.repeat(layout.line[trace.word], trace.strokes.length)
-    x, radius = trace.strokes.x * size, trace.strokes.radius * size
-    place = _placing(parameters, layout, shaper, noise, (x, radius, point_line))
+    point_line = np.repeat(layout.line[path.word], path.strokes.length)
+    x, radius = path.strokes.x * size, path.strokes.radius * size
+    place = _placement(parameters, layout, shaper, noise, (x, radius, point_line))
     slope = writer.wander * LINE_SLOPE * noise.gaussian("slope", layout.lines)
-    drift = noise.drift("wander", trace.strokes.x / WANDER_LENGTH + point_line * 97.0)
+    drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + point_line * 97.0)
     x = place(x, point_line)
     lift = writer.wander * BASELINE_WANDER * size * drift + slope[point_line] * x
-    y = baseline[point_line] - trace.strokes.y * size - lift
+    y = baseline[point_line] - path.strokes.y * size - lift
     ink = _box(x, y, radius)
     width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
     dx, dy = _shift(parameters, width, height, ink)
@@ -85,12 +85,12 @@ def compose(
     word_end = place((layout.x + advance) * size, layout.line)
     word_y = baseline[layout.line] - slope[layout.line] * word_x
     return Page(
-        replace(trace.strokes, x=x + dx, y=y + dy, radius=radius), trace.word, trace.letter, width, height,
+        replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word, path.letter, width, height,
         baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout, is_cut_off,
     )  # fmt: skip
 
 
-def _placing(
+def _placement(
     parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, ink: tuple[Floats, Floats, Integers]
 ) -> Callable[[Floats, Integers], Floats]:
     """Return how x is moved to the page: from the left margin on, and squeezed where a line would be too long."""

@@ -73,11 +73,11 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
         reach = parameters.height + _BEYOND * size
         visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
-    trace = write(visible, shaper, noise)
+    path = write(visible, shaper, noise)
     lap("motion")
-    trace.strokes.radius[:] = inked_radius(trace.strokes, shaper.nib, shaper.writer.contrast, noise)
+    path.strokes.radius[:] = inked_radius(path.strokes, shaper.nib, shaper.writer.contrast, noise)
     lap("pen")
-    page = compose(parameters, visible, trace, shaper, noise, baseline)
+    page = compose(parameters, visible, path, shaper, noise, baseline)
     lap("motion")
     return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words))
 

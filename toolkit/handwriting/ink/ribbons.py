@@ -39,12 +39,12 @@ class Strokes:
     flags: Flags  # (m,) `STARTS_IN_INK`, `ENDS_IN_INK`, `DOT`, `OUTLINE`
 
     @classmethod
-    def none(cls) -> Strokes:
+    def empty(cls) -> Strokes:
         return cls(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint8))
 
     @classmethod
-    def joined(cls, parts: Iterable[Strokes]) -> Strokes:
-        several = [cls.none(), *parts]
+    def concatenate(cls, parts: Iterable[Strokes]) -> Strokes:
+        several = [cls.empty(), *parts]
         return cls(*(np.concatenate([getattr(part, name) for part in several]) for name in cls.__slots__))
 
     @property
@@ -90,7 +90,7 @@ class Polygons:
     stroke: Integers
 
 
-def refined(strokes: Strokes, pieces: int) -> Strokes:
+def refine(strokes: Strokes, pieces: int) -> Strokes:
     """Cut every interval in `pieces` along a Catmull-Rom curve."""
     if pieces <= 1 or not len(strokes.x):
         return strokes
@@ -134,14 +134,14 @@ def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
     written = strokes.select(~drawn) if drawn.any() else strokes
     number = np.nonzero(~drawn)[0]
     tx, ty = tangents(written)
-    parts = [_bands(*_thinned(written, tx, ty, every), number), _discs(written, tx, ty, number)]
+    parts = [_bands(*_thin(written, tx, ty, every), number), _discs(written, tx, ty, number)]
     if drawn.any():
         contours = strokes.select(drawn)
         parts.append(Polygons(contours.x, contours.y, contours.length, np.nonzero(drawn)[0]))
     return Polygons(*(np.concatenate([getattr(part, name) for part in parts]) for name in Polygons.__slots__))
 
 
-def evenly(length: Integers, every: int) -> tuple[Integers, Integers]:
+def every_nth(length: Integers, every: int) -> tuple[Integers, Integers]:
     """Choose every so many points of each stroke, evenly, and its ends: their indices, and how many of each stroke."""
     gaps = length - 1
     kept = np.maximum(-(-gaps // every), np.minimum(gaps, 2))
@@ -151,12 +151,12 @@ def evenly(length: Integers, every: int) -> tuple[Integers, Integers]:
     return start[stroke] + (2 * step * gaps[stroke] + kept[stroke]) // np.maximum(2 * kept[stroke], 1), kept + 1
 
 
-def _thinned(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, Floats, Floats]:
+def _thin(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, Floats, Floats]:
     """Keep every so many points of each stroke, evenly, its ends, and the points of tight curves."""
     if every == 1:
         return s, tx, ty
     keep = _straightness(s, tx, ty) < 0.8
-    keep[evenly(s.length, every)[0]] = True
+    keep[every_nth(s.length, every)[0]] = True
     length = np.bincount(s.stroke_of_point[keep], minlength=len(s.length))
     return replace(s, x=s.x[keep], y=s.y[keep], radius=s.radius[keep], length=length), tx[keep], ty[keep]
 

@@ -14,8 +14,8 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.catalogue import fallback_chain
-from toolkit.handwriting.ink.hand import Hand, Placed, open_hand
-from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, evenly
+from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, open_hand
+from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, every_nth
 from toolkit.handwriting.writers import Writer
 from toolkit.keyed_noise import Floats, Integers
 
@@ -75,7 +75,7 @@ class Shaper:
 
     @cached(_kept_words, lock=Lock())
     def word(self, text: str) -> ShapedWord:
-        placed: list[tuple[Hand, Placed, int]] = []
+        placed: list[tuple[Hand, PlacedGlyph, int]] = []
         for number, run, places in self._runs(text):
             hand = self.hands[number]
             placed += [(hand, at, places[at.cluster]) for at in hand.shape(run)]
@@ -86,7 +86,7 @@ class Shaper:
         characters = [text[place] for _, _, place in placed]
         extra = self._clearances(letters, characters, advances, shift)
         origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
-        strokes = Strokes.joined(letters)
+        strokes = Strokes.concatenate(letters)
         stroke_letter = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
         word = ShapedWord(
             text, float((advances + extra).sum()), origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
@@ -172,7 +172,7 @@ def _stands_alone(character: str) -> bool:
 
 def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> float:
     """How far right of `offset` the right points must go to be `distance` from the left ones; may be negative."""
-    (left_x, left_y), (right_x, right_y) = _thinned(left), _thinned(right)
+    (left_x, left_y), (right_x, right_y) = _thin(left), _thin(right)
     dy = left_y[:, None] - right_y
     reach = distance * distance - dy * dy
     close = reach > 0
@@ -182,13 +182,13 @@ def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> floa
     return float(across[close].max())
 
 
-def _thinned(points: _XY) -> _XY:
+def _thin(points: _XY) -> _XY:
     x, y = points
     every = max(2, -(-len(x) // _COMPARED))
     return x[::every], y[::every]
 
 
-def _letter(hand: Hand, at: Placed, writer: Writer, every: int) -> Strokes:
+def _letter(hand: Hand, at: PlacedGlyph, writer: Writer, every: int) -> Strokes:
     """Return the strokes of a glyph with the writer's width and slant, their radius relative to the hand's nib.
 
     Of `every` points one is kept; a contour with hardly more points than that is a detail, and is left out.
@@ -196,7 +196,7 @@ def _letter(hand: Hand, at: Placed, writer: Writer, every: int) -> Strokes:
     glyph = hand.glyph(at.glyph)
     if every > 1 and len(glyph.length):
         shown = ((glyph.flags & OUTLINE) == 0) | (glyph.length >= min(2 * every, glyph.length.max()))
-        kept, length = evenly(glyph.length, every)
+        kept, length = every_nth(glyph.length, every)
         glyph = Strokes(glyph.x[kept], glyph.y[kept], glyph.radius[kept], length, glyph.flags).select(shown)
     x = (glyph.x + glyph.y * writer.slant) * writer.width
     return replace(glyph, x=x, radius=glyph.radius / hand.measures.nib)

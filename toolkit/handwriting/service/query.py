@@ -45,7 +45,7 @@ def listing_of(query: Mapping[str, str]) -> Listing:
         "order_by": partial(_one_of, words=wire.RECORD_FIELDS),
         "order_dir": partial(_one_of, words=wire.DIRECTIONS),
     }
-    listing = Listing(**_parsed(query, parsers, problems))
+    listing = Listing(**_parse_fields(query, parsers, problems))
     if problems:
         raise wire.InvalidParameters(problems)
     return listing
@@ -64,26 +64,26 @@ def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> t
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
     layout_parsers: _Parsers = {
         "handwriting_size": partial(_letter_size, kind=kind),
-        "handwriting_color": partial(_ink, kind=kind, strict=dialect == "strict"),
+        "handwriting_color": partial(_colour, kind=kind, strict=dialect == "strict"),
         "width": partial(_side, kind=kind),
         "height": partial(_side, kind=kind),
         "min_padding": partial(_distance, kind=kind),
     }
-    given = {"handwriting_color": black, **_parsed(query, layout_parsers, problems)}
+    given = {"handwriting_color": black, **_parse_fields(query, layout_parsers, problems)}
     padding, sides = given.get("min_padding"), [given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)]
     if padding is not None and any(side is not None and padding > side / 2 for side in sides):
         problems.append(Problem("min_padding", wire.NO_ROOM))
-    given |= _parsed(query, _VARIATION_PARSERS, problems)
+    given |= _parse_fields(query, _VARIATION_PARSERS, problems)
     return (Parameters(handwriting, kind, text, **given) if handwriting else None), problems
 
 
-def _parsed(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
+def _parse_fields(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
     parsed = {}
     for field, parse in parsers.items():
         if field in query:
             try:
                 parsed[field] = parse(field, query[field])
-            except Wrong as wrong:
+            except WrongValue as wrong:
                 problems.append(Problem(field, str(wrong)))
     return parsed
 
@@ -98,13 +98,13 @@ def _text_problem(text: str) -> str | None:
     return wire.TEXT_TOO_LONG if len(text) > wire.MAX_TEXT else None
 
 
-# -- values: each parser takes the name of the field and its text, and raises `Wrong` with the message --------------
+# -- values: each parser takes the name of the field and its text, and raises `WrongValue` with the message --------------
 
 _DISTANCE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(px|pt|in|cm|mm)\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?)\s*", re.IGNORECASE)
 _INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
 _HEXADECIMAL = re.compile(r"\s*#?([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})\s*")
-_FOUR = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
+_CMYK = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
 
 _POINTS = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4}
 _FINEST = 0.01  # points: what is smaller cannot be seen, and divides by zero further on
@@ -112,7 +112,7 @@ _LARGEST_SEED = 2**63 - 1
 _LONGEST_SEED = 100  # characters; a seed is a key, not an essay
 
 
-class Wrong(ValueError):
+class WrongValue(ValueError):
     pass
 
 
@@ -124,82 +124,84 @@ def _side(field: str, text: str, kind: Format) -> float | None:
     if kind == "png":
         points = float(int(points + 0.5))  # whole pixels, half up
         if points < 1:
-            raise Wrong(f"{field} must be at least 1px")
+            raise WrongValue(f"{field} must be at least 1px")
     elif points < _FINEST:
-        raise Wrong(f"{field} must be at least {_FINEST}pt")
+        raise WrongValue(f"{field} must be at least {_FINEST}pt")
     return points
 
 
 def _letter_size(field: str, text: str, kind: Format) -> float:
     points = _distance(field, text, kind)
     if points < _FINEST:
-        raise Wrong(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")
+        raise WrongValue(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")
     return points
 
 
 def _number(field: str, text: str, most: float) -> float:
-    parsed = Decimal(_read(_NUMBER, field, text)[1])
+    parsed = Decimal(_match(_NUMBER, field, text)[1])
     if not 0 <= parsed <= most:
-        raise Wrong(f"{field} must be between 0.0 and {most}")
+        raise WrongValue(f"{field} must be between 0.0 and {most}")
     return float(parsed)
 
 
-def _ink(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
+def _colour(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
     """Parse a colour; `strict` takes only CMYK for a PDF and only RGB for everything else."""
     rgb, cmyk = not strict or kind != "pdf", not strict or kind == "pdf"
     if rgb and (hit := _HEXADECIMAL.fullmatch(text)):
         return RGB(*(int(channel, 16) for channel in hit.groups()))
-    if cmyk and (hit := _FOUR.fullmatch(text)):
+    if cmyk and (hit := _CMYK.fullmatch(text)):
         inks = [_NUMBER.fullmatch(part) for part in hit.groups()]
         values = [float(one[1]) for one in inks if one]
         if len(values) == 4 and all(0 <= value <= 1 for value in values):
             return CMYK(*values)
-    raise Wrong(f"{field} must be valid {' or '.join(name for name, taken in (('RGB', rgb), ('CMYK', cmyk)) if taken)}")
+    raise WrongValue(
+        f"{field} must be valid {' or '.join(name for name, taken in (('RGB', rgb), ('CMYK', cmyk)) if taken)}"
+    )
 
 
 def _seed(field: str, text: str) -> int | Decimal | None:
     """Parse a seed: a positive integer of 64 bits or decimal number; None for zero and below."""
-    parsed = Decimal(_read(_NUMBER, field, text)[1])
+    parsed = Decimal(_match(_NUMBER, field, text)[1])
     if len(text) > _LONGEST_SEED or abs(parsed) > _LARGEST_SEED:
-        raise Wrong(wire.SEED_OUT_OF_RANGE)
+        raise WrongValue(wire.SEED_OUT_OF_RANGE)
     if parsed <= 0:
         return None
     return int(parsed) if parsed == parsed.to_integral_value() else parsed.normalize()
 
 
 def _limit(field: str, text: str) -> int:
-    count = int(_read(_INTEGER, field, text)[1])
+    count = int(_match(_INTEGER, field, text)[1])
     if not 1 <= count <= wire.MAX_LIMIT:
-        raise Wrong(f"{field} must be between 1 and {wire.MAX_LIMIT}")
+        raise WrongValue(f"{field} must be between 1 and {wire.MAX_LIMIT}")
     return count
 
 
 def _offset(field: str, text: str) -> int:
-    count = int(_read(_INTEGER, field, text)[1])
+    count = int(_match(_INTEGER, field, text)[1])
     if count < 0:
-        raise Wrong(f"{field} must be 0 or more")
+        raise WrongValue(f"{field} must be 0 or more")
     return count
 
 
 def _one_of(field: str, text: str, words: Sequence[str]) -> str:
     if text not in words:
-        raise Wrong(f"{field} must be one of: {', '.join(words)}")
+        raise WrongValue(f"{field} must be one of: {', '.join(words)}")
     return text
 
 
 def _distance(field: str, text: str, kind: Format) -> float:
-    hit = _read(_DISTANCE, field, text)
+    hit = _match(_DISTANCE, field, text)
     points = float(hit[1]) * _POINTS[hit[2].lower()]
     longest, name = LONGEST[kind]
     if points > longest * (1 + 1e-9):  # 22.86cm is 9in, in spite of rounding
-        raise Wrong(f"{field} maximum is {name}")
+        raise WrongValue(f"{field} maximum is {name}")
     return min(points, longest)
 
 
-def _read(pattern: re.Pattern[str], field: str, text: str) -> re.Match[str]:
+def _match(pattern: re.Pattern[str], field: str, text: str) -> re.Match[str]:
     hit = pattern.fullmatch(text)
     if hit is None:
-        raise Wrong(wire.unreadable(field, text))
+        raise WrongValue(wire.unreadable(field, text))
     return hit
 
 

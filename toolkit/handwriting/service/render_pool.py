@@ -12,7 +12,7 @@ from toolkit.errors import ServiceFailure
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.service.fair_turns import FairTurns, QueueFull
+from toolkit.handwriting.service.fair_queue import FairQueue, QueueFull
 from toolkit.handwriting.wire import InvalidParameters, Overloaded, Problem
 from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
@@ -35,7 +35,7 @@ class RenderPool:
     """Renders `size` texts at once, each in its own process and in at most so many `seconds` of CPU time."""
 
     def __init__(self, size: int, most_waiting: int, seconds: float) -> None:
-        self._turns = FairTurns(size, most_waiting)
+        self._queue = FairQueue(size, most_waiting)
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="render")
         self._workers = [WorkerProcess(WORKER) for _ in range(size)]
@@ -64,7 +64,7 @@ class RenderPool:
 
     async def _run(self, job: Job, key: Hashable) -> Handwritten | tuple[Problem, ...]:
         try:
-            await self._turns.take(key)
+            await self._queue.acquire(key)
         except QueueFull:
             raise Overloaded(wire.QUEUE_FULL, retry_after=_RETRY_SECONDS) from None
         loop = asyncio.get_running_loop()
@@ -85,7 +85,7 @@ class RenderPool:
     def _free(self, worker: WorkerProcess) -> None:
         self._abandoned.discard(worker)
         self._idle.append(worker)
-        self._turns.give_back()
+        self._queue.release()
 
     def _end(self, worker: WorkerProcess, done: asyncio.Future[Outcome | WorkerDied]) -> None:
         if not done.done():

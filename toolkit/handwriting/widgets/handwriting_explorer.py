@@ -75,7 +75,7 @@ class HandwritingExplorer(ServiceWidget):
     def __init__(self, tk: Connection, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
         super().__init__()
         self._client = tk.handwriting
-        self._drawn: _Settings | None = None
+        self._shown: _Settings | None = None
         self._kept_code = ""
         layout = ipywidgets.Layout(width="auto", height="6em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
@@ -110,7 +110,7 @@ class HandwritingExplorer(ServiceWidget):
     @property
     def file(self) -> Handwritten:
         """What the controls ask for, as a file of the chosen kind; the error where it cannot be rendered."""
-        if self.result is not None and self.kind.value == "png" and self._drawn == self._settings:
+        if self.result is not None and self.kind.value == "png" and self._shown == self._settings:
             return self.result
         return self._render(self._settings, self.kind.value)
 
@@ -132,7 +132,7 @@ class HandwritingExplorer(ServiceWidget):
             work()
             if self.result is None:
                 self.say("")
-            elif self._drawn != self._settings:
+            elif self._shown != self._settings:
                 self.say("The picture shows earlier settings: the present ones could not be rendered")
             else:
                 self.say(_figures(self.result))
@@ -157,21 +157,21 @@ class HandwritingExplorer(ServiceWidget):
         settings = self._settings
         with self._replacing_link():
             done = self._render(settings, "png")
-            self._drawn, self.result = settings, done
+            self._shown, self.result = settings, done
             self._show_comparison()
             self._describe()
 
     def _show_comparison(self) -> None:
         """Show the picture alone, or side by side with the kept one."""
         self.drop_button.layout.display = "none" if self.kept is None else ""
-        if self.result is None or self._drawn is None:
+        if self.result is None or self._shown is None:
             return
-        label = f"{self._drawn.text[:200]} (in the hand of {self.result.handwriting})"
+        label = f"{self._shown.text[:200]} (in the hand of {self.result.handwriting})"
         now = paper(self.result, label)
         if self.kept is None:
             self.paper.value = now
             return
-        made_by = self._drawn.code(self.kind.value)
+        made_by = self._shown.code(self.kind.value)
         cells = ((paper(self.kept, "What it is compared with"), self._kept_code), (now, made_by))
         self.paper.value = '<div style="display:flex;flex-wrap:wrap;gap:8px;align-items:flex-start">' + "".join(
             f'<figure style="margin:0;flex:1 1 14em;min-width:0">{image}'
@@ -181,10 +181,10 @@ class HandwritingExplorer(ServiceWidget):
 
     def _describe(self) -> None:
         """Show the code of the picture, and a link to the file that the controls ask for."""
-        if self._drawn is None:
+        if self._shown is None:
             return
         with self._replacing_link():
-            code = escape(self._drawn.code(self.kind.value), quote=True)
+            code = escape(self._shown.code(self.kind.value), quote=True)
             copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
             self.code_line.value = (
                 f'<button class="jupyter-button widget-button" style="width:auto" data-code="{code}" onclick="{copy}">'
@@ -211,8 +211,8 @@ class HandwritingExplorer(ServiceWidget):
 
     @in_turn
     def _keep(self) -> None:
-        if self._drawn is not None:
-            self.kept, self._kept_code = self.result, self._drawn.code(self.kind.value)
+        if self._shown is not None:
+            self.kept, self._kept_code = self.result, self._shown.code(self.kind.value)
             self._show_comparison()
 
     @in_turn

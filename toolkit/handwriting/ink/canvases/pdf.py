@@ -21,12 +21,12 @@ _FONT_SIZE = 1.45  # cap heights
 
 def draw_pdf(page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> bytes:
     """Return a file without dates, so that the same page gives the same bytes; `size` is the cap height."""
-    seen = page.seen()
-    curves = outline_curves(page.strokes.select(seen))
+    visible = page.visible_strokes()
+    curves = outline_curves(page.strokes.select(visible))
     characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
     codes = {c: divmod(n, _PER_FONT) for n, c in enumerate(characters)}
-    ink_operators = _ink_operators(page, ink, curves, page.stroke_word[seen])
-    content = _packed(chain(ink_operators, _text_operators(page, codes, _FONT_SIZE * size)))
+    ink_operators = _ink_operators(page, ink, curves, page.stroke_word[visible])
+    content = _compress(chain(ink_operators, _text_operators(page, codes, _FONT_SIZE * size)))
     lap("canvas")
     document = pydyf.PDF()
     body = pydyf.Stream([content], extra={"Filter": "/FlateDecode"})
@@ -78,7 +78,7 @@ def _ink_operators(
     yield "Q"
 
 
-def _packed(operators: Iterable[str]) -> bytes:
+def _compress(operators: Iterable[str]) -> bytes:
     """Compress the content stream piece by piece: that of a long text takes 100 MB."""
     # pydyf compresses at level 9, which takes ten times as long and saves 4 %.
     packer = zlib.compressobj(4)

@@ -12,7 +12,7 @@ import numpy as np
 
 from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.ribbons import Strokes, refined, ribbons
+from toolkit.handwriting.ink.ribbons import Strokes, refine, ribbons
 from toolkit.handwriting.parameters import RGB
 
 BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, so that memory stays small
@@ -35,14 +35,14 @@ Lap = Callable[[str], None]
 def draw_png(page: Page, ink: RGB, lap: Lap) -> tuple[bytes, float]:
     """Return the file and the share of the page under ink; a huge page is drawn band by band."""
     width, height = int(page.width + 0.5), int(page.height + 0.5)
-    seen = page.seen()
-    strokes = page.strokes if seen.all() else page.strokes.select(seen)
+    visible = page.visible_strokes()
+    strokes = page.strokes if visible.all() else page.strokes.select(visible)
     # Differences between rows are zero almost everywhere. For ink this is two to three times faster than an encoder
     # that tries all filters, and the file is larger by a few per cent only.
     packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
     packed, above, total = [], None, 0
     for alpha in _bands(strokes, width, height, lap):
-        packed.append(packer.compress(_filtered(alpha, above, ink).data))
+        packed.append(packer.compress(_filter_rows(alpha, above, ink).data))
         above = alpha[-1].copy()
         total += int(alpha.sum(dtype=np.int64))
         lap("encode")
@@ -64,12 +64,12 @@ def _bands(strokes: Strokes, width: int, height: int, lap: Lap) -> Iterator[Cove
             yield alpha.repeat(grain, axis=0)[:left].repeat(grain, axis=1)[:, :width]
             left -= len(alpha) * grain
         return
-    pieces = _pieces(strokes)
-    for first, rows in _cut(extent, width, height):
+    pieces = _pieces_a_step(strokes)
+    for first, rows in _band_rows(extent, width, height):
         yield _band(strokes.select(extent.touching(first, rows)), pieces, width, first, rows, lap)
 
 
-def _cut(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, int]]:
+def _band_rows(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, int]]:
     """Cut the page where it is huge or full of ink: (first row, rows)."""
     usual = height if width * height <= BAND_PIXELS else max(_LEAST_ROWS, BAND_PIXELS // 4 // width)
     first = 0
@@ -109,14 +109,14 @@ def _band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap:
     if not len(strokes.length):
         return np.zeros((rows, width), np.uint8)
     part = np.cumsum(strokes.length) * pieces // _AT_ONCE
-    outlines = [ribbons(refined(strokes.select(part == n), pieces)) for n in np.unique(part)]
+    outlines = [ribbons(refine(strokes.select(part == n), pieces)) for n in np.unique(part)]
     lap("pen")
     alpha = coverage(outlines, width, rows, first)
     lap("canvas")
     return alpha
 
 
-def _pieces(strokes: Strokes) -> int:
+def _pieces_a_step(strokes: Strokes) -> int:
     """In how many straight pieces to cut each interval of a stroke, so that curves look smooth."""
     if len(strokes.x) < 2:
         return 1
@@ -127,7 +127,7 @@ def _pieces(strokes: Strokes) -> int:
     return int(max(1, min(np.ceil(typical / _COARSEST), _MOST_PIECES, _MOST_POINTS // len(strokes.x))))
 
 
-def _filtered(alpha: Coverage, above: Coverage | None, ink: RGB) -> Coverage:
+def _filter_rows(alpha: Coverage, above: Coverage | None, ink: RGB) -> Coverage:
     """Return rows of RGBA, each as the difference from the row above; `above` is the last row of the band before."""
     rows = np.zeros((len(alpha), 1 + 4 * alpha.shape[1]), np.uint8)
     rows[:, 0] = _FROM_ABOVE

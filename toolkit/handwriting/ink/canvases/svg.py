@@ -29,23 +29,23 @@ _STYLE = (
 
 
 def draw_svg(page: Page, ink: RGB | CMYK) -> bytes:
-    curves = outline_curves(page.strokes.select(page.seen()), relative=True)
-    return _document(page, f'<path fill="{_hexadecimal(ink)}" d="{"".join(_path(c) for _, c in curves)}"/>')
+    curves = outline_curves(page.strokes.select(page.visible_strokes()), relative=True)
+    return _document(page, f'<path fill="{_css_colour(ink)}" d="{"".join(_path(c) for _, c in curves)}"/>')
 
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
-    seen = page.seen()
-    strokes, letter = page.strokes.select(seen), page.stroke_letter[seen].tolist()
+    visible = page.visible_strokes()
+    strokes, letter = page.strokes.select(visible), page.stroke_letter[visible].tolist()
     is_contour = (strokes.flags & OUTLINE) > 0
     first_contour: dict[int, int] = {}  # of a letter: its contours and holes appear together
     shapes: dict[int, str] = {}
     for stroke, curve in outline_curves(strokes, relative=True):
         shape = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
         shapes[shape] = shapes.get(shape, "") + _path(curve)
-    begin, duration = _pace(strokes, size)
+    begin, duration = _schedule(strokes, size)
     widest = np.maximum.reduceat(strokes.radius, strokes.start) if len(strokes.x) else np.zeros(0)
     width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * UNIT
-    middle = _middles(strokes)
+    middle = _centre_lines(strokes)
     # Several replays may be in one notebook page, where ids are shared.
     own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
     body = [
@@ -54,10 +54,10 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
         f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s"/></g>'
         for n in shapes
     ]
-    return _document(page, f'{_STYLE}<g stroke="{_hexadecimal(ink)}">{"".join(body)}</g>')
+    return _document(page, f'{_STYLE}<g stroke="{_css_colour(ink)}">{"".join(body)}</g>')
 
 
-def _pace(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
+def _schedule(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
     """When each stroke begins and how long it takes, in seconds."""
     length = np.add.reduceat(strokes.steps(), strokes.start) if len(strokes.x) else np.zeros(0)
     duration = np.maximum(length / (SPEED * size), 0.04)
@@ -66,7 +66,7 @@ def _pace(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
     return faster * (np.cumsum(duration + LIFT) - duration - LIFT), faster * duration
 
 
-def _middles(strokes: Strokes) -> list[str]:
+def _centre_lines(strokes: Strokes) -> list[str]:
     points = np.rint(np.stack([strokes.x, strokes.y], axis=1) * UNIT).astype(np.int64).tolist()
     return [
         "M" + " ".join(f"{x} {y}" for x, y in points[at : at + count])
@@ -90,5 +90,5 @@ def _document(page: Page, body: str) -> bytes:
     return f"{head}{body}</svg>\n".encode()
 
 
-def _hexadecimal(ink: RGB | CMYK) -> str:
+def _css_colour(ink: RGB | CMYK) -> str:
     return "#{:02x}{:02x}{:02x}".format(*ink.rgb())

@@ -11,7 +11,7 @@ class QueueFull(Exception):
     pass
 
 
-class FairTurns:
+class FairQueue:
     """A bounded queue for a number of slots: the keys take turns, and each key is served in order.
 
     Where the queue is full, the newest request of the key with the most of them gives way to a key with fewer.
@@ -22,8 +22,8 @@ class FairTurns:
         self._most_waiting = most_waiting
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # the next key first
 
-    async def take(self, key: Hashable) -> None:
-        """Wait for a turn, which `give_back` ends, or raise QueueFull; a task that is cancelled leaves the queue."""
+    async def acquire(self, key: Hashable) -> None:
+        """Wait for a turn, which `release` ends, or raise QueueFull; a task that is cancelled leaves the queue."""
         if self._free:
             self._free -= 1
             return
@@ -36,10 +36,10 @@ class FairTurns:
             if turn.cancelled():
                 self._remove(key, turn)
             elif turn.exception() is None:
-                self.give_back()  # the turn had come, but the task did not run since
+                self.release()  # the turn had come, but the task did not run since
             raise
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         while self._waiting:
             key = next(iter(self._waiting))
             queue = self._waiting.pop(key)
