@@ -1,4 +1,4 @@
-"""The parameters of one rendering, parsed."""
+"""The parsed parameters of one rendering."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolkit.handwriting.wire import Format
 
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
 _PIXELS = (9000.0, "9000px")
-#: The longest distance of each format: in points, and as an error message says it.
+#: The longest distance of each format: in points, and for error messages.
 LONGEST: dict[Format, tuple[float, str]] = {
     "png": _PIXELS, "pdf": (7200.0, "100in"), "svg": _PIXELS, "replay": _PIXELS
 }  # fmt: skip
@@ -44,7 +44,7 @@ class CMYK(NamedTuple):
 class Parameters:
     """Lengths are in points, 72 to the inch; a pixel is a point."""
 
-    # Left out of repr(), from which the ETag is made: it names them itself.
+    # Not in repr(): the ETag is made from it and adds the id and the kind.
     handwriting: Handwriting = field(repr=False)
     kind: Format = field(repr=False)
     text: str  # tab, LF, CR and CRLF are the only control characters
@@ -52,14 +52,14 @@ class Parameters:
     handwriting_color: RGB | CMYK = field(default=RGB(0, 0, 0))
     width: float | None = DEFAULT_WIDTH  # None is ``auto``
     height: float | None = DEFAULT_HEIGHT
-    line_spacing: float = 1.5  # pitch of the lines in handwriting sizes, 0..5
-    line_spacing_variance: float = 0.0  # largest relative change of a pitch, 0..1
-    word_spacing_variance: float = 0.0  # and of a word gap
+    line_spacing: float = 1.5  # pitch of the lines in handwriting sizes, 0 to 5
+    line_spacing_variance: float = 0.0  # largest relative change of a pitch, 0 to 1
+    word_spacing_variance: float = 0.0  # largest relative change of a gap between words, 0 to 1
     min_padding: float | None = None  # centre the text with at least this margin; None leaves it at the top left
     # The same positive seed gives the same writing in every format; the service replaces None with a fresh seed.
     random_seed: int | Decimal | None = None
 
     @property
     def text_width(self) -> float:
-        """Return the room between the margins."""
+        """Return the width between the margins, in points."""
         return (self.width or 0.0) - 2 * (self.min_padding or 0.0)

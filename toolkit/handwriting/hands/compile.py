@@ -64,7 +64,7 @@ class WrongArchive(Exception):
 
 
 def fetch(package: str, version: str, integrity: str, folder: Path) -> Path:
-    """Fetch with ``npm pack`` unless the archive is there; raise WrongArchive if its sha512 is not `integrity`."""
+    """Fetch the archive with ``npm pack`` if it is missing; raise WrongArchive if its sha512 is not `integrity`."""
     archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz"
     if not archive.exists():
         command = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"]
@@ -76,7 +76,7 @@ def fetch(package: str, version: str, integrity: str, folder: Path) -> Path:
 
 
 def read_member(archive: Path, name: str) -> bytes:
-    """Return a file of the package, nothing where it has none of this name."""
+    """Return a file of the package, or no bytes if it is missing."""
     with tarfile.open(archive) as files:
         member = f"package/{name}"
         file = files.extractfile(member) if member in files.getnames() else None
@@ -84,7 +84,7 @@ def read_member(archive: Path, name: str) -> bytes:
 
 
 def compile_hand(source: Source, font: bytes) -> tuple[int, int]:
-    """Write the pack, or raise UnknownLoss; return how many glyphs it has, and how many of them keep their outline."""
+    """Write the pack and return its number of glyphs, and of glyphs kept as outlines; raise UnknownLoss."""
     cut = shaping_font.subset_font(font, shaping_font.characters(source.name), _FEATURES)
     units, lift = _scale(cut, source.name)
     made = _trace_glyphs(source.name, cut, Affine2D().scale(1 / units).translate(0, lift))
@@ -123,7 +123,7 @@ def _move_dots(strokes: Strokes, by: float) -> Strokes:
 
 
 def _scale(font: TTFont, name: str) -> tuple[float, float]:
-    """Font units in a cap height, and how far the drawings are lifted, in cap heights."""
+    """Return the font units in a cap height, and how far to lift the drawings, in cap heights."""
     if name == "emoji":
         low, high = _extent(font, "\N{GRINNING FACE}")
         units = (high - low) / 1.25
@@ -131,7 +131,7 @@ def _scale(font: TTFont, name: str) -> tuple[float, float]:
     if ord("H") in font.getBestCmap():
         return _extent(font, "H")[1], 0.0
     low, high = _extent(font, "\N{HANGUL SYLLABLE HAN}")
-    return (high - low) / 1.15, 0.0  # without capitals: a syllable is written a little taller
+    return (high - low) / 1.15, 0.0  # no capitals: a syllable is a little taller than one
 
 
 def _extent(font: TTFont, character: str) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The catalogue: a handwriting for every script and writer, with its id, its dates and its four ratings."""
+"""Rate every script in the hand of every writer, and give it an id and dates: the rows of the catalogue."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from toolkit.handwriting.writers import Writer, writer_of
 KNOWN_IDS = {
     "Molly": "2D5QW0F80001", "Winters": "2D5S18M00002", "Perry": "2D5S46A80003", "Squire": "2D5S46JG0004",
     "Bailey": "5WGWVX5G00WA", "Cedar": "5WGWVX9800WC", "Beekman": "7EQMJPSG00H9",
-    # ids of the public service whose titles are not known; old example code uses them
+    # Ids of the public service from old example code; their titles there are unknown.
     "Hadley": "31SAZEF000DX", "Foster": "31SB3NWR00E0", "Doyle": "31SF81NG00ES", "Rosalind": "5WGWVXQG00WM",
     "Colette": "8X3WQ4D800B0", "Rowan": "2ZK3ZD280058",
 }  # fmt: skip
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford base 32
 _FIRST_DAY = datetime(2015, 3, 2, 9)
-_PAIRS = (  # common pairs of small letters; cursivity is the share of those whose ink touches
+_PAIRS = (  # cursivity is the share of these common pairs whose ink touches
     "th he in er an re nd on en at ou ed ha to or it is hi es ng ar se st te me sa ne wa ve le no ll ee ss "
     "om my la be ma co ch we wh up ay"
 )
@@ -47,13 +47,13 @@ def handwritings() -> list[Handwriting]:
 
 
 def _scale_to_ratings(values: list[float]) -> list[int]:
-    """1400 on average, 100 a standard deviation, 1000..1800."""
+    """Scale to an average of 1400 and a standard deviation of 100, from 1000 to 1800."""
     z = (np.array(values) - np.mean(values)) / np.std(values)
     return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]
 
 
 def _identity(title: str) -> tuple[str, str, str, str]:
-    """Id, title, and the two dates; all follow from the title, so that a rebuild changes nothing."""
+    """Return id, title and the two dates; all are computed from the title, so a rebuild changes nothing."""
     number = int.from_bytes(hashlib.sha256(title.encode()).digest()[:16], "big")
     digits = "".join(_DIGITS[number >> 5 * k & 31] for k in range(12))
     created = _FIRST_DAY + timedelta(microseconds=number % (500 * 86_400_000_000))
@@ -63,7 +63,7 @@ def _identity(title: str) -> tuple[str, str, str, str]:
 
 
 def _irregularity(source: Source, writer: Writer) -> float:
-    """Weigh the writer's motion: single letters also move on their own, joined ones only with their word."""
+    """Return a weighted sum of the writer's habits; single letters move more than joined ones."""
     single = 0.0 if source.joined else 0.35
     return writer.shake * (1 + single) + 0.5 * writer.wander + 0.1 * writer.haste
 
@@ -86,6 +86,6 @@ def _embellishment(source: Source) -> float:
 
 
 def _character_width(shaper: Shaper) -> float:
-    """Return the mean advance of the small letters over the height of the x."""
+    """Return the mean advance of the small letters, divided by the height of the x."""
     advance = np.mean([shaper.word(letter).advance for letter in string.ascii_lowercase])
     return float(advance / shaper.word("x").strokes.y.max())

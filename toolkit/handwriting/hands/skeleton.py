@@ -19,7 +19,7 @@ _STEPS = ((-1, 0), (0, -1), (0, 1), (1, 0), (-1, -1), (-1, 1), (1, -1), (1, 1))
 @dataclass(slots=True, eq=False)
 class Branch:
     points: Floats  # (n, 3) row, column and radius of the ink, in pixels
-    nodes: list[int]  # at its first and its last point
+    nodes: list[int]  # numbers of the nodes at its first and last point, or `FREE`
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ def length_of(points: Floats) -> float:
 
 
 def skeleton(ink: npt.NDArray[np.bool_]) -> Skeleton:
-    """Return the medial axis of `ink`, without the spurs that thinning leaves and with split crossings joined."""
+    """Return the medial axis of `ink`: spurs that thinning leaves are removed, split crossings are merged."""
     found = _trace_branches(skeletonize(ink), ndimage.distance_transform_edt(ink))
     found.branches = [branch for branch in found.branches if not _is_spur(branch, found)]
     _merge_split_crossings(found)
@@ -50,7 +50,7 @@ def skeleton(ink: npt.NDArray[np.bool_]) -> Skeleton:
 
 
 def _degree(line: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Count neighbours on the line; a diagonal one only where no straight one leads there."""
+    """Count the neighbours on the line; a diagonal one counts only if no straight neighbour leads to it."""
     p = np.pad(line, 1)
     n, s, w, e = p[:-2, 1:-1], p[2:, 1:-1], p[1:-1, :-2], p[1:-1, 2:]
     straight = n.astype(np.int64) + s + w + e
@@ -80,7 +80,7 @@ def _trace_branches(line: npt.NDArray[np.bool_], depth: Floats) -> Skeleton:
 
 
 def _walk(pixels: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Order the pixels of a path from one end to the other; of a ring, once round."""
+    """Order the pixels of a path from one end to the other; a ring ends where it began."""
 
     def neighbours(p: tuple[int, int], among: set[tuple[int, int]]) -> list[tuple[int, int]]:
         return [q for dr, dc in _STEPS if (q := (p[0] + dr, p[1] + dc)) in among]
@@ -102,19 +102,19 @@ def _touched_node(pixel: tuple[int, int], node_of: npt.NDArray[np.int32], other_
 
 
 def _is_spur(branch: Branch, found: Skeleton) -> bool:
-    """Return whether the free end hardly leaves the ink of its node: it only points into a corner of the outline."""
+    """Return whether a free end hardly leaves the ink of its node: it only points into a corner of the outline."""
     first, last = branch.nodes
     if (first == FREE) == (last == FREE):
         return False
     node = found.nodes[max(first, last), 2]
     tip = branch.points[0 if first == FREE else -1, 2]
     length = length_of(branch.points)
-    narrows = node - tip > 0.4 * length  # into a corner; the end of a stroke narrows less
+    narrows = node - tip > 0.4 * length  # it points into a corner: the end of a stroke narrows less
     return bool(length + tip < 1.5 * node + 3 or (narrows and length < 3 * node))
 
 
 def _merge_split_crossings(found: Skeleton) -> None:
-    """Thinning pulls a crossing apart into two nodes with a bridge inside thick ink: make them one again."""
+    """Merge two nodes that are linked by a bridge inside thick ink: thinning has split a crossing."""
     for bridge in list(found.branches):
         a, b = bridge.nodes
         if FREE in (a, b) or a == b:

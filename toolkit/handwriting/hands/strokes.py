@@ -1,4 +1,4 @@
-"""From the medial axis of a glyph to pen strokes: joined straight through their crossings, smoothed, ordered."""
+"""Turn the medial axis of a glyph into pen strokes: straight through crossings, smooth, in writing order."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Str
 from toolkit.keyed_noise import Floats
 
 STEP = RESOLUTION / 30  # pixels between the points of a stroke
-_PINHOLE = 0.004 * RESOLUTION**2  # pixels
-_EYE_GROWTH = RESOLUTION // 50  # pixels on every side; without it smoothing and a wide nib close a small eye again
+_PINHOLE = 0.004 * RESOLUTION**2  # pixels; smaller holes are filled
+_EYE_GROWTH = RESOLUTION // 50  # pixels on every side; otherwise smoothing and a wide nib close a small eye again
 _STRAIGHT = -0.35  # cosine between two arms that are one movement of the pen
 _SMOOTHING = 4  # standard deviation, in quarters of a `STEP`
 
@@ -26,8 +26,8 @@ Line = tuple[Floats, int]  # (row, column, radius) of shape (n, 3), and flags
 def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
     """Return the strokes in cap heights, y upwards, in writing order.
 
-    Holes as small as the eye of an e are mostly accidents of a scan, and are filled. With `open_eyes` they are
-    counters: the strokes go round them, a little wider than drawn.
+    Most holes as small as the eye of an e are scanning errors and are filled. With `open_eyes` they stay open, a
+    little larger than in the font.
     """
     ink = ndimage.binary_closing(np.pad(picture.ink, 2))[2:-2, 2:-2] | picture.ink
     filled = _fill_holes(ink, _PINHOLE)
@@ -84,7 +84,7 @@ def _pair_arms(found: Skeleton) -> dict[Arm, Arm]:
 
 
 def _direction(branch: Branch, end: int, radius: float) -> Floats:
-    """Direction away from the node, measured past the node's own ink, where the axis is bent."""
+    """Return the direction away from the node, measured outside the node's ink: inside, the axis is bent."""
     points = branch.points[::-1, :2] if end else branch.points[:, :2]
     far = min(len(points) - 1, int(2.2 * radius) + 4)
     near = min(int(0.9 * radius), max(far - 2, 0))
@@ -130,12 +130,12 @@ def _trim(points: Floats, found: Skeleton, head: int, tail: int) -> Floats:
 
 
 def arc_length(points: Floats) -> Floats:
-    """Return how far every point is from the first along the line; columns behind the second do not count."""
+    """Return the distance of every point from the first along the line (columns 0 and 1)."""
     return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))])
 
 
 def _replace_dots(lines: list[Line], ink: npt.NDArray[np.bool_]) -> list[Line]:
-    """Replace what is shorter than it is wide by a dot: a short dash along its longer axis."""
+    """Replace pieces of ink that are shorter than wide by dots: short dashes along their longer axis."""
     piece_of, pieces = ndimage.label(ink, np.ones((3, 3), bool))
     owner = [int(piece_of[tuple(np.rint(points[len(points) // 2, :2]).astype(int))]) for points, _ in lines]
     kept, dots = lines, []
@@ -154,7 +154,7 @@ def _replace_dots(lines: list[Line], ink: npt.NDArray[np.bool_]) -> list[Line]:
 
 
 def _dash(pixels: Floats) -> tuple[Floats, float]:
-    """Return a dash of the extent of a blob, and how many times longer than wide it is."""
+    """Return a dash as large as a blob of ink, and the ratio of its length to its width."""
     centre = pixels.mean(axis=0)
     variances, axes = np.linalg.eigh(np.cov((pixels - centre).T) if len(pixels) > 2 else np.eye(2))
     minor, major = 2 * np.sqrt(np.maximum(variances, 0.25))
@@ -165,7 +165,7 @@ def _dash(pixels: Floats) -> tuple[Floats, float]:
 
 
 def _cut_hooks(points: Floats, flags: int) -> Floats:
-    """Cut the hooks off the free ends: the axis of a stroke that is cut off flat bends into a corner there."""
+    """Cut the hooks off the free ends: at a flat end the axis bends into a corner."""
     if not flags & STARTS_IN_INK:
         points = points[_hook(points) :]
     if not flags & ENDS_IN_INK:
@@ -174,7 +174,7 @@ def _cut_hooks(points: Floats, flags: int) -> Floats:
 
 
 def _hook(points: Floats) -> int:
-    """How many points at the beginning narrow too fast for a pen."""
+    """Return how many points at the beginning narrow too fast for a pen."""
     arc = arc_length(points)
     inside = int(np.searchsorted(arc, 1.6 * np.median(points[:, 2])))
     if inside >= len(points) // 2 or points[0, 2] > 0.5 * points[inside, 2]:
@@ -183,7 +183,7 @@ def _hook(points: Floats) -> int:
 
 
 def _resample(points: Floats) -> Floats:
-    """Smooth the pixel noise out along the arc and space the points evenly, one thirtieth of a cap height apart."""
+    """Smooth away the pixel noise and space the points evenly, a `STEP` apart."""
     arc = arc_length(points)
     moved = np.concatenate([[True], np.diff(arc) > 0])
     points, arc = points[moved], arc[moved]
@@ -200,14 +200,14 @@ def _smooth(points: Floats, closed: bool) -> Floats:
         ring = ndimage.gaussian_filter1d(points[:-1], _SMOOTHING, axis=0, mode="wrap")
         return np.vstack([ring, ring[:1]])
     reach = min(4 * _SMOOTHING + 1, len(points) - 1)
-    head = 2 * points[0] - points[1 : reach + 1][::-1]  # odd reflection: the ends stay where they are
+    head = 2 * points[0] - points[1 : reach + 1][::-1]  # odd reflection keeps the ends in place
     tail = 2 * points[-1] - points[-reach - 1 : -1][::-1]
     extended = np.vstack([head, points, tail])
     return np.asarray(np.abs(ndimage.gaussian_filter1d(extended, _SMOOTHING, axis=0)[reach:-reach]))
 
 
 def _direct(points: Floats, flags: int) -> Line:
-    """Write downwards and to the right."""
+    """Reverse a line that is not written downwards or to the right."""
     if points[0, 0] + points[0, 1] <= points[-1, 0] + points[-1, 1]:
         return points, flags
     swapped = flags & ~(STARTS_IN_INK | ENDS_IN_INK)

@@ -1,4 +1,4 @@
-"""Trace one glyph: strokes that share the ink of its outline and have its form, or else the outline itself."""
+"""Trace one glyph: strokes with the ink and the form of its outline, or else the outline itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.ribbons import DOT, OUTLINE, Strokes, refine, ribbons
 from toolkit.keyed_noise import Floats
 
-LEAST_OVERLAP = 0.75  # of the ink of strokes and outline: intersection over union
+LEAST_OVERLAP = 0.75  # of strokes and outline: intersection over union of their ink
 _DENSITY = 40  # points in one cap height of a stored contour
 _EIGHT = np.ones((3, 3), bool)
 
@@ -24,7 +24,7 @@ Ink = npt.NDArray[np.bool_]
 
 
 class Form(NamedTuple):
-    """What a reader tells letters apart by: the number of counters (enclosed white) and of separate parts."""
+    """Features that tell letters apart: the numbers of counters (enclosed white areas) and of separate parts."""
 
     counters: int
     parts: int
@@ -32,7 +32,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """Strokes of a glyph, their form, and the form of the outline that they were traced from."""
+    """The strokes of a glyph, their form, and the form of the outline."""
 
     strokes: Strokes
     form: Form
@@ -47,10 +47,10 @@ NOTHING = Tracing(Strokes.empty(), Form(0, 0), Form(0, 0))
 
 
 def trace_outline(outline: Path, *, known_loss: bool = False) -> Tracing:
-    """Return strokes that share the ink and the form of an outline, or else the outline itself.
+    """Return strokes with the ink and the form of an outline, or else the outline itself.
 
-    Strokes that lost a counter or a part are traced once more, round the eyes that are filled otherwise. A glyph with
-    a `known_loss` keeps its form: it is listed in ``known_losses.json``.
+    If the strokes lack a counter or a part, the glyph is traced again with its small eyes open. A glyph with a
+    `known_loss` (``known_losses.json``) keeps the strokes of the first attempt.
     """
     picture = Picture(outline)
     wanted = form_of(picture.ink)
@@ -68,8 +68,8 @@ def trace_outline(outline: Path, *, known_loss: bool = False) -> Tracing:
 
 
 def form_of(ink: Ink) -> Form:
-    """Count what a reader sees: what is smaller than `LEAST_PIXELS` does not count."""
-    # The border joins all white that is not enclosed, so one of the white areas is the outside.
+    """Count the counters and parts of at least `LEAST_PIXELS`."""
+    # The added border makes all white that is not enclosed one area: the outside, which does not count.
     return Form(_count(~np.pad(ink, 1), None) - 1, _count(ink, _EIGHT))
 
 
@@ -87,7 +87,7 @@ def draw_ink(strokes: Strokes, picture: Picture) -> Ink:
 
 
 def outline_as_strokes(path: Path) -> Strokes:
-    """Contours turn the way ribbons turn."""
+    """Return the contours of a path, in the direction in which ribbons turn."""
     polygons = [np.asarray(polygon, np.float64) for polygon in path.to_polygons(closed_only=True)]
     contours = [_space_evenly(polygon) for polygon in polygons if len(polygon) > 3]
     if sum(_area(contour) for contour in contours) < 0:

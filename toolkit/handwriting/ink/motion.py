@@ -1,7 +1,7 @@
-"""The moving hand: from words at their places to strokes on the page.
+"""The motion of the hand: from the layout to the path of the pen.
 
-Everything that varies is correlated, because a hand drifts and does not rattle. In joined scripts only whole words
-move, so that the joins hold.
+All variation is smooth noise, because a hand drifts and does not jitter. In joined scripts only whole words move, so
+that letters stay joined.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-# Amplitudes in cap heights, lattice widths in cap heights, angles as slopes.
+# Amplitudes and lattice widths in cap heights, angles as slopes.
 LINE_SLOPE = 0.0035
 BASELINE_WANDER, WANDER_LENGTH = 0.05, 7.0
 MARGIN_WANDER = 0.1
@@ -25,15 +25,15 @@ WORD_FIELD, WORD_LATTICE = 0.030, 0.8
 LETTER_SIZE, LETTER_BASELINE, LETTER_SLANT, LETTER_TURN = 0.026, 0.018, 0.021, 0.012
 LETTER_STRETCH, LETTER_SHIFT = 0.020, 0.012
 LETTER_FIELD, COARSE_LATTICE, FINE_LATTICE, FINE_SHARE = 0.020, 0.62, 0.27, 0.22
-JOIN = 0.28  # joined letters keep their first and last 0.28 cap heights
+JOIN = 0.28  # cap heights at both ends of a joined letter that do not bend
 
 
 class PenPath(NamedTuple):
-    """Where the pen went, in cap heights from the left end of each baseline, y upwards."""
+    """The path of the pen, in cap heights from the left end of each baseline, y upwards."""
 
     strokes: Strokes  # their radius is the weight of the ink, 1 on average
     word: Integers  # (strokes,)
-    letter: Integers  # (strokes,) counted through the page
+    letter: Integers  # (strokes,) number on the page
 
 
 class _Letters(NamedTuple):
@@ -71,7 +71,7 @@ def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
 
 
 def _elastic_displacement(letters: _Letters, noise: KeyedNoise) -> tuple[Floats, Floats]:
-    """Return a separate two-octave displacement for every letter, variance about 1."""
+    """Return a smooth displacement of every point, another one for each letter, with a variance of about 1."""
     owner = letters.of_point
     coarse = noise.field("coarse", owner, letters.x / COARSE_LATTICE, letters.y / COARSE_LATTICE)
     fine = noise.field("fine", owner, letters.x / FINE_LATTICE, letters.y / FINE_LATTICE)
@@ -79,7 +79,7 @@ def _elastic_displacement(letters: _Letters, noise: KeyedNoise) -> tuple[Floats,
 
 
 def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
-    """Bend every letter, but not where it joins its neighbours."""
+    """Bend every letter, except where it joins its neighbours."""
     dx, dy = _elastic_displacement(letters, noise)
     edge = np.minimum(letters.x, letters.advance[letters.of_point] - letters.x) / JOIN
     edge = np.minimum(np.maximum(edge, 0.0), 1.0)
@@ -109,7 +109,7 @@ def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
 def _move_words(
     at: Integers, x: Floats, y: Floats, shake: float, noise: KeyedNoise, layout: Layout
 ) -> tuple[Floats, Floats]:
-    """Move every word as one piece: size, height, tilt, and a field that runs on from letter to letter."""
+    """Change size, height and tilt of every word, and bend it as a whole."""
     count = len(layout.words)
     size = 1 + shake * WORD_SIZE * noise.gaussian("word size", count)
     rise = shake * WORD_BASELINE * noise.gaussian("word baseline", count)
@@ -121,7 +121,7 @@ def _move_words(
 
 
 def _round_corners(strokes: Strokes, rounds: int) -> Strokes:
-    """Round the corners off, as a hand in haste does; the ends of strokes stay."""
+    """Round the corners, as a fast hand does; the ends of strokes stay in place."""
     first, last = strokes.ends()
     drawn = np.repeat((strokes.flags & OUTLINE) > 0, strokes.length)
     inner = np.nonzero(~(first | last | drawn))[0]

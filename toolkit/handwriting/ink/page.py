@@ -1,6 +1,6 @@
-"""From the writer's trace to a page: baselines, left edge, squeezing of full lines, automatic size, padding.
+"""Put the path of the pen on a page: baselines, left margin, squeezing of long lines, automatic size, padding.
 
-Lengths are points from here on (a pixel is a point), y points down from the top of the page.
+From here on lengths are in points (a pixel is a point), and y points downwards from the top of the page.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from toolkit.handwriting.parameters import LONGEST, Parameters
 from toolkit.handwriting.wire import Format, InvalidParameters, Problem
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-_TOLERANCE = 0.5  # points of ink that may leave the page
+_TOLERANCE = 0.5  # points that ink may leave the page without counting as cut off
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Ink at its place, y downwards."""
+    """The ink of a page, y downwards."""
 
     strokes: Strokes
-    stroke_word: Integers  # (strokes,) counted through the page
+    stroke_word: Integers  # (strokes,) number of the word on the page
     stroke_letter: Integers  # (strokes,)
     width: float
     height: float
     baseline: Floats  # (lines,) at the left end of each line
     word_x: Floats  # (words,) where each word begins
     word_end: Floats  # (words,)
-    word_y: Floats  # (words,) its baseline there
+    word_y: Floats  # (words,) the baseline where each word begins
     layout: Layout
     overflow: bool  # whether some ink lies outside the page
 
@@ -53,10 +53,10 @@ class Page:
 
 
 def baselines(parameters: Parameters, lines: int, noise: KeyedNoise) -> Floats:
-    """Return the baseline of every line: the first one pitch below the top, empty lines count."""
+    """Return the baseline of every line, empty ones included; the first is one pitch below the top."""
     size, spacing = parameters.handwriting_size, parameters.line_spacing
     pitch = size * spacing * (1 + parameters.line_spacing_variance * noise.uniform("line", lines))
-    pitch[:1] = size * max(spacing, 1.0)  # the variance acts between lines; a first line at 0 would be hidden
+    pitch[:1] = size * max(spacing, 1.0)  # no variance, and a first line at 0 would be hidden
     return np.cumsum(pitch)
 
 
@@ -93,13 +93,13 @@ def compose(
 def _placement(
     parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, ink: tuple[Floats, Floats, Integers]
 ) -> Callable[[Floats, Integers], Floats]:
-    """Return how x is moved to the page: from the left margin on, and squeezed where a line would be too long."""
+    """Return a function from x and line to x on the page: lines begin at the margin, long ones are squeezed."""
     x, radius, line = ink
     size, lines = parameters.handwriting_size, layout.lines
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
     np.minimum.at(first, line, x - radius)
     np.maximum.at(last, line, x)
-    thickest = float(radius.max()) if len(radius) else 0.0  # squeezing moves the pen, it does not thin the ink
+    thickest = float(radius.max()) if len(radius) else 0.0  # squeezing does not make the ink thinner
     inked = np.isfinite(first)
     first, last = np.where(inked, first, 0.0), np.where(inked, last, 0.0)
     indent = np.zeros(lines)
@@ -128,7 +128,7 @@ def _box(x: Floats, y: Floats, radius: Floats) -> _Box:
 
 
 def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _Box) -> tuple[float, float]:
-    """Return width and height of the page; an automatic one is as long as the text needs."""
+    """Return width and height of the page; automatic ones fit the text."""
     size, padding = parameters.handwriting_size, parameters.min_padding or 0.0
     nib = shaper.nib * size
     width, height = parameters.width, parameters.height
@@ -141,7 +141,7 @@ def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _B
 
 
 def _rounded(name: str, length: float, kind: Format) -> float:
-    """Round an automatic length up: whole pixels for a PNG, hundredths of a point otherwise."""
+    """Round an automatic length up to pixels (PNG) or hundredths of a point; raise InvalidParameters if too long."""
     grain = 1 if kind == "png" else 100
     rounded = max(1, math.ceil(length * grain - 1e-6)) / grain
     longest, limit = LONGEST[kind]
@@ -151,7 +151,7 @@ def _rounded(name: str, length: float, kind: Format) -> float:
 
 
 def _shift(parameters: Parameters, width: float, height: float, ink: _Box) -> tuple[float, float]:
-    """Return how far the ink moves right and down to be centred, which `min_padding` asks for."""
+    """Return how far the ink moves right and down; `min_padding` centres it."""
     padding = parameters.min_padding
     if padding is None:
         return 0.0, 0.0

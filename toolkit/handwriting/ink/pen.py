@@ -1,7 +1,7 @@
 """The pen: how wide the ink is at every point of a stroke.
 
-One nib for everything on the page. The ink is wider in tight curves, where the hand is slow, and under pressure, which
-drifts along the path of the pen; it begins with a little more and thins out where the pen is lifted.
+A page has one nib. The ink is wider in tight curves, where the hand is slow, and under pressure, which drifts along
+the path of the pen. A stroke begins a little wider, and becomes thinner where the pen is lifted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes, tangents
 from toolkit.keyed_noise import Floats, KeyedNoise, unit
 
-SLOWNESS = 0.05  # how much wider in the tightest curve than on a straight
+SLOWNESS = 0.05  # relative width of the tightest curve above that of a straight
 PRESSURE, LONG_PRESSURE, SHORT_PRESSURE = 0.10, 0.9, 0.25  # amplitude, and its two lengths in cap heights
 ATTACK, ATTACK_LENGTH = 0.08, 0.10
 RELEASE, RELEASE_LENGTH = 0.35, 0.20
@@ -22,7 +22,7 @@ DOT_WIDTH = 1.25
 def inked_radius(strokes: Strokes, nib: float, contrast: float, noise: KeyedNoise) -> Floats:
     """Return half the width of the ink at every point, in cap heights, for a pen of half width `nib`.
 
-    The radius of the strokes is the weight of the ink, 1 on average; `contrast` says how much of it shows.
+    The radius of the strokes is relative to the nib, 1 on average; `contrast` scales its variation.
     """
     if not len(strokes.x):
         return np.zeros(0)

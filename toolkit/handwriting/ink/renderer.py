@@ -1,4 +1,4 @@
-"""Text in, file out: the one call that the rendering processes make."""
+"""Render a text as a file; the worker processes call `render`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
-MOST_POINTS = 1_250_000  # of all strokes; a text of more is written with fewer points in each letter
-_BEYOND = 3.0  # lines this many cap heights below the page cannot reach it
+MOST_POINTS = 1_250_000  # of all strokes; letters of a longer text get fewer points
+_BEYOND = 3.0  # cap heights below the page; no ink of a lower line reaches it
 
 
 def render(parameters: Parameters) -> Handwritten:
-    """Write a text with a positive seed, or raise InvalidParameters where it cannot be written or drawn."""
+    """Render a text with a positive seed; raise InvalidParameters if that is impossible."""
     milliseconds, since = dict.fromkeys(STAGES, 0.0), time.perf_counter()
 
     def lap(stage: str) -> None:
@@ -51,7 +51,7 @@ def render(parameters: Parameters) -> Handwritten:
 
 
 def writable_text(parameters: Parameters) -> str:
-    """Return the text in NFC with LF as line end, or raise InvalidParameters with the missing characters."""
+    """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks characters."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
     if missing := _shaper(parameters.handwriting).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
@@ -69,7 +69,7 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
     width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
     layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
     baseline = baselines(parameters, layout.lines, noise)
-    if parameters.height is not None:  # leave out the lines far below the page
+    if parameters.height is not None:  # lines far below the page are left out
         reach = parameters.height + _BEYOND * size
         visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
@@ -95,7 +95,7 @@ def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tup
         data = draw_pdf(page, ink, size, lap)
     else:
         data = draw_svg(page, ink) if parameters.kind == "svg" else draw_replay(page, ink, size)
-    # Length times width of all strokes: crossings count twice, which is little.
+    # Length times width of all strokes; crossings count twice, but they are small.
     s = page.strokes
     area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0
     return data, min(1.0, area / (page.width * page.height))

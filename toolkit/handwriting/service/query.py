@@ -1,4 +1,4 @@
-"""From a query string to a listing or a rendering: everything is read, and all problems are reported at once."""
+"""Parse the query of a listing or a rendering, and report all problems at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, LONGEST, RGB, Parameters
 from toolkit.handwriting.wire import Format, Problem
 
-#: ``strict`` (HTTP Basic) is the service of 2016: CMYK for a PDF and RGB for everything else. ``open`` takes both.
+#: ``strict`` (HTTP Basic) is the service of 2016: a PDF takes CMYK only, other formats RGB only. ``open`` takes both.
 Dialect = Literal["open", "strict"]
 
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -31,13 +31,13 @@ class Listing(NamedTuple):
 
 
 def check_query(query_string: bytes) -> None:
-    """Raise MalformedRequest where percent-encoding is broken, or the query is longer than any text can make it."""
+    """Raise MalformedRequest if percent-encoding is broken or the query is longer than any valid one."""
     if _BROKEN_PERCENT.search(query_string) or len(query_string) > wire.MAX_QUERY_BYTES:
         raise MalformedRequest(wire.QUERY_MALFORMED)
 
 
 def listing_of(query: Mapping[str, str]) -> Listing:
-    """Return the page of the listing, or raise InvalidParameters with all problems."""
+    """Return the requested page of the listing, or raise InvalidParameters with all problems."""
     problems: list[Problem] = []
     parsers: _Parsers = {
         "limit": _limit,
@@ -52,7 +52,7 @@ def listing_of(query: Mapping[str, str]) -> Listing:
 
 
 def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> tuple[Parameters | None, list[Problem]]:
-    """Return what could be read (None without a handwriting), with defaults for the rest, and all problems."""
+    """Return the parameters (None without a handwriting), defaults in place of wrong values, and all problems."""
     problems: list[Problem] = []
     handwriting = catalogue().get(query.get("handwriting_id", ""))
     if handwriting is None:
@@ -98,7 +98,7 @@ def _text_problem(text: str) -> str | None:
     return wire.TEXT_TOO_LONG if len(text) > wire.MAX_TEXT else None
 
 
-# -- values: each parser takes the name of the field and its text, and raises `WrongValue` with the message --------------
+# -- values: a parser takes the name of the field and its text, and raises `WrongValue` with the message --
 
 _DISTANCE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(px|pt|in|cm|mm)\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?)\s*", re.IGNORECASE)
@@ -107,9 +107,9 @@ _HEXADECIMAL = re.compile(r"\s*#?([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2}
 _CMYK = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
 
 _POINTS = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4}
-_FINEST = 0.01  # points: what is smaller cannot be seen, and divides by zero further on
+_FINEST = 0.01  # points; anything smaller is invisible and would lead to a division by zero
 _LARGEST_SEED = 2**63 - 1
-_LONGEST_SEED = 100  # characters; a seed is a key, not an essay
+_LONGEST_SEED = 100  # characters
 
 
 class WrongValue(ValueError):
@@ -117,7 +117,7 @@ class WrongValue(ValueError):
 
 
 def _side(field: str, text: str, kind: Format) -> float | None:
-    """None is ``auto``."""
+    """Parse a width or height; None is ``auto``."""
     if text.strip().lower() == "auto":
         return None
     points = _distance(field, text, kind)
@@ -193,7 +193,7 @@ def _distance(field: str, text: str, kind: Format) -> float:
     hit = _match(_DISTANCE, field, text)
     points = float(hit[1]) * _POINTS[hit[2].lower()]
     longest, name = LONGEST[kind]
-    if points > longest * (1 + 1e-9):  # 22.86cm is 9in, in spite of rounding
+    if points > longest * (1 + 1e-9):  # 254cm are 100in, in spite of rounding
         raise WrongValue(f"{field} maximum is {name}")
     return min(points, longest)
 

@@ -1,4 +1,4 @@
-"""Rendering beside the event loop: a few processes, started when the first text comes."""
+"""Render in worker processes, so that the event loop stays free; the first text starts them."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 log = logging.getLogger("toolkit.handwriting")
 
 WORKER = "toolkit.handwriting.service.render_worker"
-# So many times its CPU time, and it hangs or the machine is far too busy. (Windows has this limit only.)
+# Wall time limit as a multiple of the CPU limit: beyond it a renderer hangs, or the machine is far too busy.
+# Windows has this limit only.
 _WALL_TIMES = 10
 _RETRY_SECONDS = 2.0
-# Starting a process takes about as long, so a shorter rendering is not interrupted.
+# After a cancelled call the process gets this time to finish, which is about the time to start another one.
 _GRACE_SECONDS = 1.0
 
-#: Parameters, whether only the characters are checked, and the most seconds of CPU time.
+#: Parameters, whether to check the characters only, and the limit of CPU time in seconds.
 Job: TypeAlias = tuple[Parameters, bool, float]
-#: A rendering, what is wrong with its parameters (or nothing), or the place where the renderer failed.
+#: A rendering, or the problems of the parameters, or the place in the code where the renderer failed.
 Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
 
 
 class RenderPool:
-    """Renders `size` texts at once, each in its own process and in at most so many `seconds` of CPU time."""
+    """Renders `size` texts at once, each in its own process with a limit of CPU time in `seconds`."""
 
     def __init__(self, size: int, most_waiting: int, seconds: float) -> None:
         self._queue = FairQueue(size, most_waiting)
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="render")
         self._workers = [WorkerProcess(WORKER) for _ in range(size)]
-        # The most recently used process is at the end and comes first: the others need not even exist.
+        # Used from the end, the most recent worker first: under light load the others are never started.
         self._idle = list(self._workers)
         self._abandoned: set[WorkerProcess] = set()
 
     async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
-        """Render a text for the caller with this key; a cancelled call is not rendered, or not to its end."""
+        """Render a text for the caller with this key; cancelling the call stops the rendering."""
         outcome = await self._run((parameters, False, self._seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
@@ -55,7 +56,7 @@ class RenderPool:
         return outcome if isinstance(outcome, tuple) else ()
 
     def close(self) -> None:
-        """End all processes; what is being rendered is given up."""
+        """End all processes; unfinished renderings are lost."""
         for worker in self._workers:
             worker.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -95,7 +96,7 @@ class RenderPool:
         outcome = _render(worker, job)
         ended_from_outside = isinstance(outcome, WorkerDied) and outcome.death is Death.OTHER
         if ended_from_outside and worker not in self._abandoned:
-            return _render(worker, job)  # its end says nothing about the text
+            return _render(worker, job)  # it was killed from outside, so the text is not to blame
         return outcome
 
 

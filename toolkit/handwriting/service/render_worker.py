@@ -1,7 +1,7 @@
 """The child process that renders.
 
-A separate process, because drawing a long text holds Python's lock for up to a quarter of a second at a time, and
-every stream of the gateway would stall for as long.
+A separate process, because drawing a long text holds Python's global lock for up to a quarter of a second and would
+stall every stream of the gateway.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from toolkit.handwriting.service.render_pool import Job, Outcome
 from toolkit.handwriting.wire import InvalidParameters
 from toolkit.worker_process import limit_cpu, serve
 
-_NICENESS = 2  # streams and small requests go first, and yet no render starves on a busy machine
+_NICENESS = 2  # lower priority than streams and small requests, but rendering still progresses on a busy machine
 
 
 def main() -> None:

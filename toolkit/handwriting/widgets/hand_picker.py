@@ -28,7 +28,7 @@ _ORDERS = {
 
 
 class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
-    """A field for the title, and a page of hands; `attempt` does what a click asks for, and says what goes wrong.
+    """A field for the title, and a page of hands. `attempt` runs the action of a click and shows its error.
 
     ``handwriting`` is the title of the chosen hand, ``cards`` are the buttons under the pictures.
     """
@@ -75,7 +75,7 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
             self._draw()
 
     def _on_name(self, change: dict[str, str]) -> None:
-        # An unknown title is for the explorer to complain about, in the words of the client.
+        # The explorer shows the client's error for an unknown title.
         if change["new"]:
             self.handwriting = change["new"]
 

@@ -1,4 +1,4 @@
-"""HandwritingExplorer: write, choose a hand, turn every parameter, compare, take the file or the code with you."""
+"""HandwritingExplorer: write a text, choose a hand, change parameters, compare, download the file or copy the code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TEXT = "The quick brown fox\njumps over the lazy dog."
 
 
 class _Settings(NamedTuple):
-    """What the controls ask for, apart from the kind of file."""
+    """The values of the controls, except the kind of file."""
 
     text: str
     handwriting: str
@@ -39,21 +39,21 @@ class _Settings(NamedTuple):
 
 
 class HandwritingExplorer(ServiceWidget):
-    """Write a text and see it in any hand, with any parameters, while you turn them.
+    """Write a text and see it in any hand while you change the parameters.
 
     Parameters
     ----------
     tk
         A connection.
     text, handwriting
-        What is shown first.
+        The text and the hand at the start.
 
     Attributes
     ----------
     result : Handwritten or None
         The picture that is shown.
     kept : Handwritten or None
-        What it is compared with.
+        The picture for comparison.
     text, picker, look, kind, keep_button, drop_button
         The controls: set ``.value``, ``.click()`` as a person would; ``picker.handwriting`` is the hand,
         ``look.size``, ``look.line_spacing``, ``look.seed``, ... are the parameters.
@@ -109,7 +109,7 @@ class HandwritingExplorer(ServiceWidget):
 
     @property
     def file(self) -> Handwritten:
-        """What the controls ask for, as a file of the chosen kind; the error where it cannot be rendered."""
+        """The file of the chosen kind for the present settings; raises the error if it cannot be rendered."""
         if self.result is not None and self.kind.value == "png" and self._shown == self._settings:
             return self.result
         return self._render(self._settings, self.kind.value)
@@ -127,7 +127,7 @@ class HandwritingExplorer(ServiceWidget):
         return f"HandwritingExplorer: {shown}"
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do it; the status line shows what goes wrong, and the last picture stays."""
+        """Run `work`; the status line shows an error, and the last picture stays."""
         with self.working("Writing"):
             work()
             if self.result is None:
@@ -180,7 +180,7 @@ class HandwritingExplorer(ServiceWidget):
         ) + "</div>"  # fmt: skip
 
     def _describe(self) -> None:
-        """Show the code of the picture, and a link to the file that the controls ask for."""
+        """Show the code of the picture, and a link to the file for the present settings."""
         if self._shown is None:
             return
         with self._replacing_link():
@@ -200,8 +200,8 @@ class HandwritingExplorer(ServiceWidget):
 
     @contextmanager
     def _replacing_link(self) -> Iterator[None]:
-        """Offer no file of older settings: hide the link while a file is made, and remove it if that fails."""
-        self.link.layout.visibility = "hidden"  # keeps its room, so that the buttons beside it do not jump
+        """Hide the link while the file is made, and remove it after an error: it would offer the previous file."""
+        self.link.layout.visibility = "hidden"  # keeps its space, so that the buttons beside it do not move
         try:
             yield
         except Exception:

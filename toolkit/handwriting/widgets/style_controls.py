@@ -15,7 +15,7 @@ _LABEL, _WIDTH = "7.5em", "22em"
 
 
 class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
-    """Sliders, ink and seed; `changed` is called after each change that a person or a program makes."""
+    """Sliders, ink and seed; `changed` is called after each change by a person or a program."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed

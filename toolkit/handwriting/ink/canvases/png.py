@@ -1,4 +1,4 @@
-"""PNG: one colour everywhere, the ink in the alpha channel, 72 pixels in an inch."""
+"""PNG: every pixel has the colour of the ink, the alpha channel is its coverage; 72 pixels to the inch."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.ribbons import Strokes, refine, ribbons
 from toolkit.handwriting.parameters import RGB
 
-BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, so that memory stays small
-BAND_EDGE = 2_000_000  # and so is one with more pixels on the edge of its ink: Agg keeps each of them
-MOST_EDGE = 20_000_000  # giant letters on top of one another are drawn coarsely, which takes seconds, not minutes
+BAND_PIXELS = 4_000_000  # of a page; a larger one is drawn in bands of rows, which limits the memory
+BAND_EDGE = 2_000_000  # pixels on the edge of the ink of a band: Agg keeps all of them in memory
+MOST_EDGE = 20_000_000  # the same of a page; with more it is drawn coarsely, or overlapping giant letters take minutes
 _LEAST_ROWS = 16
-_COARSEST = 1.3  # longest straight piece of a curve, in pixels
+_LONGEST_PIECE = 1.3  # pixels; curves are drawn as straight pieces
 _MOST_PIECES = 64
-_MOST_POINTS = 2_000_000  # thousands of giant letters on top of one another need no smooth curves
-_AT_ONCE = 200_000  # points; outlines take ten times the memory while they are made
+_MOST_POINTS = 2_000_000  # of all strokes after curves are cut into pieces
+_AT_ONCE = 200_000  # points outlined in one step, which takes ten times their memory
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGBA = 6
 _FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # filter types
-_PIXELS_A_METRE = 2835  # 72 in an inch
+_PIXELS_A_METRE = 2835  # 72 to the inch
 
 Lap = Callable[[str], None]
 
 
 def draw_png(page: Page, ink: RGB, lap: Lap) -> tuple[bytes, float]:
-    """Return the file and the share of the page under ink; a huge page is drawn band by band."""
+    """Return the file, and the share of the page that is covered by ink."""
     width, height = int(page.width + 0.5), int(page.height + 0.5)
     visible = page.visible_strokes()
     strokes = page.strokes if visible.all() else page.strokes.select(visible)
-    # Differences between rows are zero almost everywhere. For ink this is two to three times faster than an encoder
-    # that tries all filters, and the file is larger by a few per cent only.
+    # Differences between rows are almost all zero: compressing them is two to three times faster than trying all
+    # filters, and the file is only a few per cent larger.
     packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
     packed, above, total = [], None, 0
     for alpha in _bands(strokes, width, height, lap):
@@ -70,7 +70,7 @@ def _bands(strokes: Strokes, width: int, height: int, lap: Lap) -> Iterator[Cove
 
 
 def _band_rows(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, int]]:
-    """Cut the page where it is huge or full of ink: (first row, rows)."""
+    """Yield first row and height of every band; there is one, unless the page is huge or full of ink."""
     usual = height if width * height <= BAND_PIXELS else max(_LEAST_ROWS, BAND_PIXELS // 4 // width)
     first = 0
     while first < height:
@@ -82,7 +82,7 @@ def _band_rows(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, 
 
 
 class _Extent:
-    """Highest and lowest row of the ink of every stroke, and about how long its edge is."""
+    """Top and bottom row of every stroke, and the approximate length of its edge."""
 
     def __init__(self, strokes: Strokes) -> None:
         if not len(strokes.length):
@@ -100,7 +100,7 @@ class _Extent:
         return (self._bottom >= first) & (self._top <= first + rows)
 
     def edge(self, first: int, rows: int) -> float:
-        """Estimate the pixels on the edge of the ink in a band, each stroke counted for itself."""
+        """Estimate the number of pixels on the edges of all strokes in a band."""
         inside = np.minimum(self._bottom, first + rows) - np.maximum(self._top, first)
         return float((self._length * np.maximum(inside, 0.0) / (self._bottom - self._top)).sum())
 
@@ -117,18 +117,18 @@ def _band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap:
 
 
 def _pieces_a_step(strokes: Strokes) -> int:
-    """In how many straight pieces to cut each interval of a stroke, so that curves look smooth."""
+    """Return the number of straight pieces between two points of a stroke that makes curves look smooth."""
     if len(strokes.x) < 2:
         return 1
     step = np.maximum(np.abs(np.diff(strokes.x)), np.abs(np.diff(strokes.y)))
     inner = np.ones(len(step), bool)
     inner[strokes.start[1:] - 1] = False
     typical = float(np.median(step[inner])) if inner.any() else 0.0
-    return int(max(1, min(np.ceil(typical / _COARSEST), _MOST_PIECES, _MOST_POINTS // len(strokes.x))))
+    return int(max(1, min(np.ceil(typical / _LONGEST_PIECE), _MOST_PIECES, _MOST_POINTS // len(strokes.x))))
 
 
 def _filter_rows(alpha: Coverage, above: Coverage | None, ink: RGB) -> Coverage:
-    """Return rows of RGBA, each as the difference from the row above; `above` is the last row of the band before."""
+    """Return RGBA rows as differences from the row above; `above` is the last row of the previous band."""
     rows = np.zeros((len(alpha), 1 + 4 * alpha.shape[1]), np.uint8)
     rows[:, 0] = _FROM_ABOVE
     np.subtract(alpha[1:], alpha[:-1], out=rows[1:, 4::4])

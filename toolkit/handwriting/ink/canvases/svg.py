@@ -1,7 +1,7 @@
-"""SVG: the ink as one path, or as a replay in which the text is written stroke by stroke, at the pace of a hand.
+"""SVG: the ink as one path, or a replay in which a pen writes the text stroke by stroke.
 
-A stroke of a replay is its finished ink, uncovered by a thick line that runs along its middle. Nothing but CSS: it
-plays in a notebook and as an image file, and is finished for readers who asked for less motion.
+In a replay, a thick line that grows along the centre of a stroke uncovers its ink. The animation is CSS only: it plays
+in a notebook and in an image file. Readers who prefer reduced motion see the finished text.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.parameters import CMYK, RGB
 from toolkit.keyed_noise import Floats
 
-SPEED = 11.0  # sizes of writing in a second
+SPEED = 11.0  # handwriting sizes per second
 LIFT = 0.05  # seconds between strokes
-LONGEST_REPLAY = 60.0
+LONGEST_REPLAY = 60.0  # seconds; a longer text is written faster
 
 _STYLE = (
     "<style>.w{fill:none;stroke-linecap:round;stroke-linejoin:round;stroke-dasharray:1 2;stroke-dashoffset:1;"
@@ -58,7 +58,7 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
 
 
 def _schedule(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
-    """When each stroke begins and how long it takes, in seconds."""
+    """Return begin and duration of each stroke, in seconds."""
     length = np.add.reduceat(strokes.steps(), strokes.start) if len(strokes.x) else np.zeros(0)
     duration = np.maximum(length / (SPEED * size), 0.04)
     total = float((duration + LIFT).sum())
@@ -81,7 +81,7 @@ def _path(curve: list[int]) -> str:
 
 
 def _document(page: Page, body: str) -> bytes:
-    """Return an SVG file of the size of `page`, coordinates in hundredths of a point; the text is its label."""
+    """Return an SVG file as large as `page`, coordinates in hundredths of a point; the text is its label."""
     label = escape("\n".join(page.layout.text))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width:g}" height="{page.height:g}" '
