@@ -33,10 +33,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Handwriting:
-    """One handwriting. A rating of 1400 is the average of the catalogue; 100 are one standard deviation."""
+    """One handwriting. Ratings have the average 1400 and the standard deviation 100 over the catalogue."""
 
     id: str  # 12 characters of Crockford base 32
-    title: str  # unique, upper and lower case alike
+    title: str  # unique, ignoring case
     date_created: str  # ISO 8601 with fractional seconds and Z
     date_modified: str
     rating_neatness: int

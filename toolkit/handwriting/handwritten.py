@@ -74,7 +74,7 @@ class Handwritten:
         }
 
     @classmethod
-    def received(
+    def from_response(
         cls, data: bytes, headers: Mapping[str, str], kind: Format, handwriting: str, milliseconds: float
     ) -> Handwritten:
         """Read a response; `headers` have lower-case names, and another server may send none of ours."""
@@ -88,7 +88,7 @@ class Handwritten:
             data,
             kind,
             handwriting,
-            _seed(seed),
+            _parse_seed(seed),
             width,
             height,
             int(lines) if lines.isdigit() else None,
@@ -107,7 +107,7 @@ class Handwritten:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the file and return its path; a name with the suffix of another format raises InvalidArgument."""
-        return saved(self.data, path, SUFFIXES[self.kind], f"a {self.kind}")
+        return save_file(self.data, path, SUFFIXES[self.kind], f"a {self.kind}")
 
     def image(self) -> Image.Image:
         """Return the writing as a transparent Pillow image; a PDF or an SVG is rendered again as a PNG."""
@@ -140,7 +140,7 @@ class Handwritten:
         return shown
 
 
-def _seed(text: str) -> int | Decimal | None:
+def _parse_seed(text: str) -> int | Decimal | None:
     try:
         seed = Decimal(text)
     except InvalidOperation:
@@ -148,7 +148,7 @@ def _seed(text: str) -> int | Decimal | None:
     return int(seed) if seed == seed.to_integral_value() else seed
 
 
-def saved(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
+def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
     target = Path(path)
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")

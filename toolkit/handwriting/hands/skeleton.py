@@ -109,7 +109,7 @@ def _is_spur(branch: Branch, found: Skeleton) -> bool:
     node = found.nodes[max(first, last), 2]
     tip = branch.points[0 if first == FREE else -1, 2]
     length = length_of(branch.points)
-    narrows = node - tip > 0.4 * length  # it points into a corner: the end of a stroke narrows less
+    narrows = node - tip > 0.4 * length  # as fast as in a corner; the end of a stroke narrows less
     return bool(length + tip < 1.5 * node + 3 or (narrows and length < 3 * node))
 
 

@@ -167,13 +167,13 @@ def _dash(pixels: Floats) -> tuple[Floats, float]:
 def _cut_hooks(points: Floats, flags: int) -> Floats:
     """Cut the hooks off the free ends: at a flat end the axis bends into a corner."""
     if not flags & STARTS_IN_INK:
-        points = points[_hook(points) :]
+        points = points[_hook_length(points) :]
     if not flags & ENDS_IN_INK:
-        points = points[::-1][_hook(points[::-1]) :][::-1]
+        points = points[::-1][_hook_length(points[::-1]) :][::-1]
     return points
 
 
-def _hook(points: Floats) -> int:
+def _hook_length(points: Floats) -> int:
     """Return how many points at the beginning narrow too fast for a pen."""
     arc = arc_length(points)
     inside = int(np.searchsorted(arc, 1.6 * np.median(points[:, 2])))

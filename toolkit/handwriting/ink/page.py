@@ -93,7 +93,7 @@ def compose(
 def _placement(
     parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, ink: tuple[Floats, Floats, Integers]
 ) -> Callable[[Floats, Integers], Floats]:
-    """Return a function from x and line to x on the page: lines begin at the margin, long ones are squeezed."""
+    """Return a function that maps x and line to x on the page; it squeezes long lines to the right margin."""
     x, radius, line = ink
     size, lines = parameters.handwriting_size, layout.lines
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
@@ -133,14 +133,14 @@ def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _B
     nib = shaper.nib * size
     width, height = parameters.width, parameters.height
     if width is None:
-        width = _rounded("width", ink.right + nib + 2 * padding, parameters.kind)
+        width = _round_up("width", ink.right + nib + 2 * padding, parameters.kind)
     if height is None:
         below = size * max(parameters.line_spacing / 2, shaper.measures.descender)
-        height = _rounded("height", max(last_baseline + below, ink.bottom + nib) + 2 * padding, parameters.kind)
+        height = _round_up("height", max(last_baseline + below, ink.bottom + nib) + 2 * padding, parameters.kind)
     return width, height
 
 
-def _rounded(name: str, length: float, kind: Format) -> float:
+def _round_up(name: str, length: float, kind: Format) -> float:
     """Round an automatic length up to pixels (PNG) or hundredths of a point; raise InvalidParameters if too long."""
     grain = 1 if kind == "png" else 100
     rounded = max(1, math.ceil(length * grain - 1e-6)) / grain

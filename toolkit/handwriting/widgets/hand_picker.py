@@ -20,7 +20,7 @@ from toolkit.widget_family import button, row, sized
 PAGE = 6
 _CHARACTERS = 12
 _WIDTH = 116  # pixels
-_LOOK = Style(handwriting_size=14, width=_WIDTH, height=38, random_seed=1)
+_PICTURE_STYLE = Style(handwriting_size=14, width=_WIDTH, height=38, random_seed=1)
 _ORDERS = {
     "by title": ("title", True),
     **{f"by {name.removeprefix('rating_').replace('_', ' ')}": (name, False) for name in RATINGS},
@@ -99,9 +99,9 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
             if page != self._first or not self.cards[0].description:
                 self._first = page
                 self._draw()
-        self._mark()
+        self._highlight_chosen()
 
-    def _mark(self) -> None:
+    def _highlight_chosen(self) -> None:
         for card in self.cards:
             card.button_style = "primary" if card.description == self.handwriting else ""
 
@@ -115,8 +115,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
             card.description = titles[number] if shown else ""
             card.tooltip = f"Write with {card.description}"
             if shown and self._snippet:
-                picture.value = paper(self._client.rendered(self._snippet, titles[number], "png", _LOOK))
-        self._mark()
+                picture.value = paper(self._client.rendered(self._snippet, titles[number], "png", _PICTURE_STYLE))
+        self._highlight_chosen()
 
 
 def paper(writing: Handwritten, label: str = "") -> str:
