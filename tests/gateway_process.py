@@ -18,12 +18,10 @@ from tests.conftest import ROOT
 _PROGRAM = """
 import json, sys, threading
 from toolkit.gateway import Gateway
-from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.outside_world import OutsideWorld, Timings
+from toolkit.outside_world import Timings
 given = json.loads(sys.argv[1])
 settings = {name: given.pop(name) for name in ("keep", "archive_seconds") if name in given}
-world = OutsideWorld(timings=Timings(**given.pop("timings", {})))
-gateway = Gateway(**given, settings=DweetSettings(**settings), world=world)
+gateway = Gateway(timings=Timings(**given.pop("timings", {})), config={"dweets": settings}, **given)
 print(gateway.base_url, flush=True)
 sys.stdin.read()
 gateway.stop()
@@ -38,7 +36,7 @@ class GatewayProcess:
     folder
         Where it keeps everything; None with a ``store``.
     options
-        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its settings, and ``timings``.
+        Arguments of `toolkit.gateway.Gateway`, ``keep`` and ``archive_seconds`` of its dweets, and ``timings``.
     """
 
     def __init__(self, folder: Path | None, **options: Any) -> None:

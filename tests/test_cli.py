@@ -321,23 +321,26 @@ def test_as_many_dweets_are_kept_as_asked_for(tmp_path: Path) -> None:
     assert 500 <= len(kept_contents(tmp_path, "kitchen")) < 1000
 
 
-@pytest.mark.parametrize("arguments", [[], ["--demo"]])
-def test_the_demo_world_is_there_when_asked_for(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "is_there"),
+    [([], True), (["--allow-host=gateway.example"], False), (["--allow-host=gateway.example", "--demo"], True)],
+)
+def test_the_demo_world_is_for_this_machine_alone(arguments: list[str], is_there: bool, tmp_path: Path) -> None:
     world = json.loads((ROOT / "data" / "demo_world.json").read_bytes())
-    client = world["identity"]["credentials"]["ApiClientId"]
+    client = world["credentials"]["identity"]["ApiClientId"]
     body = json.dumps({"RequestId": "1", "ApiClientId": client, "EchoMessage": "hello"}).encode()
     for _ in range(2):  # a second time on the same folder: what is there already does no harm
         with started("gateway", "--port=0", f"--data={tmp_path}", *arguments) as process:
             url = url_of(process)
             headers = "Content-Type: application/json\r\n"
             answer = raw_call(url, "POST", "/account/2014/07/25/accountEcho", body, headers)
-            assert (b"hello" in answer.body) is bool(arguments)
+            assert (b"hello" in answer.body) is is_there
             end(process)
 
 
 def test_the_demo_world_runs_on_the_real_clock() -> None:
     before = datetime.now(UTC).replace(microsecond=0)
-    with started("gateway", "--port=0", "--demo") as process:
+    with started("gateway", "--port=0") as process:
         posted = json.loads(raw_call(url_of(process), "GET", "/dweet/for/kitchen?n=1").body)
     assert before <= datetime.fromisoformat(posted["with"]["created"]) <= datetime.now(UTC)
 
@@ -437,17 +440,19 @@ def _kernel_environment(pid: int) -> dict[str, str]:
     return kernel.environ()
 
 
-def test_a_lab_with_the_demo_world_gives_its_keys_to_the_notebooks(tmp_path: Path) -> None:
+def test_a_lab_gives_the_keys_of_the_demo_world_to_notebooks(tmp_path: Path) -> None:
     asked = (
         "import toolkit; tk = toolkit.connect(); "
         "print(tk.identity.echo('hello')['echo_message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30, "
         "tk.operator.issue_lock().lock == tk.operator.locks()['lock'].item())"
     )
-    with started("lab", "--no-browser", "--demo", "--port=0", "--lab-port=0", f"--folder={tmp_path}") as process:
+    data = tmp_path / "data of the gateway"
+    ports = "--port=0", "--lab-port=0"
+    with started("lab", "--no-browser", *ports, f"--folder={tmp_path}", f"--data={data}") as process:
         gateway = url_of(process)
         assert process.stdout is not None
         address = urlsplit(process.stdout.readline().removeprefix("lab at ").strip())
-        assert process.stdout.readline() == f"notebooks in {tmp_path}, nothing is kept; Ctrl-C ends both\n"
+        assert process.stdout.readline() == f"notebooks in {tmp_path}, dweets kept in {data}; Ctrl-C ends both\n"
         call_lab(f"http://{address.netloc}", address.query.removeprefix("token="), "/api/kernels", b"{}")
         inherited = {name: text for name, text in _kernel_environment(process.pid).items() if name[:8] == "TOOLKIT_"}
         done = subprocess.run(

@@ -22,7 +22,6 @@ from tests.conftest import ROOT
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
 from tests.test_cli import TOOLKIT, end, run, started, url_of
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import Gateway
 
 KEY = "correct-horse-battery"
@@ -129,7 +128,7 @@ def test_a_broken_line_is_named_with_what_was_sent(broken: bytes, url: str, tk: 
 
 def test_a_refused_batch_says_what_was_sent(tmp_path: Path) -> None:
     lines = b"".join(b"%d\n" % n for n in range(1_500))
-    with Gateway(settings=DweetSettings(rate=1_000)) as gateway:
+    with Gateway(config={"dweets": {"rate": 1_000}}) as gateway:
         _, complained = piped(["post", "kitchen", "-", f"--url={gateway.base_url}"], lines, code=1)
     assert complained.startswith("Error: lines 1,001 to 1,500: Rate limit exceeded")
     assert complained.endswith("; before that 1,000 dweets were sent\n")

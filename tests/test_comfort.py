@@ -56,7 +56,7 @@ VALUES: dict[str, tuple[Callable[[toolkit.Connection], object], str]] = {
     "clock": (lambda tk: tk.gateway.clock, "<SteppedClock at 2026-01-01 09:0"),
     "handset": (lambda tk: tk.gateway.handset("happy"), "Handset(name='happy'"),
     "lock": (lambda tk: tk.operator.issue_lock(), "IssuedLock(lock='lock-"),
-    "credentials": (lambda tk: tk.gateway.credentials, "{'apikey': Secret(sha256:"),
+    "credentials": (lambda tk: tk.gateway.credentials, "{'gatewaykey': Secret(sha256:"),
     "picture": (lambda tk: tk.handwriting.png("Hi", "Molly", random_seed=1), "<PNG by Molly, 504 x 360, 1 line, ink"),
     "session": (lambda tk: tk.identity.session(), "<identity session: new>"),
     "transaction": (
@@ -65,7 +65,7 @@ VALUES: dict[str, tuple[Callable[[toolkit.Connection], object], str]] = {
     ),
     "listener": (lambda tk: tk.dweets.listen("roof"), "<Listener, connected>"),
     "playback": (
-        lambda tk: tk.dweets.replay(pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"])), "cellar"),
+        lambda tk: tk.dweets.replay("cellar", pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"]))),
         "<Playback of 1 row",
     ),
 }
@@ -149,3 +149,20 @@ def test_a_process_that_ends_takes_its_gateway_along_in_silence(tmp_path: Path) 
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
     with Gateway(tmp_path) as gateway, toolkit.connect(gateway) as tk:
         assert tk.dweets.latest("kitchen")["celsius"].tolist() == [21.5]
+
+
+def test_the_whole_tree_of_errors_comes_with_the_package() -> None:
+    code = "import toolkit, sys; print(toolkit.errors.CannotServe.__mro__[1].__name__, 'pandas' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown == "GatewayError False\n"
+    assert issubclass(toolkit.errors.StoreUnavailable, toolkit.errors.GatewayError)
+    assert issubclass(toolkit.errors.InvalidParameters, toolkit.errors.MalformedRequest)
+    assert issubclass(toolkit.errors.TimedOut, TimeoutError)
+
+
+def test_analysis_needs_no_connection(tmp_path: Path) -> None:
+    decisions = pd.DataFrame({"device": ["a", "b"], "rewarded": [True, False]})
+    assert toolkit.rewards.funnel(decisions)["n"].tolist() == [2, 1]
+    frame = pd.DataFrame({"n": [1, 2]}, index=pd.to_datetime(["2026-01-01", "2026-01-02"]))
+    assert len(toolkit.dweets.gaps(frame)) == 0
+    assert toolkit.Archive(tmp_path).add_frame("roof", frame) == 2

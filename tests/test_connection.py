@@ -90,7 +90,7 @@ def test_a_service_without_its_key_is_still_there(gateway: Gateway, service: str
 
 
 def test_a_missing_key_is_told_at_the_call_that_needs_it(gateway: Gateway) -> None:
-    with toolkit.connect(gateway) as tk:
+    with toolkit.connect(gateway.base_url) as tk:
         with pytest.raises(InvalidArgument, match="gatewaykey is missing"):
             tk.rewards.start_session(DEVICE)
         with pytest.raises(InvalidArgument, match="ApiClientId is missing"):

@@ -16,7 +16,7 @@ from traitlets import MetaHasTraits
 import toolkit
 from tests.conftest import ROOT
 from tests.test_quality import committed_names
-from toolkit.dweets.client.series_analysis import DweetAccessor
+from toolkit.dweets.client.accessor import DweetAccessor
 
 README = (ROOT / "README.md").read_text("utf-8")
 SNIPPETS = re.findall(r"<!-- snippet -->\n```python\n(.*?)```\n\n```text\n(.*?)```", README, re.DOTALL)

@@ -11,11 +11,14 @@ Importing this costs neither pandas nor matplotlib nor ipywidgets: they come wit
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from toolkit import dweets, errors, handwriting, identity, rewards
+from toolkit.public_names import lazy_names
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection, connect
+    from toolkit.dweets.archive.archive import Archive
     from toolkit.dweets.widgets.history_explorer import HistoryExplorer
     from toolkit.dweets.widgets.live_dweets import LiveDweets
     from toolkit.gateway import Gateway
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
     from toolkit.rewards.widgets.rewards_explorer import RewardsExplorer
     from toolkit.secret import Secret
 
-_HOME = {
+_HOMES = {
+    "Archive": "toolkit.dweets.archive.archive",
     "Connection": "toolkit.connection",
     "Gateway": "toolkit.gateway",
     "HandwritingExplorer": "toolkit.handwriting.widgets.handwriting_explorer",
@@ -37,6 +41,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Archive",
     "Connection",
     "Gateway",
     "HandwritingExplorer",
@@ -46,16 +51,11 @@ __all__ = [
     "RewardsExplorer",
     "Secret",
     "connect",
+    "dweets",
+    "errors",
+    "handwriting",
+    "identity",
+    "rewards",
 ]
 
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'toolkit' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
+from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import InvalidArgument
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -27,6 +28,7 @@ ANY_APIKEY = Secret("notebook")
 SERVICES: tuple[Service, ...] = ("dweets", "handwriting", "rewards", "identity")
 
 
+@checked_arguments
 def connect(
     gateway: Gateway | str | None = None,
     *,
@@ -108,7 +110,7 @@ class Connection(PublicNames):
         if isinstance(gateway, str):
             return gateway
         if not hasattr(gateway, "base_url"):
-            raise InvalidArgument(f"connect takes a running Gateway or its URL, not {type(gateway).__name__}")
+            raise InvalidArgument(f"gateway is a Gateway or a str or None, not {described(gateway)}")
         self.gateway = gateway
         return gateway.base_url
 
@@ -190,10 +192,9 @@ class Connection(PublicNames):
         found = self._credentials.get(name) or demo.get(name) or self._of_environment(name, base_url) or otherwise
         if not found:
             raise InvalidArgument(
-                f"{name} is missing. To try it out, use the demo world, which brings its own: "
-                f"toolkit.connect(toolkit.Gateway.demo()). For a gateway that knows your key, use "
-                f"toolkit.connect(credentials={{{name!r}: Secret(...)}}), or set $TOOLKIT_{name.upper()} together with "
-                "$TOOLKIT_URL"
+                f"{name} is missing: set $TOOLKIT_{name.upper()} together with $TOOLKIT_URL, or use "
+                f"toolkit.connect(credentials={{{name!r}: Secret(...)}}) with a key of the gateway's configuration. "
+                "To try it: toolkit.connect(toolkit.Gateway.demo())"
             )
         return found
 

@@ -8,15 +8,24 @@
     │  └─ CodeExpired                      identity: the code's life is over
     ├─ ConnectionClosed                    nothing was sent: the connection was closed before
     ├─ Unreachable                         no answer: refused, reset, timed out
+    ├─ TimedOut (also TimeoutError)        what was waited for did not happen in time
     ├─ UnexpectedReply                     an answer the contract does not allow
     ├─ ArchiveUnusable                     the folder of an archive cannot be read or written
     ├─ ExtraMissing                        a library that the call needs is not installed
+    ├─ GatewayError                        a gateway of this process
+    │  ├─ CannotServe                      it cannot start: the port is taken, ...
+    │  ├─ CannotStop                       it did not end in time
+    │  └─ StoreUnavailable                 its store cannot keep or read anything now
+    │     ├─ FolderInUse                   another gateway has the folder open
+    │     └─ OutcomeUnknown                it may have been stored all the same
     └─ ServiceError                        the service refused
        ├─ MalformedRequest                 the request cannot be read
+       │  └─ InvalidParameters             handwriting: ``problems`` names every wrong parameter
        ├─ KeyRejected                      a key is missing or does not fit
        ├─ NotFound                         no such thing, alert, handwriting, ...
        ├─ RateLimited                      too many calls; ``retry_after`` seconds
        ├─ ServiceFailure                   the service itself failed
+       │  └─ Overloaded                    handwriting: try again after ``retry_after`` seconds
        ├─ Conflict                         the state does not allow it
        │  ├─ ThingNotLocked
        │  └─ ThingAlreadyLocked
@@ -31,7 +40,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 
 class ToolkitError(Exception):
@@ -63,6 +73,12 @@ class Unreachable(ToolkitError):
     retryable = True
 
 
+class TimedOut(ToolkitError, TimeoutError):
+    """What was waited for did not happen within ``timeout`` seconds."""
+
+    retryable = True
+
+
 class UnexpectedReply(ToolkitError):
     """The server sent an answer that the contract does not allow."""
 
@@ -73,6 +89,34 @@ class ArchiveUnusable(ToolkitError):
 
 class ExtraMissing(ToolkitError):
     """The call needs a library that is not installed; the message tells the command that brings it."""
+
+
+class GatewayError(ToolkitError):
+    """A gateway of this process, or its store, does not work; see its subclasses."""
+
+
+class CannotServe(GatewayError):
+    """The gateway could not start: the port is taken, the address is not this machine's, ..."""
+
+
+class CannotStop(GatewayError):
+    """The gateway did not end in time; its port and its folder stay taken."""
+
+
+class StoreUnavailable(GatewayError):
+    """The store cannot keep or read anything now (disk full, server away); nothing was acknowledged."""
+
+
+class FolderInUse(StoreUnavailable):
+    """Another process has the folder open."""
+
+    def __init__(self, problem: str, advice: str = "stop that gateway or choose another folder") -> None:
+        super().__init__(f"{problem}: {advice}")
+        self.problem = problem
+
+
+class OutcomeUnknown(StoreUnavailable):
+    """The store went away, or did not keep its promise, after it was asked: it may have done it all the same."""
 
 
 class ServiceError(ToolkitError):
@@ -128,6 +172,26 @@ class MalformedRequest(ServiceError):
     """The request cannot be read."""
 
 
+class Problem(NamedTuple):
+    """One wrong parameter: its name on the wire, what is wrong, and the characters that no hand can write."""
+
+    field: str | None
+    error: str
+    missing_characters: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        missing = " ".join(map(repr, self.missing_characters))
+        return f"{self.error}: {missing}" if missing else self.error
+
+
+class InvalidParameters(MalformedRequest):
+    """One or more parameters of the request are wrong; ``problems`` names all of them."""
+
+    def __init__(self, problems: Sequence[Problem], **details: Any) -> None:  # noqa: ANN401
+        super().__init__("; ".join(map(str, problems)), **details)
+        self.problems = tuple(problems)
+
+
 class KeyRejected(ServiceError):
     """A key is missing or does not fit."""
 
@@ -156,6 +220,16 @@ class ServiceFailure(ServiceError):
 
     default_status = 500
     retryable = True
+
+
+class Overloaded(ServiceFailure):
+    """The service has too many texts to render; try again after ``retry_after`` seconds."""
+
+    default_status = 503
+
+    def __init__(self, message: str, *, retry_after: float, **details: Any) -> None:  # noqa: ANN401
+        super().__init__(message, **details)
+        self.retry_after = retry_after
 
 
 class Conflict(ServiceError):

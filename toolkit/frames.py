@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
 from typing import Any
 
+import numpy as np
 import pandas as pd
+
+from toolkit.errors import InvalidArgument
+
+#: A point in time, as a caller gives it; in UTC if it has no time zone.
+TimeLike = str | date | datetime | pd.Timestamp | np.datetime64
 
 
 def declared_frame(
@@ -23,11 +30,21 @@ def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
 
     The texts may differ in their decimals. Much faster than a general parser.
     """
-    import numpy as np
-
     if not len(texts):
         return pd.DatetimeIndex([], dtype="datetime64[us, UTC]")
     if {text[-1:] for text in texts} != {"Z"}:
         raise ValueError("a time in UTC ends in Z")
     naive = np.array([text[:-1] for text in texts], dtype="datetime64[us]")
     return pd.DatetimeIndex(naive, tz="UTC")
+
+
+def utc_timestamp(moment: TimeLike, name: str) -> pd.Timestamp:
+    """Return a point in time in UTC with microseconds; InvalidArgument where it is none, or before or after all."""
+    try:
+        read = pd.Timestamp(moment)
+        utc = read.tz_localize("UTC") if read.tzinfo is None else read.tz_convert("UTC")
+        if pd.isna(utc):
+            raise ValueError
+        return utc.as_unit("us")
+    except (ValueError, TypeError, OverflowError):
+        raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z") from None

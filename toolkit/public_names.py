@@ -1,8 +1,10 @@
-"""Tab completion of the clients."""
+"""Names that a person sees: tab completion of the clients, and names that are imported when they are first used."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
 
 
 class PublicNames:
@@ -10,3 +12,16 @@ class PublicNames:
 
     def __dir__(self) -> Iterable[str]:
         return [name for name in super().__dir__() if not name.startswith("_")]
+
+
+def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package; `homes` has the module of each name."""
+
+    def find(name: str) -> object:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(importlib.import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find, lambda: sorted({*homes, *getattr(sys.modules[package], "__all__", ())})

@@ -6,6 +6,8 @@ import hashlib
 import hmac
 from typing import NoReturn
 
+from toolkit.errors import InvalidArgument
+
 
 class Secret:
     """A key or a code that may be used but not seen.
@@ -32,14 +34,15 @@ class Secret:
 
     def __init__(self, value: str | Secret, *, guessable: bool = False) -> None:
         if not isinstance(value, str | Secret):
-            raise TypeError(f"a secret is text, not {type(value).__name__}")
+            kind = type(value).__name__
+            raise InvalidArgument(f"a secret is text, not {'an' if kind[0] in 'aeiou' else 'a'} {kind}")
         self.__value: str = value.__value if isinstance(value, Secret) else value
         digest = hashlib.sha256(self.__value.encode("utf-8", "surrogatepass")).hexdigest()[:8]
         hidden = value.__label == "***" if isinstance(value, Secret) else guessable
         self.__label: str = "***" if hidden else f"sha256:{digest}"
 
     def reveal(self) -> str:
-        """Return the raw text. Only the transport calls this, when the request is built."""
+        """Return the raw text. To store a key, write it to a file that only you can read."""
         return self.__value
 
     def __repr__(self) -> str:
@@ -64,6 +67,9 @@ class Secret:
         return hash((Secret, self.__value))
 
     def _refuse(self, *_: object) -> NoReturn:
-        raise TypeError("a secret is neither copied nor stored; ask for it again where it is needed")
+        raise TypeError(
+            "a secret is neither copied nor pickled; to store a key, write its reveal() to a file that only you can "
+            "read, or to a variable of the environment, and make a Secret of it again"
+        )
 
     __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse

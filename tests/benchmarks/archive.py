@@ -87,7 +87,7 @@ def recorder() -> float:
     """Return how many rows a second a recorder takes from a gateway in another process."""
     with tempfile.TemporaryDirectory() as data, tempfile.TemporaryDirectory() as folder:
         with GatewayProcess(Path(data), keep=RECORDED) as process, toolkit.connect(process.base_url) as tk:
-            tk.dweets.post_frame(pd.DataFrame({"n": range(RECORDED)}), "kitchen", progress=False)
+            tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(RECORDED)}), progress=False)
             started = time.perf_counter()
             with tk.dweets.record("kitchen", folder) as recording:
                 recording.wait(RECORDED, timeout=600)

@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=60)
     rounds = parser.parse_args().rounds
     with toolkit.connect() as tk, requests.Session() as session:
-        tk.dweets.post_frame(pd.json_normalize([content(number) for number in range(500)]), THING)
+        tk.dweets.post_frame(THING, pd.json_normalize([content(number) for number in range(500)]))
         url = f"{tk.base_url}/get/dweets/for/{THING}"
         ours, hand = tk.dweets.history(THING), by_hand(session, url)
         if list(ours.columns) != list(hand.columns) or not (ours.index == hand.index).all():

@@ -17,13 +17,12 @@ from datetime import UTC, datetime
 
 from tests.conftest import operator_of
 from toolkit import Gateway
-from toolkit.rewards.service.partners import RewardSettings
 
 CONNECTIONS = 16
 DEVICES_A_CONNECTION = 50
 SETTINGS = {
     "partners": [{"gatewaykey": "key", "company_token": "acme", "apps": ["app"]}],
-    "configuration": {"seed": 7, "rewards": [{"id": "drink", "title": "A cold drink", "stock": 1_000_000}]},
+    "rules": {"seed": 7, "rewards": [{"id": "drink", "title": "A cold drink", "stock": 1_000_000}]},
 }
 _BODY = {"app_key": "app", "protocol": "http", "sdk_version": "1.0"}
 
@@ -63,7 +62,7 @@ async def _load(port: int, moments: int) -> float:
 
 def moments_a_second(moments: int) -> tuple[float, int]:
     """Return moments a second through HTTP, and how many decisions were on disk afterwards."""
-    with tempfile.TemporaryDirectory() as folder, Gateway(folder, rewards=RewardSettings.parse(SETTINGS)) as gateway:
+    with tempfile.TemporaryDirectory() as folder, Gateway(folder, config={"rewards": SETTINGS}) as gateway:
         port = gateway.base_url.rpartition(":")[2]
         command = [sys.executable, "-m", "tests.benchmarks.rewards", "--load", port, str(moments)]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
@@ -76,7 +75,7 @@ def simulate_seconds(events: int) -> float:
 
     moments = made_up_moments(devices=1 + events // 100, days=14, seed=1, count=events)
     started = time.perf_counter()
-    simulate(SETTINGS["configuration"], moments)
+    simulate(SETTINGS["rules"], moments)
     return time.perf_counter() - started
 
 

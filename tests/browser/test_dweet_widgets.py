@@ -18,8 +18,8 @@ if "gateway" not in globals():
     gateway = toolkit.Gateway.demo()
     tk = toolkit.connect(gateway)
     weather = pd.read_csv("data/seattle_weather_daily_2012_2015.csv", parse_dates=["date"], index_col="date")
-    tk.dweets.post_frame(weather.drop(weather.index[480:520]), "seattle", progress=False)
-    tk.dweets.post_frame(weather.head(700), "tacoma", progress=False)
+    tk.dweets.post_frame("seattle", weather.drop(weather.index[480:520]), progress=False)
+    tk.dweets.post_frame("tacoma", weather.head(700), progress=False)
 """
 _EXPLORER = """
 explorer = toolkit.HistoryExplorer(

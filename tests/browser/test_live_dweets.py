@@ -34,7 +34,7 @@ _COUNT_DRAWINGS = """plot => {
 
 
 def test_live_dweets_are_drawn_while_they_come(run_cells: RunCells) -> None:
-    page = run_cells(_SETUP, _LIVE, "playback = tk.dweets.replay(weather, 'roof', speed=86400 * 20)")
+    page = run_cells(_SETUP, _LIVE, "playback = tk.dweets.replay('roof', weather, speed=86400 * 20)")
     page.locator(".widget-html").filter(has=page.locator("svg[role=img]")).evaluate(_COUNT_DRAWINGS)
     page.wait_for_function("window.drawings > 15")
     expect(page.get_by_text(re.compile(r"^[\d,]+ dweets$"))).to_be_visible()

@@ -13,12 +13,11 @@ from playwright.sync_api import BrowserContext, Frame, Page, expect
 import toolkit
 from tests.conftest import operator_of
 from toolkit import Gateway
-from toolkit.rewards.service.partners import RewardSettings
 
 EVIL = "<img src=x onerror=\"document.title='ran'\">"
 SETTINGS = {
     "partners": [{"gatewaykey": "key", "company_token": "acme", "apps": ["app"]}],
-    "configuration": {"default": {"p": 1}, "rewards": [{"id": "drink", "title": EVIL, "message": "Cheers & enjoy"}]},
+    "rules": {"default": {"p": 1}, "rewards": [{"id": "drink", "title": EVIL, "message": "Cheers & enjoy"}]},
 }
 
 
@@ -47,7 +46,7 @@ class Shop:
 def shop(chromium: BrowserContext) -> Iterator[Shop]:
     tab = chromium.new_page()
     with (
-        Gateway(rewards=RewardSettings.parse(SETTINGS)) as gateway,
+        Gateway(config={"rewards": SETTINGS}) as gateway,
         toolkit.connect(gateway, credentials={"gatewaykey": "key", "app_key": "app"}) as tk,
     ):
         yield Shop(gateway, tk, tab)

@@ -27,14 +27,14 @@ gateway = toolkit.Gateway.demo()
 tk = toolkit.connect(gateway)
 days = pd.date_range("2025-01-01", periods=30, tz="UTC")
 frame = pd.DataFrame({"celsius": range(30)}, index=days)
-tk.dweets.post_frame(frame, "roof", progress=False)
+tk.dweets.post_frame("roof", frame, progress=False)
 device = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
 tk.rewards.start_session(device)
 reward = tk.rewards.moment(device, "run", test=True)
 """
 _LIVE = """
 live = toolkit.LiveDweets(tk, "roof")
-tk.dweets.post_frame(frame, "roof", progress=False)
+tk.dweets.post_frame("roof", frame, progress=False)
 live.wait_for(30)
 live
 """

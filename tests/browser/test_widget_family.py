@@ -31,7 +31,7 @@ import toolkit
 gateway = toolkit.Gateway.demo()
 tk = toolkit.connect(gateway)
 weather = pd.read_csv("data/seattle_weather_daily_2012_2015.csv", parse_dates=["date"], index_col="date").head(400)
-tk.dweets.post_frame(weather, "seattle", progress=False)
+tk.dweets.post_frame("seattle", weather, progress=False)
 tk.handwriting.png("the renderers are awake", "Molly")
 """
 _THREADS = "sorted(thread.name for thread in threading.enumerate() if 'dweets' in thread.name)"
@@ -253,7 +253,7 @@ CASES = {
         live_by_mouse,
         live_by_keyboard,
         live_goes_wrong,
-        "tk.dweets.post_frame(weather, 'roof', progress=False); shown.wait_for(400)",
+        "tk.dweets.post_frame('roof', weather, progress=False); shown.wait_for(400)",
     ),
     "handwriting-explorer": Case(
         'toolkit.HandwritingExplorer(tk, text="Dear Ada,\\nthe engine works.")',
@@ -372,7 +372,7 @@ def test_what_goes_wrong_is_a_sentence(family: Page) -> None:
     live = CASES["live-dweets"].code.replace("(tk", "(far")
     page.evaluate("window.jupyterapp.commands.execute('notebook:insert-cell-below')")
     last = "lost = toolkit.Gateway.demo(); far = toolkit.connect(lost); "
-    last += "far.dweets.post_frame(weather, 'seattle', progress=False)\n"
+    last += "far.dweets.post_frame('seattle', weather, progress=False)\n"
     last += f"broken = [{made}]; lost.stop()\nbroken.insert(1, {live})\ndisplay(*broken)"
     page.evaluate(
         "source => window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.setSource(source)", last

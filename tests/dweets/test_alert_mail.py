@@ -22,7 +22,7 @@ from tests.ports import free_port
 from toolkit.dweets.service.delivery import SmtpDelivery
 from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
 from toolkit.gateway import Gateway
-from toolkit.outside_world import OutsideWorld, Timings
+from toolkit.outside_world import Timings
 
 LOCKS = {"garage-lock": "master-of-the-garage"}
 QUICK = {"mail_waits": [0.05], "lease": 1.0}
@@ -65,7 +65,7 @@ def test_a_mail_arrives_once_and_can_be_read(caplog: pytest.LogCaptureFixture) -
 def test_it_is_retried_until_the_server_is_there() -> None:
     port = free_port()
     with (
-        Gateway(smtp=f"smtp://127.0.0.1:{port}", locks=LOCKS, world=waiting(0.02, 0.05)) as gateway,
+        Gateway(smtp=f"smtp://127.0.0.1:{port}", locks=LOCKS, timings=waiting(0.02, 0.05)) as gateway,
         toolkit.connect(gateway) as tk,
     ):
         arm(tk)
@@ -119,7 +119,7 @@ def test_a_connection_that_breaks_after_data_is_uncertain() -> None:
         thread.start()
         port = listener.getsockname()[1]
         smtp = f"smtp://127.0.0.1:{port}"
-        with Gateway(smtp=smtp, locks=LOCKS, world=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
+        with Gateway(smtp=smtp, locks=LOCKS, timings=waiting(0.01)) as gateway, toolkit.connect(gateway) as tk:
             arm(tk)
             tk.dweets.post("garage", "one", key=KEY)
             eventually(lambda: states(gateway) == ["uncertain"])
@@ -144,7 +144,7 @@ def test_killed_between_dweet_and_mail_it_is_sent_after_the_restart(tmp_path: Pa
                     status = tk.dweets.get_alert("garage", key=KEY)
                     assert (status["open"][0], status["message"][0], status["sent_today"][0]) == (True, "fire", 1)
                 process.kill()
-        with Gateway(tmp_path, smtp=smtp, locks=LOCKS, world=waiting(0.05, lease=1.0)) as gateway:
+        with Gateway(tmp_path, smtp=smtp, locks=LOCKS, timings=waiting(0.05, lease=1.0)) as gateway:
             eventually(lambda: states(gateway) == ["sent"])
         # The kill may come before the note that it was sent.
         assert len({header_of(mail.content, "Message-ID") for mail in server.mails}) == 1
@@ -163,7 +163,7 @@ def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
                         tk.dweets.post("garage", f"message {number}", key=KEY)
                         number += 1
                 process.kill()
-        with Gateway(tmp_path, smtp=server.url, locks=LOCKS, world=waiting(0.05, lease=1.0)) as gateway:
+        with Gateway(tmp_path, smtp=server.url, locks=LOCKS, timings=waiting(0.05, lease=1.0)) as gateway:
             eventually(lambda: states(gateway) == ["sent"] * number)
             queued = sorted(operator_of(gateway).outbox()["subject"])
     wanted = sorted(f"Alert of garage: message {n}" for n in range(number))
@@ -172,8 +172,8 @@ def test_killed_again_and_again_no_mail_is_lost(tmp_path: Path) -> None:
     assert sorted(subject for _, subject in arrived) == wanted
 
 
-def waiting(*waits: float, lease: float = 15.0) -> OutsideWorld:
-    return OutsideWorld(timings=Timings(mail_waits=waits, lease=lease))
+def waiting(*waits: float, lease: float = 15.0) -> Timings:
+    return Timings(mail_waits=waits, lease=lease)
 
 
 def header_of(content: bytes | str | None, name: str) -> str:

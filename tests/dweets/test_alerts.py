@@ -17,9 +17,8 @@ import pytest
 from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock, Timings
+from toolkit.outside_world import SteppedClock, Timings
 
 # A status waits until all dweets are evaluated, also on a busy machine.
 PATIENT = Timings(settle=60.0)
@@ -30,7 +29,7 @@ HOT = "if(dweet.celsius > 30) return 'too hot'; if(dweet.celsius > 20) return 'w
 def gateway() -> Iterator[Gateway]:
     """A gateway in memory, on a clock of its own: no midnight comes between what is counted by the day."""
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
-    with Gateway(world=OutsideWorld(clock, timings=PATIENT)) as running:
+    with Gateway(clock=clock, timings=PATIENT) as running:
         yield running
 
 
@@ -455,7 +454,7 @@ def test_alerts_and_mails_outlive_the_gateway(tmp_path: Path) -> None:
 
 
 def keeping(folder: Path, finished: int) -> Gateway:
-    return Gateway(folder, settings=DweetSettings(finished_mails=finished), world=OutsideWorld(timings=PATIENT))
+    return Gateway(folder, config={"dweets": {"finished_mails": finished}}, timings=PATIENT)
 
 
 def test_the_newest_finished_mails_are_kept(tmp_path: Path) -> None:

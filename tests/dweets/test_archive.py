@@ -56,7 +56,7 @@ def test_a_history_is_the_frame_that_the_gateway_gives(tk: toolkit.Connection, t
         raw_call(
             tk.base_url, "POST", "/dweet/for/mixed", json.dumps(value).encode(), "Content-Type: application/json\r\n"
         )
-    tk.dweets.post_frame(pd.DataFrame({"n": range(20), "x": np.arange(20) / 4}), "even")
+    tk.dweets.post_frame("even", pd.DataFrame({"n": range(20), "x": np.arange(20) / 4}))
     with tk.dweets.record(["mixed", "even"], tmp_path) as recording:
         recording.wait(dweets=len(VALUES) + 20)
     archive = tk.dweets.archive(tmp_path)
@@ -167,7 +167,7 @@ def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:
         ("2027", None, []),
         (None, "2025", []),
     ]:
-        history = archive.history("t", since, until)
+        history = archive.history("t", since=since, until=until)
         assert (history["n"].tolist() if len(history) else []) == expected, (since, until)
         assert history.index.name == "created"
         assert str(history.index.dtype) == "datetime64[us, UTC]"
@@ -175,8 +175,8 @@ def test_since_is_included_and_until_is_not(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", ["yesterday-ish", "2026-13-01", object(), float("nan"), pd.NaT, "99999-01-01"])
 def test_a_time_that_cannot_be_read(moment: object, tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="since must be a time"):
-        Archive(tmp_path).history("t", moment)
+    with pytest.raises(InvalidArgument, match="since (must be a time|is a str or a date)"):
+        Archive(tmp_path).history("t", since=moment)
 
 
 def test_an_empty_archive_and_an_unknown_thing(tk: toolkit.Connection, tmp_path: Path) -> None:
@@ -241,19 +241,19 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
     times = pd.date_range("2026-01-01", periods=4, freq="6h")
     archive = Archive(tmp_path)
     plain = pd.DataFrame({"c": [1.0, 1e22, -0.0, 0.1], "n": [1, 2, 3, 2**60], 'say "ü"': [1, 2, 3, 4]}, index=times)
-    assert archive.add_frame(plain, "plain") == 4
-    assert archive.add_frame(plain.shift(freq="1D"), "plain") == 4
+    assert archive.add_frame("plain", plain) == 4
+    assert archive.add_frame("plain", plain.shift(freq="1D")) == 4
     back = archive.history("plain")
     pd.testing.assert_frame_equal(back.head(4), plain.tz_localize("UTC").rename_axis("created"), check_freq=False)
     assert asked(archive, "content", "sequence = 1") == [('{"c":1.0,"n":1,"say \\"ü\\"":1}',)]
     odd = pd.DataFrame({"a.b": [1, None], "t": ["x", None], "when": times[:2], "on": [True, False]}, index=times[:2])
-    archive.add_frame(odd.tz_localize("Europe/Berlin"), "odd")
+    archive.add_frame("odd", odd.tz_localize("Europe/Berlin"))
     assert archive.history("odd").index[0] == pd.Timestamp("2025-12-31T23:00Z")
     assert [json.loads(row[0]) for row in asked(archive, "content", "thing = 'odd'")] == [
         {"a": {"b": 1}, "t": "x", "when": "2026-01-01T00:00:00", "on": True},
         {"when": "2026-01-01T06:00:00", "on": False},
     ]
-    assert archive.add_frame(plain.head(0), "none") == 0
+    assert archive.add_frame("none", plain.head(0)) == 0
     for wrong, said in [
         (plain.reset_index(drop=True), "DatetimeIndex"),
         (plain[::-1], "ascending"),
@@ -261,7 +261,7 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
         (plain.assign(t="x" * 70_000), "bytes"),
     ]:
         with pytest.raises(InvalidArgument, match=said):
-            archive.add_frame(wrong, "wrong")
+            archive.add_frame("wrong", wrong)
     assert archive.things()["thing"].tolist() == ["odd", "plain"]
 
 
@@ -524,7 +524,7 @@ with ArchiveWriter(Path(sys.argv[1])):
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
         times = pd.date_range("2026-01-01", periods=1)
-        for write in (archive.compact, lambda: archive.add_frame(pd.DataFrame({"a": [1]}, index=times), "t")):
+        for write in (archive.compact, lambda: archive.add_frame("t", pd.DataFrame({"a": [1]}, index=times))):
             with pytest.raises(ArchiveUnusable, match="another process is writing to the archive"):
                 write()
         assert numbers(archive, "t") == [1, 2, 3, 4, 5], "who reads needs no lock"
@@ -597,3 +597,10 @@ def test_a_new_archive_is_for_its_owner_only(tmp_path: Path) -> None:
         assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
     with ArchiveWriter(tmp_path):
         assert tmp_path.stat().st_mode & 0o777 == 0o755, "a folder that is there stays as it is"
+
+
+def test_a_query_takes_parameters(tmp_path: Path) -> None:
+    archive = archived(tmp_path, "t", [rows(1, 30)])
+    assert archive.sql("SELECT count(*) AS n FROM dweets WHERE n > ?", [20])["n"].tolist() == [10]
+    assert archive.sql("SELECT count(*) AS n FROM dweets WHERE n > $least", {"least": 25})["n"].tolist() == [5]
+    assert archive.history("t", n=2)["n"].tolist() == [29, 30]

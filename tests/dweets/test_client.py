@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from datetime import date
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from toolkit.connection import Connection
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, ThingNotLocked, Unreachable
 from toolkit.gateway import Gateway
 from toolkit.gateway.connections import LIMITS
+from toolkit.outside_world import SteppedClock
 
 
 def dtypes(frame: pd.DataFrame) -> dict[str, str]:
@@ -66,7 +68,7 @@ def test_empty_answers_have_their_columns_too(tk: Connection) -> None:
     assert dtypes(tk.dweets.history(["nobody", "no one"])) == {"thing": "str"}
     assert dtypes(tk.dweets.history([])) == {"thing": "str"}
     assert dtypes(tk.dweets.things()) == {"thing": "str", "keywords": "str"}
-    empty = tk.dweets.post_frame(pd.DataFrame({"a": []}), "kitchen")
+    empty = tk.dweets.post_frame("kitchen", pd.DataFrame({"a": []}))
     assert dtypes(empty) == {"thing": "str", "transaction": "str"}
     assert str(empty.index.dtype) == "datetime64[us, UTC]"
     found = tk.dweets.backtest("nobody", "return true")
@@ -150,17 +152,17 @@ def test_other_arguments_that_cannot_be_are_not_sent() -> None:
             lambda: tk.dweets.remove_lock("", key="k"),
             lambda: tk.dweets.remove_lock("..", key="k"),
             lambda: tk.dweets.set_alert("a", who="nobody", condition="return true", key="k"),
-            lambda: tk.dweets.replay(pd.DataFrame({"a": [1]}), "a"),
-            lambda: tk.dweets.replay(pd.DataFrame({"a": [1, 2]}, index=index), "a"),
-            lambda: tk.dweets.replay(pd.DataFrame({"a": [1, 2]}, index=index[::-1]), "a", speed=0),
-            lambda: tk.dweets.replay(pd.DataFrame({"a": [1, 2]}, index=index[::-1]), "a", speed=math.nan),
-            lambda: tk.dweets.post_frame(pd.DataFrame({"a": [math.inf]}), "a"),
-            lambda: tk.dweets.post_frame(pd.DataFrame({"a": [[1.0, math.nan]]}), "a"),
-            lambda: tk.dweets.post_frame(pd.DataFrame({"a": [1j]}), "a"),
-            lambda: tk.dweets.post_frame(pd.DataFrame({1: [1]}), "a"),
-            lambda: tk.dweets.post_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]), "a"),
-            lambda: tk.dweets.post_frame(pd.DataFrame({"a": [1]}, index=pd.Index([1], name="a")), "a"),
-            lambda: tk.dweets.post_frame(pd.DataFrame({"a": ["x", "y" * 70_000]}), "a"),
+            lambda: tk.dweets.replay("a", pd.DataFrame({"a": [1]})),
+            lambda: tk.dweets.replay("a", pd.DataFrame({"a": [1, 2]}, index=index)),
+            lambda: tk.dweets.replay("a", pd.DataFrame({"a": [1, 2]}, index=index[::-1]), speed=0),
+            lambda: tk.dweets.replay("a", pd.DataFrame({"a": [1, 2]}, index=index[::-1]), speed=math.nan),
+            lambda: tk.dweets.post_frame("a", pd.DataFrame({"a": [math.inf]})),
+            lambda: tk.dweets.post_frame("a", pd.DataFrame({"a": [[1.0, math.nan]]})),
+            lambda: tk.dweets.post_frame("a", pd.DataFrame({"a": [1j]})),
+            lambda: tk.dweets.post_frame("a", pd.DataFrame({1: [1]})),
+            lambda: tk.dweets.post_frame("a", pd.DataFrame([[1, 2]], columns=["a", "a"])),
+            lambda: tk.dweets.post_frame("a", pd.DataFrame({"a": [1]}, index=pd.Index([1], name="a"))),
+            lambda: tk.dweets.post_frame("a", pd.DataFrame({"a": ["x", "y" * 70_000]})),
         ]
         for call in calls:
             with pytest.raises(InvalidArgument):
@@ -180,9 +182,9 @@ def test_a_frame_goes_and_comes_back(tk: Connection) -> None:
         },
         index=pd.date_range("2026-01-01", periods=rows, freq="h", tz="UTC", name="measured"),
     )
-    receipts = tk.dweets.post_frame(sent, "roof", progress=False)
+    receipts = tk.dweets.post_frame("roof", sent, progress=False)
     assert len(receipts) == rows == receipts["transaction"].nunique()
-    back = tk.dweets.history("roof")
+    back = tk.dweets.history("roof", n=500)
     assert back["n"].tolist() == list(range(rows - 500, rows)), "in order"
     assert dtypes(back) == {"measured": "str", "n": "int64", "position.lat": "float64", "name": "str", "on": "boolean"}
     assert back["position.lat"].tolist() == sent["position.lat"].tolist()[-500:]
@@ -193,13 +195,13 @@ def test_a_frame_goes_and_comes_back(tk: Connection) -> None:
 
 def test_a_column_and_others_inside_of_it_lose_nothing(tk: Connection) -> None:
     for frame in (pd.DataFrame({"a": [1], "a.b": [2]}), pd.DataFrame({"a.b": [2], "a": [1]})):
-        tk.dweets.post_frame(frame, "both")
+        tk.dweets.post_frame("both", frame)
         assert raw_call(tk.base_url, "GET", "/get/latest/dweet/for/both").body.count(b'"":1') == 1
         assert tk.dweets.latest("both")["a.b"].tolist() == [2]
 
 
 def test_large_rows_go_in_more_requests(tk: Connection) -> None:
-    assert len(tk.dweets.post_frame(pd.DataFrame({"a": ["x" * 60_000] * 300}), "large", progress=False)) == 300
+    assert len(tk.dweets.post_frame("large", pd.DataFrame({"a": ["x" * 60_000] * 300}), progress=False)) == 300
     assert len(tk.dweets.history("large")) == 300
 
 
@@ -208,20 +210,20 @@ def test_replay(tk: Connection) -> None:
     frame = pd.DataFrame({"n": [1, 2, 3]}, index=times)
     with tk.dweets.listen("roof") as listener:
         began = time.monotonic()
-        with tk.dweets.replay(frame, "roof", speed=600) as playing:
+        with tk.dweets.replay("roof", frame, speed=600) as playing:
             assert [next(listener).content["n"] for _ in range(3)] == [1, 2, 3]
             took = time.monotonic() - began
             assert playing.wait(60) == 3
     assert 0.28 < took < 60, "three minutes at 600 times their speed"
-    slow = tk.dweets.replay(frame, "roof", speed=1)
+    slow = tk.dweets.replay("roof", frame, speed=1)
     eventually(lambda: slow.sent == 1)
     with pytest.raises(TimeoutError, match="of 3 rows sent"):
         slow.wait(0.05)
     assert "playing" in repr(slow)
-    assert slow.stop() == 1
+    assert slow.close() == 1
     everything = pd.concat([frame] * 900).sort_index()
-    assert tk.dweets.replay(everything, "roof", speed=math.inf).wait(60) == 2_700
-    assert tk.dweets.replay(frame.iloc[:0], "roof").wait(60) == 0
+    assert tk.dweets.replay("roof", everything, speed=math.inf).wait(60) == 2_700
+    assert tk.dweets.replay("roof", frame.iloc[:0]).wait(60) == 0
 
 
 def test_a_replay_that_fails_says_why(gateway: Gateway, tk: Connection) -> None:
@@ -229,8 +231,8 @@ def test_a_replay_that_fails_says_why(gateway: Gateway, tk: Connection) -> None:
     tk.dweets.lock("roof", lock=issued.lock, key=issued.master_key)
     frame = pd.DataFrame({"n": [1]}, index=pd.to_datetime(["2026-01-01"]))
     with pytest.raises(KeyRejected):
-        tk.dweets.replay(frame, "roof").wait(60)
-    assert tk.dweets.replay(frame, "roof", key=issued.master_key).wait(60) == 1
+        tk.dweets.replay("roof", frame).wait(60)
+    assert tk.dweets.replay("roof", frame, key=issued.master_key).wait(60) == 1
 
 
 def test_locks_and_alerts(gateway: Gateway, tk: Connection) -> None:
@@ -445,3 +447,53 @@ def test_a_thing_that_is_locked_meanwhile_ends_its_listener_with_the_reason(gate
     with tk.dweets.listen("door", key=issued.read_key) as listener:
         tk.dweets.post("door", 1, key=issued.master_key)
         assert next(listener).content == 1
+
+
+def test_history_reads_all_that_is_kept(tk: Connection) -> None:
+    tk.dweets.post_frame("roof", pd.DataFrame({"n": range(1_234)}), progress=False)
+    assert tk.dweets.history("roof", progress=False)["n"].tolist() == list(range(1_234))
+    assert tk.dweets.history("roof", n=3)["n"].tolist() == [1_231, 1_232, 1_233]
+    assert tk.dweets.history("roof", n=700)["n"].tolist() == list(range(534, 1_234))
+    assert len(tk.dweets.history(["roof", "nobody"], n=2)) == 2
+
+
+def test_history_reads_a_range_over_several_days() -> None:
+    with Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
+        assert isinstance(gateway.clock, SteppedClock)
+        for day in range(4):
+            tk.dweets.post_frame("roof", pd.DataFrame({"n": range(day * 300, day * 300 + 300)}), progress=False)
+            gateway.clock.advance(seconds=2 * 86_400)
+        every = tk.dweets.history("roof", progress=False)
+        assert every["n"].tolist() == list(range(1_200))
+        start, end = every.index[100], every.index[700]
+        for since in (start, start.isoformat(), start.to_pydatetime(), start.tz_convert("Asia/Tokyo")):
+            found = tk.dweets.history("roof", since=since, until=end, progress=False)
+            assert found["n"].tolist() == list(range(100, 700))
+        assert tk.dweets.history("roof", n=5, until=end)["n"].tolist() == list(range(695, 700))
+        assert tk.dweets.history("roof", since=date(2026, 1, 3), until=date(2026, 1, 4))["n"].tolist() == list(
+            range(300, 600)
+        )
+        assert len(tk.dweets.history("roof", since="1999-01-01", until="2000-01-01")) == 0
+
+
+def test_one_frame_goes_to_many_things(tk: Connection) -> None:
+    frame = pd.DataFrame({"room": ["attic", "cellar", "attic"], "n": [1, 2, 3]})
+    receipts = tk.dweets.post_frame(frame=frame, thing_column="room")
+    assert receipts["thing"].tolist() == ["attic", "cellar", "attic"]
+    assert receipts["transaction"].nunique() == 3
+    assert tk.dweets.history("attic").to_dict("list") == {"n": [1, 3]}
+    assert tk.dweets.history("cellar").to_dict("list") == {"n": [2]}
+    assert len(tk.dweets.post_frame(frame=frame.head(0), thing_column="room")) == 0
+
+
+def test_post_takes_what_a_frame_holds(tk: Connection) -> None:
+    at = pd.Timestamp("2026-01-01T12:00", tz="Europe/Berlin")
+    tk.dweets.post("roof", {"at": at, "n": np.int64(3), "on": np.bool_(True), "wind": np.arange(6.0)[::2]})
+    row = tk.dweets.latest("roof").iloc[0]
+    assert [row["at"], row["n"], row["on"], list(row["wind"])] == [at.isoformat(), 3, True, [0.0, 2.0, 4.0]]
+
+
+def test_a_heard_dweet_has_a_timestamp(tk: Connection) -> None:
+    with tk.dweets.listen("door") as doors:
+        receipt = tk.dweets.post("door", 1)
+        assert next(doors).created == receipt.index[0]

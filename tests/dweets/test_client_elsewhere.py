@@ -147,7 +147,7 @@ def test_an_answer_that_is_not_the_contract(call: str, body: bytes) -> None:
         "history": lambda tk: tk.dweets.history("kitchen"),
         "latest": lambda tk: tk.dweets.latest("kitchen"),
         "post": lambda tk: tk.dweets.post("kitchen", 1),
-        "post_frame": lambda tk: tk.dweets.post_frame(pd.DataFrame({"a": [1]}), "kitchen"),
+        "post_frame": lambda tk: tk.dweets.post_frame("kitchen", pd.DataFrame({"a": [1]})),
         "get_alert": lambda tk: tk.dweets.get_alert("kitchen", key="k"),
         "things": lambda tk: tk.dweets.things(),
     }

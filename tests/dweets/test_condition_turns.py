@@ -14,7 +14,7 @@ from toolkit.dweets.conditions import Verdict
 from toolkit.dweets.service import condition_turns
 from toolkit.dweets.service.condition_turns import Conditions, Debts, Owner
 from toolkit.gateway import Gateway
-from toolkit.outside_world import OutsideWorld, Timings
+from toolkit.outside_world import Timings
 
 LOOPS = "while (true) {} return "
 
@@ -140,7 +140,7 @@ def test_debts_that_are_paid_off_are_forgotten(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_the_status_says_that_the_budget_is_used_up() -> None:
-    with Gateway(world=OutsideWorld(timings=Timings(condition_budget=0.01))) as gateway:
+    with Gateway(timings=Timings(condition_budget=0.01)) as gateway:
         call = Caller(gateway)
         _, key, _ = call.locked("oven")
         alert = f"/alert/a@b.example/when/oven/if%20(dweet)%20while%20(true)%20%7B%7D%20return%20'on'?key={key}"
@@ -158,7 +158,7 @@ def test_the_status_says_that_the_budget_is_used_up() -> None:
 
 def test_dweets_too_many_for_the_memory_are_all_evaluated() -> None:
     contents = [{"n": number, "text": "x" * 20_000} for number in range(150)]
-    with Gateway(world=OutsideWorld(timings=Timings(settle=60.0))) as gateway:
+    with Gateway(timings=Timings(settle=60.0)) as gateway:
         call = Caller(gateway)
         _, key, _ = call.locked("oven")
         alert = f"/alert/a@b.example/when/oven/String(dweet.n)?key={key}"

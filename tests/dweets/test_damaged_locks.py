@@ -22,8 +22,9 @@ from toolkit.cli import main
 from toolkit.dweets.service.dweets import DweetService, DweetSettings
 from toolkit.dweets.service.lock_records import Damage, LockRecord, LockTable
 from toolkit.dweets.service.stored_records import SPACE, write_record
+from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import OutsideWorld
-from toolkit.stores import Records, StoreUnavailable
+from toolkit.stores import Records
 from toolkit.stores.embedded import EmbeddedStore
 
 DAMAGED = {

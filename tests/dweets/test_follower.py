@@ -19,8 +19,8 @@ from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.service.archiving import StoreSource
 from toolkit.dweets.wire import dweet_record
-from toolkit.errors import ArchiveUnusable
-from toolkit.stores import Entry, StoreUnavailable
+from toolkit.errors import ArchiveUnusable, StoreUnavailable
+from toolkit.stores import Entry
 
 log = logging.getLogger("tests.follower")
 
@@ -75,14 +75,14 @@ def test_a_blocked_thing_stays_with_the_source(tmp_path: Path) -> None:
         follower.flush()
     assert numbers(Archive(tmp_path), "b") == [1, 2, 3], "the other thing is written"
     (tmp_path / "thing=a").unlink()
-    assert follower.stop() == follower.stop() == 5
+    assert follower.close() == follower.close() == 5
     assert numbers(Archive(tmp_path), "a") == [1, 2]
 
 
 def test_stop_without_flush_leaves_rows_with_the_source(tmp_path: Path) -> None:
     source = ListSource(Batch("t", 1, rows(1, 2)), failures=10_000)
     follower = Follower(tmp_path, source, 600, log)
-    assert follower.stop(flush=False) == 0
+    assert follower.close(flush=False) == 0
     assert source.waiting == 2
     archived(tmp_path, "t", [rows(1, 2)])  # the folder is unlocked
 

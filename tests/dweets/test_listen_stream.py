@@ -16,7 +16,7 @@ from tests.mail_server import eventually
 from toolkit.dweets.stream import encode_frame
 from toolkit.gateway import Gateway
 from toolkit.gateway.connections import LIMITS
-from toolkit.outside_world import OutsideWorld, Timings
+from toolkit.outside_world import Timings
 
 
 def dweet_in(chunk: bytes) -> Any:
@@ -197,7 +197,7 @@ def test_what_is_queued_leaves_before_the_gateway_stops(monkeypatch: pytest.Monk
     monkeypatch.setattr(LIMITS, "stream_bytes", 64_000_000)
     monkeypatch.setattr(LIMITS, "end_seconds", 60.0)
     monkeypatch.setattr(LIMITS, "grace_seconds", 60)
-    gateway = Gateway(world=OutsideWorld(timings=Timings(stop=60.0)))
+    gateway = Gateway(timings=Timings(stop=60.0))
     with posted_unread(Caller(gateway)) as late:
         stopping = threading.Thread(target=gateway.stop)
         stopping.start()

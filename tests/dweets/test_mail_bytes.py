@@ -23,7 +23,6 @@ from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
 from toolkit.dweets.service.delivery import FolderDelivery
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.mail import Mail, OutgoingMail
 from toolkit.dweets.service.stored_records import SPACE, write_record
 from toolkit.errors import InvalidArgument, MalformedRequest
@@ -207,7 +206,7 @@ def test_an_address_that_could_be_read_otherwise_is_refused(address: str) -> Non
         with pytest.raises(MalformedRequest, match="^who must be a comma-separated list of e-mail addresses$"):
             wire.checked_recipients(who)
     with pytest.raises(InvalidArgument, match="sender"):
-        DweetSettings(sender=address)
+        Gateway(config={"dweets": {"sender": address}})
 
 
 LABELS = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)

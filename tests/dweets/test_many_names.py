@@ -118,7 +118,7 @@ def test_columns_asks_for_others(tk: Connection, name: str) -> None:
     assert few.columns.tolist() == ["n299", "deep.a.b.c", "nowhere"]
     assert few.iloc[0].tolist() == [299, 1.5, None]
     assert read(columns="n299").columns.tolist() == ["n299"]
-    with pytest.raises(InvalidArgument, match="columns are names"):
+    with pytest.raises(InvalidArgument, match="columns is a str or a list of str"):
         read(columns=[7])
 
 

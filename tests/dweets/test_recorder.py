@@ -34,11 +34,10 @@ from tests.redis_servers import fresh_url
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import thing_files
 from toolkit.dweets.service.archiving import Archiving
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, InvalidArgument, KeyRejected, UnexpectedReply, Unreachable
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import SteppedClock
 from toolkit.stores import NewEntry
 from toolkit.stores.embedded import EmbeddedStore
 
@@ -138,7 +137,7 @@ def test_a_recorder_killed_again_and_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_properly(number: int, gateway: Gateway, tmp_path: Path) -> None:
     with toolkit.connect(gateway) as tk:
-        tk.dweets.post_frame(pd.DataFrame({"n": range(701)}), "kitchen")
+        tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(701)}))
     with recorder(tmp_path, gateway.base_url, "kitchen", seconds=600) as process:
         until(lambda: archived_so_far(tmp_path, "kitchen") >= 700)
         said, complained = ended(process, number)
@@ -154,7 +153,7 @@ def test_its_end_writes_what_has_come(tk: toolkit.Connection, tmp_path: Path) ->
         tk.dweets.post("kitchen", {"n": n})
     until(lambda: recording.received == 3)
     assert archived_so_far(tmp_path, "kitchen") == 0
-    assert recording.stop() == 3
+    assert recording.close() == 3
     assert numbers(tmp_path, "kitchen") == [0, 1, 2]
 
 
@@ -170,7 +169,7 @@ def test_it_survives_the_restart_of_its_gateway(tmp_path: Path) -> None:
                 recording = elsewhere.dweets.record("kitchen", folder)
             recording.wait(dweets=turn * 10 + 10)
     assert recording is not None
-    assert recording.stop() == recording.stop() == 30
+    assert recording.close() == recording.close() == 30
     elsewhere.close()
     assert numbers(folder, "kitchen") == list(range(30))
     assert "30 dweets, stopped" in repr(recording)
@@ -193,11 +192,11 @@ def test_a_server_that_counts_anew_begins_an_epoch(tmp_path: Path, caplog: pytes
 
 def test_what_the_server_no_longer_keeps_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Gateway(keep=500) as gateway, toolkit.connect(gateway) as tk:
-        tk.dweets.post_frame(pd.DataFrame({"n": range(100)}), "kitchen")
+        tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(100)}))
         with tk.dweets.record("kitchen", tmp_path) as recording:
             recording.wait(dweets=100)
         with pytest.warns(UserWarning, match="2,900 dweets were sent to 'kitchen', but the gateway keeps little more"):
-            tk.dweets.post_frame(pd.DataFrame({"n": range(100, 3_000)}), "kitchen", progress=False)
+            tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(100, 3_000)}), progress=False)
         with tk.dweets.record("kitchen", tmp_path) as recording:
             recording.wait(dweets=500)
     archive = Archive(tmp_path)
@@ -288,7 +287,7 @@ def test_a_full_disk_stops_nothing_for_good(gateway: Gateway, tmp_path: Path) ->
         limited = psutil.Process(process.pid)
         before = limited.rlimit(resource.RLIMIT_FSIZE)
         limited.rlimit(resource.RLIMIT_FSIZE, (100, before[1]))
-        tk.dweets.post_frame(pd.DataFrame({"n": range(1, 5_000)}), "kitchen", progress=False)
+        tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(1, 5_000)}), progress=False)
         assert process.stderr is not None
         assert "cannot be written: File too large" in process.stderr.readline()
         limited.rlimit(resource.RLIMIT_FSIZE, before)
@@ -339,7 +338,7 @@ def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> Non
     with GatewayProcess(data, **options) as process, toolkit.connect(process.base_url) as tk:
         # A gateway that stops gives its archive some seconds: who was killed may have left more behind than that.
         until(lambda: archived_so_far(folder, "all") >= len(acknowledged))
-        tk.dweets.post_frame(pd.DataFrame({"n": range(200)}), "rest", progress=False)
+        tk.dweets.post_frame("rest", pd.DataFrame({"n": range(200)}), progress=False)
         assert process.stop() == 0, "what was posted at the end is archived at the end"
     archive = Archive(folder)
     pairs = [tuple(pair) for pair in archive.history("all")["content"]]
@@ -359,9 +358,9 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
     folder = tmp_path / "archive"
     folder.mkdir()
     (folder / "thing=blocked").write_text("in the way", "utf-8")
-    settings = DweetSettings(keep=500, archive_seconds=0.02)
-    world = OutsideWorld(SteppedClock(DEMO_START, timedelta(0)))  # no midnight comes between
-    with Gateway(archive=folder, settings=settings, world=world) as gateway, toolkit.connect(gateway) as tk:
+    config = {"dweets": {"keep": 500, "archive_seconds": 0.02}}
+    clock = SteppedClock(DEMO_START, timedelta(0))  # no midnight comes between
+    with Gateway(archive=folder, config=config, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         day = tk.dweets.post("blocked", {"n": 0}).index[0].strftime("%Y-%m-%d")
 
         def is_cut(thing: str) -> bool:
@@ -371,7 +370,7 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
 
         for start in range(0, 3_000, 300):
             for thing in ("free", "blocked"):
-                tk.dweets.post_frame(pd.DataFrame({"n": range(start, start + 300)}), thing)
+                tk.dweets.post_frame(thing, pd.DataFrame({"n": range(start, start + 300)}))
             until(lambda: archived_so_far(folder, "free") == start + 300)  # noqa: B023
         until(lambda: is_cut("free"))
         assert len(tk.dweets.stored("blocked", day)) == 3_001, "acknowledged, kept, and waiting for its archive"
@@ -384,8 +383,8 @@ def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp
 def test_a_thing_that_cannot_be_archived_keeps_no_other_from_it(tmp_path: Path) -> None:
     """Neither one that another gateway on the store has taken: nobody but its own gateway is told when it posts."""
     (tmp_path / "thing=blocked").write_text("in the way", "utf-8")
-    store, settings = fresh_url(), DweetSettings(keep=500, archive_seconds=0.02)
-    with Gateway(store=store, archive=tmp_path, settings=settings) as archiving, Gateway(store=store) as other:
+    store, config = fresh_url(), {"dweets": {"keep": 500, "archive_seconds": 0.02}}
+    with Gateway(store=store, archive=tmp_path, config=config) as archiving, Gateway(store=store) as other:
         with toolkit.connect(archiving) as here, toolkit.connect(other) as there:
             here.dweets.post("blocked", {"n": 0})
             for n in range(3):
@@ -424,7 +423,7 @@ def test_a_store_that_was_emptied_begins_an_epoch(tmp_path: Path, caplog: pytest
 def test_an_archive_that_was_moved_away_is_filled_with_what_is_kept(tmp_path: Path) -> None:
     for archive in ("one", "two"):
         with Gateway(tmp_path / "data", archive=tmp_path / archive) as gateway, toolkit.connect(gateway) as tk:
-            tk.dweets.post_frame(pd.DataFrame({"n": range(700)}), "kitchen")
+            tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}))
     assert numbers(tmp_path / "one", "kitchen") == list(range(700))
     assert numbers(tmp_path / "two", "kitchen") == [*range(700), *range(700)]
 

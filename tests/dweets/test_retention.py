@@ -15,7 +15,7 @@ import toolkit
 from tests.redis_servers import fresh_url
 from toolkit.errors import InvalidArgument
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import SteppedClock
 
 ROWS = 1_200
 DAY = "2026-01-01"
@@ -24,8 +24,8 @@ DAY = "2026-01-01"
 @pytest.fixture(scope="module")
 def gateway() -> Iterator[Gateway]:
     """Keeps 500 dweets; each dweet comes a minute after the one before."""
-    world = OutsideWorld(SteppedClock(DEMO_START, timedelta(minutes=1)))
-    with Gateway(keep=500, world=world) as running:
+    clock = SteppedClock(DEMO_START, timedelta(minutes=1))
+    with Gateway(keep=500, clock=clock) as running:
         yield running
 
 
@@ -68,8 +68,8 @@ def test_stored_dweets_tell_how_many_are_gone(gateway: Gateway, tk: toolkit.Conn
 
 
 def test_a_large_stored_day_tells_it_too() -> None:
-    world = OutsideWorld(SteppedClock(DEMO_START, timedelta(milliseconds=1)))
-    with Gateway(keep=500, world=world) as gateway, toolkit.connect(gateway) as tk:
+    clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
+    with Gateway(keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="1,000 dweets were sent"):
             tk.dweets.post_frame(pd.DataFrame({"text": ["x" * 5_000] * 1_000}), "full", progress=False)
         told = headers(gateway, f"/get/stored/dweets/for/full?date={DAY}")
@@ -115,8 +115,8 @@ def test_gateway_refuses_to_keep_less_than_a_history() -> None:
 
 
 def test_gateways_on_redis_tell_what_is_gone() -> None:
-    world = OutsideWorld(SteppedClock(DEMO_START, timedelta(seconds=1)))
-    with Gateway(store=fresh_url(), keep=500, world=world) as gateway, toolkit.connect(gateway) as tk:
+    clock = SteppedClock(DEMO_START, timedelta(seconds=1))
+    with Gateway(store=fresh_url(), keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="1,200 dweets were sent"):
             tk.dweets.post_frame(pd.DataFrame({"n": range(ROWS)}), "full", progress=False)
         with pytest.warns(UserWarning, match="are gone"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import inspect
 import re
 import statistics as standard
 from types import ModuleType
@@ -15,19 +16,19 @@ import pytest
 import toolkit
 from tests.conftest import ROOT
 from toolkit.dweets.client import series_analysis, series_gaps
+from toolkit.dweets.client.hampel import hampel
 from toolkit.dweets.client.series_analysis import (
     AGGREGATIONS,
-    gaps,
-    hampel,
     number_columns,
     on_time_axis,
     outliers,
     rate,
-    resampled,
+    resample,
     statistics,
     time_columns,
 )
 from toolkit.dweets.client.series_figure import series_of, series_png
+from toolkit.dweets.client.series_gaps import gaps
 from toolkit.errors import InvalidArgument
 
 
@@ -195,7 +196,7 @@ def test_planted_outliers_are_found_in_real_weather(weather: pd.DataFrame) -> No
 
 
 def test_missing_values_are_passed_over() -> None:
-    frame = pd.DataFrame({"v": pd.array([1, None, 2, 1, 2, 99, 1, 2], dtype="Int64")}, index=hours(*range(8)))
+    frame = pd.DataFrame({"v": pd.array([1, None, 2, 1, 2, 99, 1, 2, 1], dtype="Int64")}, index=hours(*range(9)))
     assert outliers(frame)["value"].tolist() == [99.0]
 
 
@@ -216,20 +217,20 @@ def test_resampling_agrees_with_python_by_hand(weather: pd.DataFrame, how: serie
     months: dict[str, list[float]] = {}
     for day, value in weather["wind"].items():
         months.setdefault(str(day)[:7], []).append(value)
-    found = resampled(weather, "1MS", how, ["wind"])
+    found = resample(weather, "1MS", how, ["wind"])
     assert found["wind"].tolist() == pytest.approx([by_hand[how](values) for values in months.values()])
     assert str(found["wind"].dtype) == ("int64" if how == "count" else "float64")
 
 
 @pytest.mark.parametrize("how", AGGREGATIONS)
 def test_an_interval_without_values_is_missing_not_nought(how: series_analysis.Aggregation) -> None:
-    found = resampled(pd.DataFrame({"v": [1, 2]}, index=hours(0, 48)), "1D", how)
+    found = resample(pd.DataFrame({"v": [1, 2]}, index=hours(0, 48)), "1D", how)
     middle = found["v"].iloc[1]
     assert middle == 0 if how == "count" else np.isnan(middle)
 
 
 def test_things_are_resampled_apart(cities: pd.DataFrame) -> None:
-    monthly = resampled(cities, "1MS")
+    monthly = resample(cities, "1MS")
     warmest = monthly.groupby("thing")["temp"].idxmax().dt.month
     assert warmest.to_dict() == {"san_francisco": 9, "seattle": 8}
 
@@ -283,8 +284,8 @@ REFUSED = {
     "a threshold of 0": lambda frame: outliers(frame, threshold=0),
     "a text as a field": lambda frame: outliers(frame, ["weather"]),
     "a column that is not there": lambda frame: statistics(frame, "humidity"),
-    "a rule that is none": lambda frame: resampled(frame, "fortnight"),
-    "an aggregation that is none": lambda frame: resampled(frame, "1D", "mode"),
+    "a rule that is none": lambda frame: resample(frame, "fortnight"),
+    "an aggregation that is none": lambda frame: resample(frame, "1D", "mode"),
     "a time axis of words": lambda frame: on_time_axis(frame, "weather"),
     "a time axis that is not there": lambda frame: on_time_axis(frame, "at"),
 }
@@ -300,7 +301,7 @@ def test_what_cannot_be_is_refused_in_words(weather: pd.DataFrame, case: str) ->
 @pytest.mark.parametrize("with_thing", [False, True])
 def test_an_empty_frame_gives_the_same_columns_and_dtypes(cities: pd.DataFrame, with_thing: bool) -> None:
     full = cities if with_thing else cities[cities["thing"] == "seattle"].drop(columns="thing")
-    for analyse in (gaps, outliers, statistics, rate, lambda frame: resampled(frame, "1D", "last")):
+    for analyse in (gaps, outliers, statistics, rate, lambda frame: resample(frame, "1D", "last")):
         assert analyse(full.iloc[:0]).dtypes.to_dict() == analyse(full).dtypes.to_dict()
 
 
@@ -308,7 +309,7 @@ def test_an_empty_frame_gives_the_same_columns_and_dtypes(cities: pd.DataFrame, 
 
 
 def test_a_history_has_its_analysis_with_it(tk: toolkit.Connection, weather: pd.DataFrame) -> None:
-    tk.dweets.post_frame(weather.head(400).drop(weather.index[50:60]), "seattle")
+    tk.dweets.post_frame("seattle", weather.head(400).drop(weather.index[50:60]))
     history = tk.dweets.history("seattle").dweets.on("date")
     assert history.dweets.gaps()["missing"].tolist() == [10]
     assert history.dweets.rate("1YS")["dweets"].tolist() == [356, 34]
@@ -317,8 +318,58 @@ def test_a_history_has_its_analysis_with_it(tk: toolkit.Connection, weather: pd.
     assert history.dweets.outliers("wind", threshold=6)["value"].tolist() == [6.0]
 
 
-def test_a_frame_without_time_has_no_dweets() -> None:
-    assert not hasattr(pd.DataFrame({"a": [1]}), "dweets")
+def test_a_frame_without_time_says_what_it_needs() -> None:
+    with pytest.raises(InvalidArgument, match="needs a DatetimeIndex"):
+        pd.DataFrame({"a": [1]}).dweets.statistics()
+
+
+def test_unix_times_go_on_the_axis() -> None:
+    frame = pd.DataFrame({"ts": [1_767_225_600, 1_767_229_200], "n": [1, 2]})
+    found = frame.dweets.on("ts", unit="s")
+    assert found.index.tolist() == pd.date_range("2026-01-01", periods=2, freq="h", tz="UTC").tolist()
+    assert found["n"].tolist() == [1, 2]
+    with pytest.raises(InvalidArgument, match="for Unix times say unit='s'"):
+        frame.dweets.on("ts")
+    with pytest.raises(InvalidArgument, match="is unit='s' right"):
+        pd.DataFrame({"ts": [1e300]}).dweets.on("ts", unit="s")
+
+
+def test_resampling_takes_several_aggregations(cities: pd.DataFrame) -> None:
+    found = cities.dweets.resample("1MS", ["min", "max"])
+    assert found.columns.tolist() == ["thing", "temp.min", "temp.max"]
+    assert found["temp.max"].tolist() == cities.dweets.resample("1MS", "max")["temp"].tolist()
+
+
+def test_no_outlier_in_fewer_than_eight_points() -> None:
+    frame = pd.DataFrame({"v": [1.0, 1.0, 1.0, 99.0, 1.0, 1.0, 1.0]}, index=hours(*range(7)))
+    assert len(outliers(frame)) == 0
+
+
+def test_a_method_of_the_accessor_shows_its_own_parameters(weather: pd.DataFrame) -> None:
+    assert str(inspect.signature(weather.dweets.rate)).startswith("(rule: 'str' = '1h')")
+    assert "Count rows in each interval" in str(inspect.getdoc(weather.dweets.rate))
+
+
+def test_plot_takes_axes_unit_and_title(weather: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    from matplotlib import pyplot
+
+    _, mine = pyplot.subplots()
+    axes = weather.dweets.plot("wind", ax=mine, unit="m/s", title="Wind")
+    assert axes is mine
+    assert (mine.get_ylabel(), mine.get_title(loc="left")) == ("wind (m/s)", "Wind")
+    pyplot.close("all")
+
+
+def test_fields_of_other_magnitudes_have_their_own_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    from matplotlib import pyplot
+
+    frame = pd.DataFrame({"celsius": [20.0, 21.0], "pascal": [101_300.0, 101_200.0]}, index=hours(0, 1))
+    axes = frame.dweets.plot(title="Roof")
+    assert [each.get_ylabel() for each in axes] == ["celsius", "pascal"]
+    assert frame.assign(pascal=[18.0, 19.0]).dweets.plot().get_legend() is not None
+    pyplot.close("all")
 
 
 def test_plot_draws_a_line_for_each_thing_and_field(cities: pd.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,9 @@ from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.mail import Mail, NotDelivered, OutgoingMail
 from toolkit.dweets.service.stored_records import SPACE, Changes, write_record
 from toolkit.dweets.stream import encode_frame
-from toolkit.errors import KeyRejected
+from toolkit.errors import KeyRejected, StoreUnavailable
 from toolkit.outside_world import OutsideWorld, Timings
-from toolkit.stores import Store, StoreUnavailable
+from toolkit.stores import Store
 from toolkit.stores.embedded import EmbeddedStore
 
 LOCK, KEY = "garage-lock", "master-of-the-garage"

@@ -23,7 +23,7 @@ from tests.redis_servers import wait_until
 from toolkit.gateway import Gateway
 from toolkit.gateway.connections import LIMITS
 from toolkit.gateway.gateway import DEMO_START
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import SteppedClock
 
 MB = 1024 * 1024
 DAY = "date=2026-01-01"
@@ -54,7 +54,7 @@ def whole(gateway: Gateway, target: str) -> tuple[http.client.HTTPMessage, bytes
 def running() -> Iterator[Gateway]:
     """A gateway whose clock goes on a millisecond with each dweet, and a day of 48 MB in it."""
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
-    with Gateway(world=OutsideWorld(clock)) as gateway:
+    with Gateway(clock=clock) as gateway:
         for number in range(0, 800, 100):
             batch(gateway, "busy", [{"n": n, "text": "\u2028" + "x" * 60_000} for n in range(number, number + 100)])
         yield gateway
@@ -116,7 +116,7 @@ def test_callers_who_do_not_read_hold_little(running: Gateway, kind: str) -> Non
 def test_a_caller_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LIMITS, "write_seconds", 0.5)
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
-    with Gateway(world=OutsideWorld(clock)) as gateway, socket.socket() as caller:
+    with Gateway(clock=clock) as gateway, socket.socket() as caller:
         for _ in range(8):
             batch(gateway, "busy", ["x" * 60_000] * 100)
         address = urlsplit(gateway.base_url)
@@ -135,7 +135,7 @@ def test_a_caller_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_stop_never_makes_half_a_day_look_whole() -> None:
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
-    with Gateway(world=OutsideWorld(clock)) as gateway, socket.socket() as caller:
+    with Gateway(clock=clock) as gateway, socket.socket() as caller:
         for _ in range(8):
             batch(gateway, "busy", ["x" * 60_000] * 100)
         address = urlsplit(gateway.base_url)

@@ -12,7 +12,8 @@ import pytest
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.things import CachedThing, Things, journal_of
-from toolkit.stores import NewEntry, Store, StoreUnavailable
+from toolkit.errors import NotFound, StoreUnavailable
+from toolkit.stores import Entry, NewEntry, Store
 from toolkit.stores.embedded import EmbeddedStore
 
 BOUND = 4 * 1024 * 1024
@@ -153,3 +154,68 @@ def test_a_stream_begins_at_a_time_without_reading_all_at_once() -> None:
         tracemalloc.stop()
 
     with_store(work)
+
+
+class SlowReader:
+    """Takes pieces, and is never ready for the next one."""
+
+    def __init__(self) -> None:
+        self.has_taken = asyncio.Event()
+
+    def write(self, *pieces: bytes) -> None:
+        self.has_taken.set()
+
+    async def drain(self) -> None:
+        await asyncio.Event().wait()
+
+    def end(self) -> None:
+        pass
+
+
+def test_a_slow_reader_of_missed_dweets_holds_one_piece() -> None:
+    async def work(store: Store) -> None:
+        await store.journals.append(journal_of("a"), drafts(700, 60_000))
+        locks, things = Locks(store.records), Things(store.journals)
+        await locks.open()
+        streams = LiveStreams(store.journals, things, locks)
+        await things.load("a")
+        tracemalloc.start()
+        readers = [SlowReader() for _ in range(20)]
+        listening = [asyncio.ensure_future(streams.listen("a", None, 0, _bytes_of, reader)) for reader in readers]
+        await asyncio.gather(*(reader.has_taken.wait() for reader in readers))
+        assert tracemalloc.get_traced_memory()[0] < 12_000_000, "120 MB if each holds a hundred dweets"
+        tracemalloc.stop()
+        for task in listening:
+            task.cancel()
+
+    with_store(work)
+
+
+def test_many_resumes_read_only_some_at_a_time() -> None:
+    async def work(store: Store) -> None:
+        await store.journals.append(journal_of("a"), drafts(600, 1))
+        locks, things = Locks(store.records), Things(store.journals)
+        await locks.open()
+        streams = LiveStreams(store.journals, things, locks)
+        await things.load("a")
+        find, reading, most = store.journals.find, 0, 0
+
+        async def counted(name: str, id: str) -> Entry | None:  # noqa: A002
+            nonlocal reading, most
+            reading += 1
+            most = max(most, reading)
+            found = await find(name, id)
+            reading -= 1
+            return found
+
+        store.journals.find = counted  # type: ignore[method-assign]
+        unknown = [streams.position("a", None, f"{number:036}") for number in range(1_000, 1_050)]
+        outcomes = await asyncio.gather(*unknown, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {NotFound}
+        assert most == 4
+
+    with_store(work)
+
+
+def _bytes_of(number: int, record: bytes) -> bytes:
+    return record

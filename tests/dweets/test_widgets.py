@@ -45,8 +45,8 @@ def weather() -> pd.DataFrame:
 @pytest.fixture
 def explorer(tk: toolkit.Connection, weather: pd.DataFrame) -> HistoryExplorer:
     """Shows two things with a gap of ten days."""
-    tk.dweets.post_frame(weather.head(400).drop(weather.index[100:110]), "seattle", progress=False)
-    tk.dweets.post_frame(weather.head(200), "tacoma", progress=False)
+    tk.dweets.post_frame("seattle", weather.head(400).drop(weather.index[100:110]), progress=False)
+    tk.dweets.post_frame("tacoma", weather.head(200), progress=False)
     return HistoryExplorer(tk, things=["seattle", "tacoma"], time="date", fields=["temp_max"])
 
 
@@ -116,7 +116,7 @@ def test_slider_and_text_tell_the_same_range(explorer: HistoryExplorer) -> None:
 
 def test_a_stored_day_is_read_instead_of_the_last_500(demo: Gateway, weather: pd.DataFrame) -> None:
     with toolkit.connect(demo) as tk:
-        tk.dweets.post_frame(weather, "seattle", progress=False)
+        tk.dweets.post_frame("seattle", weather, progress=False)
         explorer = HistoryExplorer(tk, things=["seattle"], time="date")
         assert len(explorer.frame) == 500
         explorer.day.value = "2026-01-01"
@@ -478,7 +478,7 @@ def test_what_arrives_is_drawn_and_kept(tk: toolkit.Connection, weather: pd.Data
     with LiveDweets(tk, "roof", ["temp_max", "temp_min"], time="date") as live:
         assert "waiting for dweets of roof" in live.plot.value
         live.plot.observe(lambda change: drawn.set() if change["new"].count("<path") == 2 else None, "value")
-        tk.dweets.post_frame(weather.head(250), "roof")
+        tk.dweets.post_frame("roof", weather.head(250))
         assert live.wait_for(250) == 250
         assert drawn.wait(60)
         assert live.running
@@ -493,7 +493,7 @@ def test_what_arrives_is_drawn_and_kept(tk: toolkit.Connection, weather: pd.Data
 @pytest.mark.usefixtures("no_thread_left")
 def test_only_the_last_are_kept_and_drawn(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", points=10, keep=50) as live:
-        tk.dweets.post_frame(pd.DataFrame({"n": range(120)}), "roof")
+        tk.dweets.post_frame("roof", pd.DataFrame({"n": range(120)}))
         live.wait_for(120)
     assert live.frame["n"].tolist() == list(range(70, 120))
     assert live.points.options == (10,)
@@ -505,7 +505,7 @@ def test_a_flood_is_drawn_seldom_and_lost_never(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n") as live:
         live.plot.observe(lambda _change: drawings.append(live.seen), "value")
         for start in range(0, 4_000, 500):
-            tk.dweets.post_frame(pd.DataFrame({"n": range(start, start + 500)}), "roof")
+            tk.dweets.post_frame("roof", pd.DataFrame({"n": range(start, start + 500)}))
         live.wait_for(4_000)
     assert live.frame["n"].tolist() == list(range(4_000))
     assert len(drawings) < 400
@@ -516,7 +516,7 @@ def test_pause_keeps_the_picture_and_loses_nothing(tk: toolkit.Connection) -> No
     with LiveDweets(tk, "roof", "n") as live:
         live.pause.value = True
         picture = live.plot.value
-        tk.dweets.post_frame(pd.DataFrame({"n": range(30)}), "roof")
+        tk.dweets.post_frame("roof", pd.DataFrame({"n": range(30)}))
         live.wait_for(30)
         assert live.plot.value == picture
         live.pause.value = False

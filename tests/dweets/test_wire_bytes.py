@@ -19,9 +19,8 @@ from tests.conftest import raw_call, raw_exchange
 from tests.dweets.conftest import Caller
 from tests.redis_servers import fresh_url
 from toolkit.dweets.service import active_things
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import DEMO_START, Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import SteppedClock
 
 UUID4 = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 CREATED = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -429,7 +428,7 @@ def test_stats_have_room_for_public_things_however_many_are_locked(
 
 def test_stats_are_read_once_a_second_and_tell_no_secret_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
-    with Gateway(world=OutsideWorld(clock, 1)) as gateway:
+    with Gateway(clock=clock, seed=1) as gateway:
         call = Caller(gateway)
         names = Mock(wraps=gateway._services.store.journals.names)
         monkeypatch.setattr(gateway._services.store.journals, "names", names)
@@ -460,7 +459,7 @@ def test_stats_remember_few_things(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(active_things, "MOST_REMEMBERED", 5)
     monkeypatch.setattr(active_things, "MOST_THINGS", 3)
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
-    with Gateway(world=OutsideWorld(clock, 1)) as gateway:
+    with Gateway(clock=clock, seed=1) as gateway:
         call = Caller(gateway)
         for number in [*range(20, 80), *range(20)]:
             call.post(f"public-{number}", {})
@@ -490,8 +489,7 @@ def test_stats_know_what_was_posted_to_another_gateway() -> None:
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
     with ExitStack() as stack:
         url = fresh_url()
-        worlds = [OutsideWorld(clock, seed) for seed in range(2)]
-        first, second = [Caller(stack.enter_context(Gateway(store=url, world=world))) for world in worlds]
+        first, second = [Caller(stack.enter_context(Gateway(store=url, clock=clock, seed=seed))) for seed in range(2)]
         first.post("a", {})
         assert active(first) == active(second) == ["a"]
         second.post("b", {})
@@ -519,7 +517,7 @@ def test_a_dweet_as_deep_as_json_may_be_spoils_nothing_for_others(call: Caller, 
 def test_posts_of_one_thing_may_be_limited() -> None:
 
     clock = SteppedClock(DEMO_START, timedelta(0))
-    with Gateway(settings=DweetSettings(rate=2), world=OutsideWorld(clock)) as gateway:
+    with Gateway(config={"dweets": {"rate": 2}}, clock=clock) as gateway:
         call = Caller(gateway)
         outcomes = [call.post("a", n)["this"] for n in range(3)]
         assert outcomes == ["succeeded", "succeeded", "failed"]

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from toolkit.stores import Entry, NewEntry, StoreUnavailable, Subscriber
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Entry, NewEntry, Subscriber
 from toolkit.stores.redis.journals import RedisJournals
 from toolkit.stores.redis.store import RedisStore
 

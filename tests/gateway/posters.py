@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from tests.gateway.opened_stores import line, numbers
-from toolkit.stores import Entry, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Entry
 from toolkit.stores.redis.store import RedisStore
 
 

@@ -31,7 +31,7 @@ CALLS = {
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Gateway]:
-    with Gateway(allow_hosts=["Old-Name.example", "192.0.2.7"]) as gateway:
+    with Gateway(config={"gateway": {"allow_hosts": ["Old-Name.example", "192.0.2.7"]}}) as gateway:
         yield gateway
 
 
@@ -132,7 +132,7 @@ def test_many_spellings_of_a_name_use_bounded_memory(running: Gateway) -> None:
 def test_beyond_this_machine_any_name_is_served_unless_some_are_given() -> None:
     with Gateway(host="0.0.0.0", exposed=True) as anybody:  # noqa: S104
         assert call(anybody, "GET", "/get/stats", "gateway.example").status == 200
-    with Gateway(host="0.0.0.0", exposed=True, allow_hosts=["gateway.example"]) as named:  # noqa: S104
+    with Gateway(config={"gateway": {"host": "0.0.0.0", "allow_hosts": ["gateway.example"]}}) as named:
         assert call(named, "GET", "/get/stats", "gateway.example:8787").status == 200
         assert call(named, "GET", "/get/stats", "localhost").status == 200
         assert call(named, "GET", "/get/stats", "evil.example").status == 421
@@ -141,12 +141,12 @@ def test_beyond_this_machine_any_name_is_served_unless_some_are_given() -> None:
 @pytest.mark.parametrize("name", ["", "http://a.example", "a.example:80", "a b", "a/b", "*"])
 def test_what_is_no_host_name_cannot_be_allowed(name: str) -> None:
     with pytest.raises(InvalidArgument, match="host name"):
-        Gateway(allow_hosts=[name])
+        Gateway(config={"gateway": {"allow_hosts": [name]}})
 
 
 def test_one_text_is_no_list_of_names() -> None:
     with pytest.raises(InvalidArgument, match="list"):
-        Gateway(allow_hosts="gateway.example")
+        Gateway(config={"gateway": {"allow_hosts": "gateway.example"}})
 
 
 # -- pages of other origins --------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_one_text_is_no_list_of_names() -> None:
 
 def test_pages_may_read_dweets_unless_that_is_switched_off() -> None:
     origin = "Origin: https://page.example\r\nAccess-Control-Request-Method: POST\r\n"
-    with Gateway() as usual, Gateway(cors=False) as closed:
+    with Gateway() as usual, Gateway(config={"gateway": {"cors": False}}) as closed:
         for target in ("/get/stats", "/handwritings?apikey=any", "/nothing"):
             reply = call(usual, "GET", target, "localhost", more=origin)
             assert reply.headers["access-control-allow-origin"] == "*"
@@ -235,4 +235,4 @@ def test_endless_lists_of_hops_are_cut() -> None:
 @pytest.mark.parametrize("proxy", ["", "proxy.example", "10.0.0.1/8", "10.0.0.0/33", "*"])
 def test_what_is_no_address_cannot_be_trusted(proxy: str) -> None:
     with pytest.raises(InvalidArgument, match="proxy"):
-        Gateway(trusted_proxies=[proxy])
+        Gateway(config={"gateway": {"trusted_proxies": [proxy]}})

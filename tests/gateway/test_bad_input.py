@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import raw_call, raw_exchange
 from toolkit.gateway import Gateway
 from toolkit.gateway.connections import LIMITS
-from toolkit.outside_world import OutsideWorld, Timings
+from toolkit.outside_world import Timings
 
 NOT_JSON = b'{"this":"failed","with":400,"because":"the body is not valid JSON"}'
 TOO_LARGE = b'{"this":"failed","with":413,"because":"a dweet holds at most 65536 bytes"}'
@@ -22,7 +22,7 @@ TOO_LARGE = b'{"this":"failed","with":413,"because":"a dweet holds at most 65536
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Gateway]:
-    with Gateway(world=OutsideWorld(timings=Timings(wrong_key=0.0))) as gateway:
+    with Gateway(timings=Timings(wrong_key=0.0)) as gateway:
         yield gateway
 
 

@@ -43,7 +43,8 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     nginx, store = required_program("nginx"), fresh_url()
     folder, port = tmp_path_factory.mktemp("nginx"), free_port()
     names = ["dweet.invalid"]
-    with Gateway(store=store, allow_hosts=names) as one, Gateway(store=store, allow_hosts=names) as other:
+    config = {"gateway": {"allow_hosts": names}}
+    with Gateway(store=store, config=config) as one, Gateway(store=store, config=config) as other:
         site = SITE
         for written, real in (
             ("127.0.0.1:8787", one.base_url.removeprefix("http://")),

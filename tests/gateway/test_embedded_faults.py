@@ -25,7 +25,8 @@ from tests.gateway.kept_folder import kept_contents
 from tests.gateway.test_embedded_store import ids, line, with_store
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import eventually
-from toolkit.stores import NewEntry, OutcomeUnknown, StoreUnavailable, embedded_database
+from toolkit.errors import OutcomeUnknown, StoreUnavailable
+from toolkit.stores import NewEntry, embedded_database
 from toolkit.stores.embedded import EmbeddedStore
 
 # Writes to a folder until it is killed, and says what was acknowledged. Small buffers: RocksDB flushes and compacts

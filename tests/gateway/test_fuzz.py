@@ -23,7 +23,7 @@ from tests.gateway.request_mutations import CORPUS, KEY, ROUTES, mutated
 from tests.redis_servers import wait_until
 from tests.rewards.conftest import settings
 from toolkit.gateway import Gateway
-from toolkit.outside_world import OutsideWorld, Timings
+from toolkit.outside_world import Timings
 
 PIPELINE = 16
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
@@ -57,10 +57,9 @@ MB = 1024 * 1024
 
 @pytest.fixture
 def running() -> Iterator[Gateway]:
-    world = OutsideWorld(timings=Timings(wrong_key=0.0))  # many wrong keys come here
-    with Gateway(
-        demo=True, rewards=settings(), locks={"l": KEY, "other": KEY}, trusted_proxies=["127.0.0.1"], world=world
-    ) as gateway:
+    config = {"gateway": {"demo": True, "trusted_proxies": ["127.0.0.1"]}, "rewards": settings()}
+    timings = Timings(wrong_key=0.0)  # many wrong keys come here
+    with Gateway(config=config, locks={"l": KEY, "other": KEY}, timings=timings) as gateway:
         assert raw_call(gateway.base_url, "GET", f"/lock/locked?lock=l&key={KEY}").status == 200
         yield gateway
 

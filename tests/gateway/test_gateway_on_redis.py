@@ -17,9 +17,8 @@ import toolkit
 from tests.conftest import operator_of, raw_call
 from tests.dweets.conftest import RawStream
 from tests.redis_servers import RedisServer, fresh_url, shared_server, wait_until
-from toolkit.errors import InvalidArgument, ServiceFailure
+from toolkit.errors import InvalidArgument, ServiceFailure, StoreUnavailable
 from toolkit.gateway import Gateway
-from toolkit.stores import StoreUnavailable
 
 
 @pytest.fixture
@@ -33,7 +32,7 @@ def content(frame: bytes) -> Any:
 
 
 def test_two_gateways_answer_while_redis_is_away_and_go_on_when_it_is_back(server: RedisServer) -> None:
-    with Gateway(store=server.url, demo=True) as one, Gateway(store=server.url, demo=True) as other:
+    with Gateway(store=server.url) as one, Gateway(store=server.url) as other:
         here, there = toolkit.connect(one), toolkit.connect(other)
         here.dweets.post("kitchen", 1)
         assert there.dweets.latest("kitchen")["content"].tolist() == [1]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 from toolkit.stores.group_commit import GroupCommit
 
 

@@ -159,7 +159,7 @@ def test_another_gateway_sends_the_mail_of_a_killed_one(says_nothing_to: bytes) 
         call.get(f"/alert/a@b.example/when/garage/return%20dweet?key={KEY}")
         call.post("garage", "fire", f"?key={KEY}")
         assert stuck.is_stuck.wait(60)
-        with Gateway(smtp=server.url, world=OutsideWorld(timings=Timings(**timings)), **options) as other:
+        with Gateway(smtp=server.url, timings=Timings(**timings), **options) as other:
             lease_ends: set[int] = set()
             while len(lease_ends) < 5:  # renewed for longer than a lease lasts without
                 lease_ends.add(stored_mail(store).due)

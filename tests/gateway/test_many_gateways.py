@@ -8,7 +8,6 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,17 +15,14 @@ import pytest
 
 from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
-from tests.identity.conftest import Wire
+from tests.identity.conftest import CLIENTS, Wire
 from tests.mail_server import MailServer, eventually
 from tests.redis_servers import fresh_url
 from tests.rewards.conftest import COMMON, MOMENT, settings
 from tests.rewards.conftest import Caller as RewardCaller
 from tests.rewards.test_ledger import SCARCE
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import Gateway
-from toolkit.gateway.demo_world import DemoWorld
-from toolkit.identity.service.callers import IdentitySettings
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import SteppedClock
 
 THREADS = 50
 LOCK, KEY = "garage-lock", "master-of-the-garage"
@@ -42,15 +38,12 @@ def mail_server() -> Iterator[MailServer]:
 def pair(mail_server: MailServer) -> Iterator[tuple[Gateway, Gateway]]:
     """Two gateways on one Redis, for all tests of this file."""
     store = fresh_url()
-    setup = replace(
-        DemoWorld().identity_setup(), settings=IdentitySettings(calls_a_minute=100_000, failures_a_minute=100_000)
-    )
+    limits = {"calls_a_minute": 100_000, "failures_a_minute": 100_000}
     options: dict[str, Any] = {
         "store": store,
         "locks": {LOCK: KEY},
         "smtp": mail_server.url,
-        "rewards": settings(SCARCE),
-        "identity": setup,
+        "config": {"rewards": settings(SCARCE), "identity": {"clients": CLIENTS, **limits}},
     }
     with Gateway(**options) as first, Gateway(**options) as second:
         yield first, second
@@ -180,11 +173,10 @@ def test_each_opening_mails_once_and_every_acknowledged_dweet_is_judged(
 
 def test_the_rate_of_posts_counts_in_each_gateway() -> None:
     """Said in the README: a limit that all share would cost each post a call to the store."""
-    store, settings_of_rate = fresh_url(), DweetSettings(rate=1)
+    store, config = fresh_url(), {"dweets": {"rate": 1}}
     clock = SteppedClock(datetime(2026, 1, 1, tzinfo=UTC), timedelta(0))  # all within one second
-    world = OutsideWorld(clock)
-    with Gateway(store=store, settings=settings_of_rate, world=world) as first:
-        with Gateway(store=store, settings=settings_of_rate, world=world) as second:
+    with Gateway(store=store, config=config, clock=clock) as first:
+        with Gateway(store=store, config=config, clock=clock) as second:
             codes = [Caller(one).post("kitchen", 1).get("with") for one in (first, first, second, second)]
     assert [code == 429 for code in codes] == [False, True, False, True]
 

@@ -19,7 +19,7 @@ import redis
 from tests.conftest import ROOT
 from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, opened, persist, run, until
 from tests.redis_servers import RedisServer, cluster_of, fresh_url, shared_cluster, shared_server, wait_until
-from toolkit.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.redis.store import RedisStore
 
 CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [

@@ -15,7 +15,8 @@ from tests.gateway.opened_stores import follow_as_a_thing_does, line, numbers, o
 from tests.gateway.stores_under_test import SetClock
 from tests.ports import free_port
 from tests.redis_servers import RedisServer, fresh_cluster_url, fresh_url, shared_cluster, shared_server
-from toolkit.stores import NewEntry, Records, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import NewEntry, Records
 from toolkit.stores.redis.records import RedisRecords
 from toolkit.stores.redis.store import RedisStore
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.gateway.stores_under_test import STORES, StoreBench, StoreKind
-from toolkit.stores import Entry, NewEntry, Records, Store, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Entry, NewEntry, Records, Store
 
 
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)

@@ -16,9 +16,7 @@ from tests.rewards.conftest import settings as reward_settings
 from toolkit.gateway import Gateway
 from toolkit.gateway import wrong_keys as limits
 from toolkit.gateway.wrong_keys import WrongKeys
-from toolkit.handwriting.service.handwriting import HandwritingSettings
-from toolkit.outside_world import OutsideWorld, Timings
-from toolkit.secret import Secret
+from toolkit.outside_world import Timings
 
 KEY = "the-right-key-of-the-attic"
 GUESS = "a-guess-that-no-log-shows"
@@ -27,11 +25,10 @@ JSON = "Content-Type: application/json\r\n"
 
 @pytest.fixture
 def running() -> Iterator[Gateway]:
-    world = OutsideWorld(timings=Timings(wrong_key=0.1))
-    keys = HandwritingSettings(apikeys={Secret("hand"): Secret(KEY)})
-    with Gateway(
-        locks={"l": KEY}, handwriting=keys, rewards=reward_settings(), trusted_proxies=["127.0.0.1"], world=world
-    ) as gateway:
+    keys = [{"apikey": "hand", "apisecret": KEY}]
+    gateway = {"trusted_proxies": ["127.0.0.1"], "demo": True}
+    config = {"gateway": gateway, "handwriting": {"apikeys": keys}, "rewards": reward_settings()}
+    with Gateway(locks={"l": KEY}, config=config, timings=Timings(wrong_key=0.1)) as gateway:
         assert b'"this":"succeeded"' in raw_call(gateway.base_url, "GET", f"/lock/attic?lock=l&key={KEY}").body
         assert b'"this":"succeeded"' in raw_call(gateway.base_url, "POST", f"/dweet/for/attic?key={KEY}", b"1").body
         yield gateway

@@ -20,7 +20,6 @@ from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.renderer import render, write_page
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.service.handwriting import HandwritingSettings
 
 LETTER = (
     "Dear Hannah,\n\nThe children have not stopped talking about the canoe and the little green frog they found under "
@@ -106,7 +105,7 @@ def errors_of(reply: RawReply) -> list[dict[str, Any]]:
 @pytest.fixture(scope="session")
 def running() -> Iterator[Gateway]:
     # The fuzz is faster than any client; the limit is tested elsewhere.
-    with Gateway(handwriting=HandwritingSettings(burst=1_000_000, calls_a_second=1e6, renderers=2)) as gateway:
+    with Gateway(config={"handwriting": {"burst": 1_000_000, "calls_a_second": 1e6, "renderers": 2}}) as gateway:
         yield gateway
 
 

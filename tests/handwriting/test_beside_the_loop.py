@@ -22,7 +22,6 @@ import toolkit
 from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
 from toolkit.gateway import Gateway
-from toolkit.handwriting.service.handwriting import HandwritingSettings
 
 TEXT = ("The quick brown fox jumps over the lazy dog, and then it sleeps. " * 140)[:9000]
 
@@ -76,7 +75,7 @@ def test_a_stream_is_not_stalled_by_a_large_pdf(
 
 def test_the_life_of_a_rendering_process() -> None:
     before, threads = children(), set(threading.enumerate())
-    with Gateway(handwriting=HandwritingSettings(renderers=2)) as gateway:
+    with Gateway(config={"handwriting": {"renderers": 2}}) as gateway:
         service = Service(gateway.base_url)
         service.get("/handwritings")
         assert not children() - before, "no process before the first text"
@@ -97,7 +96,7 @@ def test_the_life_of_a_rendering_process() -> None:
 
 def test_a_renderer_that_crashes_fails_one_rendering() -> None:
     before = children()
-    with Gateway(handwriting=HandwritingSettings(renderers=1)) as gateway:
+    with Gateway(config={"handwriting": {"renderers": 1}}) as gateway:
         service = Service(gateway.base_url)
         assert service.render().status == 200
         (worker,) = children() - before
@@ -141,7 +140,7 @@ def test_many_at_once_are_all_answered(service: Service) -> None:
 
 def test_a_gateway_that_stops_gives_up_what_is_being_rendered() -> None:
     before = children()
-    gateway = Gateway(handwriting=HandwritingSettings(renderers=1))
+    gateway = Gateway(config={"handwriting": {"renderers": 1}})
     address = urlsplit(gateway.base_url)
     target = f"/render/pdf?apikey=k&handwriting_id={MOLLY}&height=auto&text={quote(TEXT)}"
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:

@@ -15,10 +15,10 @@ import pytest
 from PIL import Image
 
 import toolkit
-from toolkit.errors import InvalidArgument, RateLimited, ServiceFailure, UnexpectedReply
+from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
 from toolkit.gateway import DEMO_SEED
 from toolkit.handwriting.client.style import Style
-from toolkit.handwriting.wire import RENDER_PARAMETERS, InvalidParameters
+from toolkit.handwriting.wire import RENDER_PARAMETERS
 from toolkit.outside_world import OutsideWorld
 
 
@@ -58,7 +58,7 @@ def test_one_seed_is_one_writing_in_all_formats(hands: toolkit.Connection) -> No
         tk.svg("Hello", "Molly", width=300, height=60, random_seed=7),
     ):
         assert other.image().tobytes() == png.image().tobytes()
-    assert tk.replay("Hello", "Molly", width=300, random_seed=7).seed == 7
+    assert tk.animation("Hello", "Molly", width=300, random_seed=7).seed == 7
 
 
 def test_a_fresh_seed_gives_the_writing_again(hands: toolkit.Connection) -> None:
@@ -76,7 +76,9 @@ def test_in_the_demo_world_fresh_seeds_repeat(demo: toolkit.Gateway) -> None:
 
 @pytest.mark.parametrize("kind", ["png", "pdf", "svg", "replay"])
 def test_it_shows_itself(hands: toolkit.Connection, kind: str, tmp_path: Path) -> None:
-    done = getattr(hands.handwriting, kind)("Hello", "Molly", height=40, random_seed=7)
+    done = getattr(hands.handwriting, {"replay": "animation"}.get(kind, kind))(
+        "Hello", "Molly", height=40, random_seed=7
+    )
     shown = done._repr_mimebundle_()
     assert shown["text/plain"] == repr(done)
     assert set(shown) == {"text/plain", "image/svg+xml" if kind in ("svg", "replay") else "image/png"}
@@ -97,12 +99,12 @@ def test_a_name_that_nobody_has(hands: toolkit.Connection) -> None:
         hands.handwriting.png("Hello", "Moly")
     with pytest.raises(InvalidArgument, match=r"see available\(\)"):
         hands.handwriting.png("Hello", "zzzzzzzz")
-    with pytest.raises(InvalidArgument, match="id or title, not by a int"):
+    with pytest.raises(InvalidArgument, match="handwriting is a str, not an int"):
         hands.handwriting.png("Hello", 7)
 
 
 def test_nothing_is_sent_that_cannot_be(hands: toolkit.Connection) -> None:
-    for text, why in ((7, "text is a str"), ("x" * 9001, "9000"), ("\ud800", "UTF-8")):
+    for text, why in ((7, "text is a str, not an int"), ("x" * 9001, "9000"), ("\ud800", "UTF-8")):
         with pytest.raises(InvalidArgument, match=why):
             hands.handwriting.png(text, "Molly")
     for style in ({"width": True}, {"line_spacing": [1]}, {"handwriting_color": 7j}):

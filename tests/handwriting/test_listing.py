@@ -9,7 +9,7 @@ import pytest
 
 import toolkit
 from tests.handwriting.conftest import MOLLY, Service
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, InvalidParameters
 from toolkit.handwriting import wire
 
 
@@ -84,11 +84,22 @@ def test_filters_and_order(hands: toolkit.Connection) -> None:
     assert frame["rating_neatness"].is_monotonic_decreasing
     nobody = hands.handwriting.available(rating_neatness=(5000, None))
     pd.testing.assert_series_equal(nobody.dtypes, frame.dtypes)
-    with pytest.raises(wire.InvalidParameters, match="order_by must be one of"):
+    with pytest.raises(InvalidParameters, match="order_by must be one of"):
         hands.handwriting.available(order_by="rating_friendliness")
     with pytest.raises(InvalidArgument, match="pair"):
         hands.handwriting.available(rating_neatness=1500)
 
 
 def test_a_record_by_title(hands: toolkit.Connection) -> None:
-    pd.testing.assert_frame_equal(hands.handwriting.record("molly"), hands.handwriting.available().loc[[MOLLY]])
+    pd.testing.assert_frame_equal(hands.handwriting.hand("molly"), hands.handwriting.available().loc[[MOLLY]])
+
+
+def test_equal_ratings_are_ordered_by_title(hands: toolkit.Connection) -> None:
+    frame = hands.handwriting.available(order_by="rating_neatness", order_dir="desc")
+    pairs = list(zip(-frame["rating_neatness"].astype(int), frame["title"].str.casefold(), strict=True))
+    assert pairs == sorted(pairs)
+
+
+def test_zero_is_a_seed(hands: toolkit.Connection) -> None:
+    first, second = (hands.handwriting.png("Hi", "Molly", height="auto", random_seed=0) for _ in range(2))
+    assert first.data == second.data

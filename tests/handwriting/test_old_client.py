@@ -12,14 +12,12 @@ from PIL import Image
 
 from tests.handwriting.conftest import MOLLY
 from toolkit.gateway import Gateway
-from toolkit.handwriting.service.handwriting import HandwritingSettings
-from toolkit.secret import Secret
 
 
 @pytest.fixture(scope="module")
 def client():
-    settings = HandwritingSettings(apikeys={Secret("dev"): Secret("dev-secret")})
-    with Gateway(handwriting=settings) as gateway:
+    keys = [{"apikey": "dev", "apisecret": "dev-secret"}]
+    with Gateway(config={"handwriting": {"apikeys": keys}}) as gateway:
         client = handwritingio.Client("dev", "dev-secret", base_url=gateway.base_url)
         yield client
         client.close()
@@ -90,7 +88,7 @@ def test_bad_authentication(client: handwritingio.Client) -> None:
 
 
 def test_rate_limit() -> None:
-    with Gateway(handwriting=HandwritingSettings(burst=1, calls_a_second=0.001)) as gateway:
+    with Gateway(config={"handwriting": {"burst": 1, "calls_a_second": 0.001}}) as gateway:
         client = handwritingio.Client("dev", "dev", base_url=gateway.base_url)
         client.list_handwritings({"limit": 1})
         with pytest.raises(handwritingio.RateLimitError, match="rate limit exceeded"):

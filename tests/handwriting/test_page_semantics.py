@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.handwriting.conftest import LETTER, handwriting, ink_left, written
-from toolkit.handwriting.wire import InvalidParameters
+from toolkit.errors import InvalidParameters
 
 SIZE = 20.0
 

@@ -14,12 +14,10 @@ import pytest
 import toolkit
 from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
-from toolkit.errors import ServiceFailure
+from toolkit.errors import InvalidParameters, Overloaded, ServiceFailure
 from toolkit.gateway import Gateway
 from toolkit.handwriting import wire
 from toolkit.handwriting.service.fair_queue import FairQueue
-from toolkit.handwriting.service.handwriting import HandwritingSettings
-from toolkit.handwriting.wire import InvalidParameters, Overloaded
 
 EMOJI = "\N{GRINNING FACE}" * 9000
 
@@ -30,7 +28,7 @@ class Gate:
     def __init__(self, folder: Path, **settings: float) -> None:
         self._folder = folder
         self._open = ExitStack()
-        self.gateway = Gateway(handwriting=HandwritingSettings(renderers=1, **settings))  # type: ignore[arg-type]
+        self.gateway = Gateway(config={"handwriting": {"renderers": 1, **settings}})  # type: ignore[arg-type]
         self._open.enter_context(self.gateway)
         self._witness = self.connect()
 
@@ -164,7 +162,7 @@ def test_one_key_cannot_fill_the_queue_for_others(gate: Callable[..., Gate]) -> 
 
 
 def test_a_text_that_takes_too_much_work_is_refused() -> None:
-    with Gateway(handwriting=HandwritingSettings(renderers=1, render_seconds=1.0)) as gateway:
+    with Gateway(config={"handwriting": {"renderers": 1, "render_seconds": 1.0}}) as gateway:
         service = Service(gateway.base_url)
         refused = service.render("pdf", text=EMOJI, width="100in", height="100in")
         assert (refused.status, len(errors_of(refused))) == (400, 1)

@@ -7,23 +7,27 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from msgspec.structs import replace
 
 from tests.mail_server import eventually
-from toolkit.gateway import DEMO_START, Gateway
-from toolkit.gateway.demo_world import DemoWorld
-from toolkit.identity.service.callers import Caller, IdentitySettings
-from toolkit.outside_world import OutsideWorld, SteppedClock
-from toolkit.secret import Secret
+from toolkit.data_folder import data_folder
+from toolkit.gateway import DEMO_START, Gateway, SteppedClock
+from toolkit.gateway.configuration import configuration_of
+from toolkit.identity.service.subscribers import Subscriber
 
-_CREDENTIALS = DemoWorld().sections["identity"]["credentials"]
-SHOP, BOOKS = _CREDENTIALS["ApiClientId"], _CREDENTIALS["OtherApiClientId"]
+_DEMO = json.loads((data_folder() / "demo_world.json").read_bytes())
+CREDENTIALS = _DEMO["credentials"]["identity"]
+CLIENTS = _DEMO["identity"]["clients"]
+CARRIERS = _DEMO["identity"]["carriers"]
+PEOPLE = json.loads((data_folder() / "demo_subscribers.json").read_bytes())["subscribers"]
+SHOP, BOOKS = CREDENTIALS["ApiClientId"], CREDENTIALS["OtherApiClientId"]
 ACCOUNT, MOBILE = "/account/2014/07/25/", "/mobileauth/2014/07/01/"
 PHONE = "203.0.113.7"
 DONE = "http://127.0.0.1:8890/done"
@@ -127,29 +131,33 @@ class Wire:
         return pair, [payment["PaymentId"] for payment in listed["Payments"]]
 
 
+def people() -> tuple[Subscriber, ...]:
+    """The subscribers of the demo world; the first ones own the phones of the presets, in their order."""
+    identity = configuration_of({"identity": {"carriers": CARRIERS, "subscribers": PEOPLE}}).identity
+    assert identity is not None
+    return identity.subscribers
+
+
 class Lab:
     """A gateway with the demo world's people, on a clock that only `clock.advance` moves."""
 
     def __init__(self, folder: Path | None = None, seed: int = 1, *, store: str | None = None, **settings: Any) -> None:
-        self.demo = DemoWorld()
-        setup = self.demo.identity_setup()
-        callers = [*setup.callers, Caller("sleeping", Secret("disabled-client"), enabled=False)]
+        sleeping = {"name": "sleeping", "api_client_id": "disabled-client", "enabled": False}
         limits = {"calls_a_minute": 100_000, "failures_a_minute": 100_000, **settings}
-        self.setup = replace(setup, callers=callers, settings=IdentitySettings(**limits))
+        reached = {"public_url": limits.pop("public_url", None), "demo": True}
+        config = {"gateway": reached, "identity": {"clients": [*CLIENTS, sleeping], **limits}}
         self.clock = SteppedClock(DEMO_START, timedelta(0))
-        self.gateway = Gateway(folder, store=store, world=OutsideWorld(self.clock, seed), identity=self.setup)
-        # The handsets of the demo world, also outside of Gateway.demo().
-        self.gateway._demo = self.demo
+        self.gateway = Gateway(folder, store=store, config=config, clock=self.clock, seed=seed)
+        self.carrier: Any = self.gateway._services.identity.carrier
         self.wire = Wire(self.gateway.base_url)
         self.books = Wire(self.gateway.base_url, BOOKS)
 
     def address_of(self, preset: str) -> str:
-        return self.demo.handset(preset).address
+        return self.gateway.handset(preset).address
 
     def change(self, preset: str, **changes: Any) -> None:
         """Let something happen to a subscriber."""
-        position = list(self.demo.sections["identity"]["presets"]).index(preset)
-        self.setup.carrier.put(replace(self.demo.subscribers[position], **changes))
+        self.carrier.put(replace(people()[list(self.gateway.presets).index(preset)], **changes))
 
     def kept(self) -> bytes:
         """Return everything that the store holds now, of all spaces, as one run of bytes."""

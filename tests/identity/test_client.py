@@ -17,7 +17,7 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT
-from tests.identity.conftest import SHOP, Lab
+from tests.identity.conftest import BOOKS, SHOP, Lab
 from tests.identity.literal_server import LiteralServer, Reply, envelope
 from toolkit.errors import (
     CodeExpired,
@@ -39,7 +39,6 @@ from toolkit.identity.client.answers import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS,
 from toolkit.identity.client.calls import TRACE_COLUMNS
 from toolkit.identity.client.identity import IdentityClient
 from toolkit.identity.flow import State
-from toolkit.secret import Secret
 
 ZIP = "97024"
 GUID = "918dabaf-876a-59ff-83bc-1985074aff14"
@@ -47,7 +46,7 @@ GUID = "918dabaf-876a-59ff-83bc-1985074aff14"
 
 @pytest.fixture
 def identity(lab: Lab) -> Iterator[IdentityClient]:
-    with toolkit.connect(lab.gateway) as tk:
+    with toolkit.connect(lab.gateway, credentials={"ApiClientId": SHOP}) as tk:
         yield tk.identity
 
 
@@ -162,7 +161,7 @@ def test_steps_out_of_order_are_told(lab: Lab, identity: IdentityClient) -> None
             with pytest.raises(InvalidArgument, match=f"call {first} first"):
                 call()
         session.authenticate(lab.gateway.handset("happy"))
-        with pytest.raises(Conflict, match="Call getEligibility first"):
+        with pytest.raises(Conflict, match="Call eligibility first"):
             session.payment_list()
     with pytest.raises(InvalidArgument, match="handset"):
         identity.start_authentication()
@@ -292,13 +291,15 @@ def test_n12_a_listener_belongs_to_its_transaction(lab: Lab, identity: IdentityC
             identity.await_device(transaction, listener)
 
 
-def test_n13_the_key_comes_from_the_environment(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_n13_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOOLKIT_APICLIENTID", raising=False)
+    gateway = Gateway(config={"identity": {}})
     with toolkit.connect(gateway) as tk, pytest.raises(InvalidArgument, match="TOOLKIT_APICLIENTID"):
         tk.identity.echo("x")
     monkeypatch.setenv("TOOLKIT_APICLIENTID", "from-the-environment")
     with toolkit.connect(gateway) as tk, pytest.raises(KeyRejected) as caught:
         tk.identity.echo("x")
+    gateway.stop()
     assert caught.value.code == 1005
 
 
@@ -553,8 +554,7 @@ def test_a_person_cannot_see_more_than_where_the_flow_may_stand(lab: Lab, identi
 
 
 def test_the_second_demo_client_cannot_use_what_the_first_one_has(lab: Lab, identity: IdentityClient) -> None:
-    books_key = lab.gateway.credentials["OtherApiClientId"]
-    with toolkit.connect(lab.gateway, credentials={"ApiClientId": books_key}) as other:
+    with toolkit.connect(lab.gateway, credentials={"ApiClientId": BOOKS}) as other:
         phone = lab.gateway.handset("happy")
         proof = identity.authenticate_device(identity.start_authentication(phone), phone)
         with pytest.raises(NotFound) as caught:
@@ -565,4 +565,15 @@ def test_the_second_demo_client_cannot_use_what_the_first_one_has(lab: Lab, iden
             other.identity.eligibility(user)
         assert caught.value.code == 2010
     assert isinstance(identity.eligibility(user), pd.DataFrame)
-    assert isinstance(books_key, Secret)
+
+
+def test_payment_details_take_rows_a_series_and_one_id(lab: Lab, identity: IdentityClient) -> None:
+    with identity.session() as session:
+        session.authenticate(lab.gateway.handset("no_challenge"))
+        session.eligibility()
+        payments = session.payment_list()
+        ids = payments["payment_id"]
+        for given in (payments, ids, ids.tolist()):
+            assert session.payment_details(given)["payment_id"].tolist() == ids.tolist()
+        for given in (ids[0], payments.iloc[0]):
+            assert session.payment_details(given)["payment_id"].tolist() == [ids[0]]

@@ -12,10 +12,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.identity.conftest import ACCOUNT, BOOKS, MOBILE, PHONE, Answer, Lab, Wire
+from tests.identity.conftest import ACCOUNT, BOOKS, MOBILE, PHONE, Answer, Lab, Wire, people
 from toolkit.errors import InvalidArgument
+from toolkit.gateway import Gateway
 from toolkit.identity.service import one_time
-from toolkit.identity.service.callers import IdentitySettings
 
 TOKEN = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
@@ -111,7 +111,7 @@ def test_s06_each_life_ends_to_the_millisecond(lab: Lab, late: bool) -> None:
 @pytest.mark.parametrize("seconds", [0, -1, 601])
 def test_s06_lives_above_ten_minutes_are_refused_at_the_start(name: str, seconds: int) -> None:
     with pytest.raises(InvalidArgument, match=name):
-        IdentitySettings(**{name: seconds})
+        Gateway(config={"identity": {name: seconds}})
 
 
 def test_s06_an_expired_first_fingerprint_says_so_at_finish_too(lab: Lab) -> None:
@@ -173,8 +173,8 @@ def test_s15_a_proof_is_bound_to_client_and_phone(lab: Lab) -> None:
 
 def test_s15_a_start_by_carrier_takes_any_of_its_phones_and_no_other(lab: Lab) -> None:
     wire = lab.wire
-    ours = next(one for one in lab.demo.subscribers[20:] if one.carrier == "CMB")
-    theirs = next(one for one in lab.demo.subscribers[20:] if one.carrier == "NWT")
+    ours = next(one for one in people()[20:] if one.carrier == "CMB")
+    theirs = next(one for one in people()[20:] if one.carrier == "NWT")
     by_carrier = {"DeviceIp": None, "CarrierShortCode": "CMB"}
     assert wire.finish(wire.open(wire.first(**by_carrier), ours.device_ip).json["vfp"]).status == 0
     assert wire.finish(wire.open(wire.first(**by_carrier), theirs.device_ip).json["vfp"]).status == 1001

@@ -311,8 +311,8 @@ def test_s28_payment_ids_are_one_to_twenty_distinct_guids(wire: Wire, ids: objec
 
 def test_every_preset_comes_to_what_it_says(lab: Lab) -> None:
     results = {}
-    for preset in lab.demo.sections["identity"]["presets"]:
-        results[preset] = last_status(lab.wire, lab.demo.handset(preset))
+    for preset in lab.gateway.presets:
+        results[preset] = last_status(lab.wire, lab.gateway.handset(preset))
     assert results == {
         "happy": 0,
         "no_challenge": 0,

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.conftest import raw_exchange
-from tests.identity.conftest import ACCOUNT, DONE, MOBILE, PHONE, SHOP, Lab, Wire
-from toolkit.errors import InvalidArgument
+from tests.identity.conftest import ACCOUNT, CARRIERS, CLIENTS, DONE, MOBILE, PEOPLE, PHONE, SHOP, Lab, Wire, people
+from toolkit.errors import InvalidArgument, StoreUnavailable
 from toolkit.gateway import Gateway
+from toolkit.gateway.configuration import configuration_of
 from toolkit.gateway.exchange import Request
 from toolkit.gateway.routes.identity import IdentityRoutes
 from toolkit.identity import wire as identity_wire
 from toolkit.identity.service.body_checks import normal_address
-from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.identity import IdentityService
 from toolkit.outside_world import OutsideWorld
-from toolkit.stores import StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
 ECHO = ACCOUNT + "accountEcho"
@@ -64,9 +62,11 @@ def test_s35_listening_beyond_this_machine_needs_to_be_said(host: str) -> None:
 class Exposed:
     """The routes of a gateway that others can reach, without listening anywhere."""
 
-    def __init__(self, setup: Any, public_url: str | None) -> None:
-        settings = IdentitySettings(public_url=public_url)
-        self._setup = replace(setup, settings=settings)
+    def __init__(self, carrier: Any, public_url: str | None) -> None:
+        settings = configuration_of({"identity": {"clients": CLIENTS, "carrier": carrier}}).identity
+        assert settings is not None
+        self._settings = settings
+        self._public_url = public_url
 
     def call(self, method: str, path: str, host: str, body: dict[str, Any] | None = None, **query: str) -> Any:
         return asyncio.run(self._call(method, path, host, body, query))
@@ -76,7 +76,8 @@ class Exposed:
         store = EmbeddedStore(None, world.clock.now)
         await store.open()
         try:
-            routes = IdentityRoutes(IdentityService(store, world, self._setup), on_loopback=False)
+            service = IdentityService(store, world, self._settings)
+            routes = IdentityRoutes(service, on_loopback=False, public_url=self._public_url)
             started = None
             for wanted, payload, parameters in self._requests(method, path, body, query):
                 given = {name: started if value == "FIRST" else value for name, value in parameters.items()}
@@ -108,7 +109,7 @@ class Exposed:
 
 def test_s35_an_exposed_gateway_serves_its_public_name_only(lab: Lab) -> None:
     body = {"EchoMessage": "x"}
-    closed, opened = Exposed(lab.setup, None), Exposed(lab.setup, "https://identity.example")
+    closed, opened = Exposed(lab.carrier, None), Exposed(lab.carrier, "https://identity.example")
     assert closed.call("POST", ECHO, "127.0.0.1", body).status == 421
     assert closed.call("POST", ECHO, "identity.example", body).status == 421
     assert opened.call("POST", ECHO, "127.0.0.1", body).status == 421
@@ -117,13 +118,13 @@ def test_s35_an_exposed_gateway_serves_its_public_name_only(lab: Lab) -> None:
 
 def test_s35_an_exposed_gateway_simulates_no_phone(make_lab: Any) -> None:
     lab = make_lab()
-    opened = Exposed(lab.setup, "https://identity.example")
+    opened = Exposed(lab.carrier, "https://identity.example")
     seen = []
 
     async def identify(arrival: Any) -> None:
         seen.append((arrival.peer, arrival.address))
 
-    lab.setup.carrier.identify = identify
+    lab.carrier.identify = identify
     reply = opened.call("GET", MOBILE + "deviceAuthenticate", "identity.example", r="f")
     assert reply.status == 200
     assert seen == [("198.18.0.9", "198.18.0.9")], "the header is ignored"
@@ -160,28 +161,28 @@ def test_s35_a_caller_elsewhere_simulates_no_phone(lab: Lab) -> None:
     headers = {b"host": b"127.0.0.1", b"x-simulated-device-ip": PHONE.encode()}
     query = f"vfp={lab.wire.first()}&r=f".encode()
     request = Request("GET", b"/mobileauth/2014/07/01/deviceAuthenticate", query, headers, "198.18.0.9")
-    handler = IdentityRoutes(service, on_loopback=True).table[-1].handler
+    handler = IdentityRoutes(service, on_loopback=True, public_url=None).table[-1].handler
     reply = lab.gateway._server.call(handler(request))
     assert lab.wire.finish(json.loads(reply.body)["vfp"]).status == 1001
 
 
-def test_s35_a_start_with_simulated_phones_is_logged(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    Gateway(identity=lab.setup).stop()
+def test_s35_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    identity = {"clients": [{"name": "mine", "api_client_id": "key"}]}
+    Gateway(config={"identity": identity}).stop()
     assert [record.getMessage() for record in caplog.records] == [
         "mobile identity simulates phones: it believes X-Simulated-Device-Ip in calls to 127.0.0.1, so anybody who "
-        "reaches this gateway can be any phone. Set public_url in IdentitySettings before you put a proxy in front "
-        "of it."
+        "reaches this gateway can be any phone. Set public_url before you put a proxy in front of it."
     ]
     caplog.clear()
-    public = replace(lab.setup, settings=IdentitySettings(public_url="https://identity.example"))
-    Gateway(identity=public).stop()
+    public = {"public_url": "https://identity.example"}
+    Gateway(config={"identity": identity, "rewards": {}, "gateway": public}).stop()
     Gateway().stop()
     assert not caplog.records
 
 
 def test_s35_a_public_url_is_an_https_origin() -> None:
     with pytest.raises(InvalidArgument, match="public_url"):
-        IdentitySettings(public_url="http://identity.example")
+        Gateway(config={"gateway": {"public_url": "http://identity.example"}})
 
 
 @pytest.mark.parametrize("address", ["", "203.0.113", "203.0.113.07", "fe80::1%eth0", "one", "203.0.113.7, 192.0.2.7"])
@@ -321,7 +322,7 @@ def test_a_mapped_address_is_the_one_it_maps(wire: Wire) -> None:
 
 
 def test_an_ipv6_phone_is_a_phone(lab: Lab) -> None:
-    owner = next(one for one in lab.demo.subscribers if ":" in one.device_ip)
+    owner = next(one for one in people() if ":" in one.device_ip)
     assert lab.wire.finish(lab.wire.final(owner.device_ip)).status == 0
     long_form = owner.device_ip.replace("::", ":0:0:0:0:")
     assert normal_address(long_form) == owner.device_ip
@@ -346,10 +347,17 @@ def test_carriers_are_found_by_address_or_code(wire: Wire, fields: dict[str, Any
     assert (refused.status, refused.json["AdditionalInfo"]) == (status, info)
 
 
-def test_a_gateway_outside_of_the_demo_world_knows_nobody(gateway: Gateway) -> None:
-    assert Wire(gateway.base_url).echo().status == 1005
-    with pytest.raises(InvalidArgument, match="demo"):
-        gateway.handset("happy")
+def test_an_empty_table_switches_identity_off() -> None:
+    with Gateway(config={"identity": {}}) as gateway:
+        assert Wire(gateway.base_url).echo().status == 1005
+        assert "ApiClientId" not in gateway.credentials
+
+
+def test_own_subscribers_have_no_handsets_of_the_demo_world() -> None:
+    with Gateway(config={"identity": {"carriers": CARRIERS, "subscribers": PEOPLE[20:22]}}) as gateway:
+        assert gateway.presets == {}
+        with pytest.raises(InvalidArgument, match="demo"):
+            gateway.handset("happy")
 
 
 def test_legacy_http_200_tells_the_truth_in_status_only(make_lab: Any) -> None:

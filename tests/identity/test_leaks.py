@@ -21,11 +21,10 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT
-from tests.identity.conftest import SHOP, Lab, log_requests
+from tests.identity.conftest import CREDENTIALS, SHOP, Lab, log_requests
 from tests.identity.literal_server import LiteralServer, Reply, envelope
 from tests.test_architecture import REVEALERS
 from toolkit.errors import ToolkitError
-from toolkit.gateway.demo_world import DemoWorld
 from toolkit.secret import Secret
 
 CANARY = "kanarienvogel-7Jm3-kanarienvogel-7Jm3-kanarie"
@@ -210,7 +209,7 @@ def test_n05_a_timeout_says_only_what_was_asked(monkeypatch: pytest.MonkeyPatch)
 
 def test_n06_no_logger_writes_a_secret(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     log_requests(lab, caplog)
-    with toolkit.connect(lab.gateway) as tk, tk.identity.session() as session:
+    with toolkit.connect(lab.gateway, credentials={"ApiClientId": SHOP}) as tk, tk.identity.session() as session:
         user = session.authenticate(lab.gateway.handset("happy"))
         code, first = user.secret("code").reveal(), session._transaction.secret("fingerprint").reveal()
         session.eligibility()
@@ -222,7 +221,7 @@ def test_n06_no_logger_writes_a_secret(lab: Lab, caplog: pytest.LogCaptureFixtur
 
 
 def test_n07_tables_hold_no_secret_in_any_form(lab: Lab, tmp_path: Path) -> None:
-    with toolkit.connect(lab.gateway) as tk, tk.identity.session() as session:
+    with toolkit.connect(lab.gateway, credentials={"ApiClientId": SHOP}) as tk, tk.identity.session() as session:
         user = session.authenticate(lab.gateway.handset("happy"))
         secrets = [user.secret("code").reveal(), session._transaction.secret("fingerprint").reveal(), SHOP]
         asked, listed = session.eligibility(), session.payment_list(answer="97024")
@@ -280,7 +279,7 @@ def test_n08_a_notebook_that_was_run_and_saved_holds_no_secret(tmp_path: Path) -
     nbformat.write(notebook, target)
     saved = re.sub(r'"image/png": "[^"]*"', "", target.read_text("utf-8"))
     assert "Secret(sha256:" in saved
-    for secret in (code, *DemoWorld().sections["identity"]["credentials"].values()):
+    for secret in (code, *CREDENTIALS.values()):
         assert secret not in saved
     assert not re.search(r"(?<![A-Za-z0-9_/+-])[A-Za-z0-9_-]{43}(?![A-Za-z0-9_/+=-])", saved)
 
@@ -292,7 +291,7 @@ def test_n18_shipped_notebooks_were_run_and_hold_no_secret() -> None:
     code_cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code" and "".join(cell["source"]).strip()]
     assert all(cell["execution_count"] for cell in code_cells)
     assert not any(output["output_type"] == "error" for cell in code_cells for output in cell["outputs"])
-    for secret in DemoWorld().sections["identity"]["credentials"].values():
+    for secret in CREDENTIALS.values():
         assert secret not in text
     assert not re.search(r"(?<![A-Za-z0-9_/+-])[A-Za-z0-9_-]{43}(?![A-Za-z0-9_/+=-])", text)
     assert not re.search(r"http://127\.0\.0\.1:[0-9]{4,5}", text)

@@ -6,8 +6,7 @@ import pytest
 
 from tests.identity.conftest import DONE, PHONE, Lab, Wire, final_in
 from toolkit.errors import InvalidArgument
-from toolkit.identity.service.callers import Caller
-from toolkit.secret import Secret
+from toolkit.gateway import Gateway
 
 FORM = "FinalTargetUrl must be https, or http to 127.0.0.1 or [::1], in printable ASCII."
 UNREGISTERED = "FinalTargetUrl is not registered for this client."
@@ -119,8 +118,9 @@ def test_s11_only_the_port_of_a_loopback_literal_may_differ(wire: Wire, port: st
 
 
 def test_s11_what_cannot_be_a_target_cannot_be_registered() -> None:
-    with pytest.raises(InvalidArgument, match="localhost"):
-        Caller("shop", Secret("key"), ("http://localhost/done",))
+    shop = {"name": "shop", "api_client_id": "key", "final_targets": ["http://127.0.0.1/", "http://localhost/done"]}
+    with pytest.raises(InvalidArgument, match=r"identity.clients\[0\].final_targets\[1\]: expected https, or http to"):
+        Gateway(config={"identity": {"clients": [shop]}})
 
 
 def test_s12_an_error_never_redirects(lab: Lab) -> None:

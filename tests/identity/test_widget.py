@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import toolkit
+from tests.identity.conftest import CARRIERS, CLIENTS, PEOPLE, SHOP
 from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
 from toolkit.identity.client.attacks import ATTACKS
@@ -24,9 +25,12 @@ def walkthrough(demo: Gateway) -> Iterator[IdentityWalkthrough]:
         yield IdentityWalkthrough(tk)
 
 
-def test_it_needs_the_demo_world(gateway: Gateway) -> None:
-    with toolkit.connect(gateway) as tk, pytest.raises(InvalidArgument, match="demo"):
-        IdentityWalkthrough(tk)
+def test_it_needs_the_phones_of_the_demo_world() -> None:
+    identity = {"clients": CLIENTS, "carriers": CARRIERS, "subscribers": PEOPLE[20:22]}
+    credentials = {"ApiClientId": SHOP}
+    with Gateway(config={"identity": identity}) as gateway, toolkit.connect(gateway, credentials=credentials) as tk:
+        with pytest.raises(InvalidArgument, match="demo"):
+            IdentityWalkthrough(tk)
 
 
 def test_only_the_next_step_can_be_clicked(walkthrough: IdentityWalkthrough) -> None:

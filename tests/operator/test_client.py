@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+import msgspec
 import pandas as pd
 import pytest
+from toolkit.rewards.rules import Configuration
 
 import toolkit
 from tests.conftest import operator_of, raw_call
@@ -129,7 +131,7 @@ def test_a_mail_is_read_in_the_outbox(gateway: Gateway, tk: toolkit.Connection) 
 
 
 def test_decisions_sessions_and_rules_reach_a_url_client() -> None:
-    with Gateway(rewards=settings(CONFIGURATION | {"quiet_hours": None, "pacing": None})) as gateway:
+    with Gateway(config={"rewards": settings(CONFIGURATION | {"quiet_hours": None, "pacing": None})}) as gateway:
         credentials = {"gatewaykey": "partner-key", "app_key": "demo-app"}
         url, key = gateway.base_url, gateway.operator_key
         with toolkit.connect(url, credentials=credentials, operator_key=key) as tk:
@@ -147,19 +149,16 @@ def test_decisions_sessions_and_rules_reach_a_url_client() -> None:
 
 
 def test_the_rules_come_back_as_they_were_given() -> None:
-    given = settings(CONFIGURATION)
-    with Gateway(rewards=given) as gateway:
-        assert operator_of(gateway).reward_configuration() == given.configuration
+    with Gateway(config={"rewards": settings(CONFIGURATION)}) as gateway:
+        assert operator_of(gateway).reward_configuration() == msgspec.convert(CONFIGURATION, Configuration)
 
 
 def test_the_retention_is_that_of_the_settings(tmp_path: object) -> None:
-    from toolkit.dweets.service.dweets import DweetSettings
-
-    with Gateway(settings=DweetSettings(keep=777)) as gateway:
+    with Gateway(config={"dweets": {"keep": 777, "finished_mails": 5}}) as gateway:
         frame = operator_of(gateway).retention()
         rows = by_http(gateway, "retention")["retention"]
     assert columns_of(frame) == wire.RETENTION_FIELDS
-    assert frame.set_index("kept").loc["dweets of each thing", "most"] == 777
+    assert frame.set_index("kept").loc[["dweets of each thing", "finished alert mails"], "most"].tolist() == [777, 5]
     assert frame.astype(object).where(frame.notna(), None).to_dict("records") == rows
 
 

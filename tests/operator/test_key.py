@@ -12,10 +12,9 @@ import pytest
 
 import toolkit
 from tests.conftest import operator_of
-from toolkit.errors import KeyRejected
+from toolkit.errors import KeyRejected, StoreUnavailable
 from toolkit.gateway import Gateway
 from toolkit.operator.folder import OperatorFolder
-from toolkit.stores import StoreUnavailable
 
 
 def test_the_key_is_private_and_survives_restarts(tmp_path: Path) -> None:

@@ -32,7 +32,9 @@ FOREIGN = ["Origin: http://evil.example", "Origin: null", "Sec-Fetch-Site: cross
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Gateway]:
-    with Gateway(trusted_proxies=["127.0.0.1"], allow_hosts=["gateway.example"]) as gateway:
+    with Gateway(
+        config={"gateway": {"trusted_proxies": ["127.0.0.1"], "allow_hosts": ["gateway.example"], "demo": True}}
+    ) as gateway:
         yield gateway
 
 

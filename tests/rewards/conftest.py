@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,8 +11,7 @@ import pytest
 
 from tests.conftest import RawReply, raw_call
 from toolkit.gateway import Gateway
-from toolkit.outside_world import OutsideWorld, SteppedClock, Timings
-from toolkit.rewards.service.partners import RewardSettings
+from toolkit.outside_world import SteppedClock, Timings
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
 TARGET = "/2.0/web/moment/?r=1412359522&gatewaykey=partner-key"
@@ -28,8 +27,8 @@ PARTNERS = [
 ALWAYS = {"default": {"p": 1, "per_device_per_day": 100, "per_moment_per_day": 100, "min_gap_s": 0}}
 
 
-def settings(configuration: dict[str, Any] | None = None, **more: Any) -> RewardSettings:
-    return RewardSettings.parse({"partners": PARTNERS, "configuration": configuration or ALWAYS, **more})
+def settings(rules: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    return {"partners": PARTNERS, "rules": rules or ALWAYS, **more}
 
 
 class Caller:
@@ -71,11 +70,10 @@ def started(clock: SteppedClock) -> Iterator[Callable[..., Caller]]:
     """Start gateways with a configuration; all are stopped at the end."""
     running: list[Gateway] = []
 
-    def start(configuration: dict[str, Any] | None = None, *, allow_hosts: Sequence[str] = (), **more: Any) -> Caller:
-        rewards, world = settings(configuration, **more), OutsideWorld(clock, seed=1, timings=Timings(wrong_key=0.0))
-        gateway = Gateway(rewards=rewards, world=world, allow_hosts=allow_hosts)
-        running.append(gateway)
-        return Caller(gateway)
+    def start(rules: dict[str, Any] | None = None, *, gateway: dict[str, Any] | None = None, **more: Any) -> Caller:
+        config = {"rewards": settings(rules, **more), "gateway": gateway or {}}
+        running.append(Gateway(config=config, clock=clock, seed=1, timings=Timings(wrong_key=0.0)))
+        return Caller(running[-1])
 
     yield start
     for gateway in running:

@@ -36,7 +36,7 @@ UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 
 @pytest.fixture
 def connected() -> Iterator[toolkit.Connection]:
-    with Gateway(rewards=settings()) as gateway, toolkit.connect(gateway, credentials=KEYS) as tk:
+    with Gateway(config={"rewards": settings()}) as gateway, toolkit.connect(gateway, credentials=KEYS) as tk:
         yield tk
 
 
@@ -116,7 +116,7 @@ def test_a_page_that_is_not_there(connected: toolkit.Connection) -> None:
 
 def test_errors_come_back_as_the_class_that_was_raised() -> None:
     with (
-        Gateway(rewards=settings(calls_a_minute=1)) as gateway,
+        Gateway(config={"rewards": settings(calls_a_minute=1)}) as gateway,
         toolkit.connect(gateway, credentials=KEYS) as tk,
         toolkit.connect(gateway, credentials={**KEYS, "gatewaykey": "wrong"}) as stranger,
         toolkit.connect(gateway, credentials={**KEYS, "app_key": "other-app"}) as other,
@@ -141,7 +141,7 @@ def test_errors_come_back_as_the_class_that_was_raised() -> None:
 
 def test_what_a_notebook_of_the_lab_is_told_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Gateway(tmp_path) as gateway:
-        monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)  # all that `toolkit lab` tells a notebook
+        monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)
         with toolkit.connect() as tk:
             for call, variable in (
                 (lambda: tk.rewards.start_session(DEVICE), "TOOLKIT_GATEWAYKEY"),
@@ -171,9 +171,9 @@ def test_the_demo_world_brings_its_keys_and_repeats() -> None:
 
 
 def test_a_what_if_of_a_gateways_decisions_decides_the_same(connected: toolkit.Connection) -> None:
-    configuration = settings({"default": {"p": 0.5, "min_gap_s": 0}}).configuration
+    rules = {"default": {"p": 0.5, "min_gap_s": 0}}
     with (
-        Gateway(rewards=settings({"default": {"p": 0.5, "min_gap_s": 0}})) as gateway,
+        Gateway(config={"rewards": settings(rules)}) as gateway,
         toolkit.connect(gateway, credentials=KEYS) as tk,
     ):
         devices = [tk.rewards.new_device_id("acme") for _ in range(6)]
@@ -183,7 +183,7 @@ def test_a_what_if_of_a_gateways_decisions_decides_the_same(connected: toolkit.C
         tk.rewards.moments(given, progress=False)
         recorded = operator_of(gateway).decisions()
         for sessions in (None, operator_of(gateway).reward_sessions()):
-            repeated = tk.rewards.simulate(configuration, recorded, sessions=sessions)
+            repeated = tk.rewards.simulate(rules, recorded, sessions=sessions)
             columns = ["decision_id", "at", "device", "reason", "reward_id", "p"]
             assert repeated[columns].equals(recorded[columns])
     assert set(recorded["reason"]) >= {"REWARDED", "DRAW", "NO_SESSION"}

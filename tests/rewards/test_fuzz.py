@@ -33,7 +33,7 @@ QUICK = effort(max_examples=150, deadline=None, suppress_health_check=[HealthChe
 
 @pytest.fixture(scope="module")
 def caller() -> Iterator[Caller]:
-    with Gateway(rewards=settings()) as gateway:
+    with Gateway(config={"rewards": settings()}) as gateway:
         yield Caller(gateway)
 
 

@@ -23,12 +23,12 @@ import pytest
 from tests.conftest import operator_of
 from tests.gateway_process import Killer
 from tests.rewards.conftest import COMMON, SESSION, Caller, settings
-from toolkit.errors import Conflict
+from toolkit.errors import Conflict, StoreUnavailable
 from toolkit.gateway import Gateway
+from toolkit.gateway.configuration import configuration_of
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.rewards.service.ledger import SPACE
 from toolkit.rewards.service.rewards import Call, RewardService
-from toolkit.stores import StoreUnavailable
 from toolkit.stores.embedded import EmbeddedStore
 
 SCARCE = {
@@ -88,7 +88,7 @@ def submit_at_once(port: int, threads: int, moments: int, victim: subprocess.Pop
 
 
 def test_a_stock_of_100_gives_100_rewards_to_50_threads() -> None:
-    with Gateway(rewards=settings(SCARCE)) as gateway:
+    with Gateway(config={"rewards": settings(SCARCE)}) as gateway:
         found = submit_at_once(int(gateway.base_url.rpartition(":")[2]), threads=50, moments=20)
         decisions = operator_of(gateway).decisions()
     assert (len(found), sum(found)) == (1000, 100)
@@ -99,8 +99,7 @@ def test_a_stock_of_100_gives_100_rewards_to_50_threads() -> None:
 GATEWAY_PROCESS = """
 import json, sys, threading
 from toolkit import Gateway
-from toolkit.rewards.service.partners import RewardSettings
-gateway = Gateway(sys.argv[1], rewards=RewardSettings.parse(json.loads(sys.argv[2])))
+gateway = Gateway(sys.argv[1], config={"rewards": json.loads(sys.argv[2])})
 print(gateway.base_url.rpartition(":")[2], flush=True)
 threading.Event().wait()
 """
@@ -108,7 +107,7 @@ threading.Event().wait()
 
 def start_process(folder: Path) -> tuple[subprocess.Popen[str], int]:
     given = {"partners": [{"gatewaykey": "partner-key", "company_token": "acme", "apps": ["demo-app"]}]}
-    command = [sys.executable, "-c", GATEWAY_PROCESS, str(folder), json.dumps({**given, "configuration": SCARCE})]
+    command = [sys.executable, "-c", GATEWAY_PROCESS, str(folder), json.dumps({**given, "rules": SCARCE})]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, int(process.stdout.readline())
@@ -128,7 +127,7 @@ def test_a_stock_of_100_gives_100_rewards_across_sigkill(tmp_path: Path) -> None
     process, port = start_process(tmp_path)
     after = submit_at_once(port, threads=20, moments=30)
     kill(process)
-    with Gateway(tmp_path, rewards=settings(SCARCE)) as gateway:
+    with Gateway(tmp_path, config={"rewards": settings(SCARCE)}) as gateway:
         decisions = operator_of(gateway).decisions()
     # Every answer that was seen is a decision; one that was killed on its way to the caller is one, too.
     assert (decisions["reason"] == "REWARDED").sum() == 100
@@ -144,8 +143,9 @@ def call(device: str, moment: str = "m") -> Call:
 
 
 async def service_on(store: Any, clock: Clock | None = None, look: float = 20.0) -> RewardService:
-    world = OutsideWorld(clock, timings=Timings(reward_look=look))
-    service = RewardService(store, world, settings(SCARCE))
+    rewards = configuration_of({"rewards": settings(SCARCE)}).rewards
+    assert rewards is not None
+    service = RewardService(store, OutsideWorld(clock, timings=Timings(reward_look=look)), rewards)
     await service.open()
     return service
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import toolkit
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis import simulation
@@ -212,7 +213,7 @@ def test_the_funnel_refuses_what_is_not_true_or_false(values: list[Any]) -> None
 
 
 def test_the_funnel_refuses_an_unknown_unit() -> None:
-    with pytest.raises(InvalidArgument, match="session or device, not 'moment'"):
+    with pytest.raises(InvalidArgument, match="unit is 'session' or 'device' or None, not 'moment'"):
         funnel(DECISIONS, unit="moment")
 
 
@@ -329,9 +330,9 @@ def test_a_what_if_knows_sessions() -> None:
 
 
 def test_a_what_if_keeps_traces_where_asked() -> None:
-    assert explain(simulation.simulate({}, EVENTS.head(1), trace=True))["rule"].iloc[0] == "session"
-    with pytest.raises(InvalidArgument, match="trace=True"):
-        explain(simulation.simulate({}, EVENTS.head(1)))
+    assert explain(simulation.simulate({}, EVENTS.head(1)))["rule"].iloc[0] == "session"
+    with pytest.raises(InvalidArgument, match="has no trace"):
+        explain(simulation.simulate({}, EVENTS.head(1), trace=False))
 
 
 def test_a_what_if_needs_its_columns() -> None:
@@ -344,3 +345,18 @@ def test_made_up_readers_look_and_claim() -> None:
     counts = steps(funnel(decided))
     assert counts["shown"] == counts["rewarded"]
     assert 0 < counts["claimed"] < counts["shown"]
+
+
+def test_a_funnel_and_a_comparison_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    from matplotlib import pyplot
+
+    decisions = pd.DataFrame({"device": list("abcd"), "rewarded": [True, False, True, True], "arm": list("xxyy")})
+    funnel_axes = toolkit.rewards.plot(funnel(decisions))
+    assert [label.get_text() for label in funnel_axes.get_yticklabels()] == ["moment", "rewarded"]
+    _, mine = pyplot.subplots()
+    assert toolkit.rewards.plot(toolkit.rewards.ab(decisions), ax=mine) is mine
+    assert [label.get_text() for label in mine.get_yticklabels()] == ["y - x"]
+    with pytest.raises(InvalidArgument, match="funnel or ab returned"):
+        toolkit.rewards.plot(decisions)
+    pyplot.close("all")

@@ -141,7 +141,7 @@ def test_no_moments_is_a_line_and_no_traceback() -> None:
 
 def test_a_test_reward_in_a_sandboxed_frame() -> None:
     keys = {"gatewaykey": "partner-key", "app_key": "demo-app"}
-    with Gateway(rewards=settings()) as gateway, toolkit.connect(gateway, credentials=keys) as tk:
+    with Gateway(config={"rewards": settings()}) as gateway, toolkit.connect(gateway, credentials=keys) as tk:
         shown = RewardsExplorer(tk.rewards, events=EVENTS)
         shown.page_button.click()
         assert 'sandbox="allow-scripts"' in shown.page.value

@@ -78,14 +78,14 @@ def test_moment_names_are_free(caller: Caller, name: str) -> None:
 def test_the_page_is_where_the_caller_reaches_the_gateway(started: Callable[..., Caller]) -> None:
     sent = json.dumps({**MOMENT, "test": True}).encode()
     head = f"POST {TARGET} HTTP/1.1\r\nContent-Length: {len(sent)}\r\n{JSON_HEADERS}Connection: close\r\n"
-    allowed = started(allow_hosts=["rewards.example"]).gateway.base_url
+    allowed = started(gateway={"allow_hosts": ["rewards.example"]}).gateway.base_url
     for host, base_url in {
         "rewards.example:8443": "http://rewards.example:8443",
         "[::1]:80": "http://[::1]:80",
     }.items():
         raw = raw_exchange(allowed, f"{head}Host: {host}\r\n\r\n".encode() + sent)
         assert f'"body_url":"{base_url}/reward/'.encode() in raw
-    public = started(public_url="https://rewards.example")
+    public = started(gateway={"public_url": "https://rewards.example"})
     assert public.reward(test=True)["modal"]["body_url"].startswith("https://rewards.example/reward/")
 
 

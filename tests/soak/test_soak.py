@@ -15,7 +15,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from tests.conftest import raw_call
+from tests.conftest import operator_of, raw_call
 from tests.mail_server import MailServer, eventually
 from tests.ports import free_port
 from tests.soak.callers import (
@@ -187,7 +187,7 @@ def check_dweets(posters: list[Poster], hearers: list[Hearer]) -> None:
 
 def check_kept(folder: Path, posters: list[Poster], player: Player) -> None:
     """Hold what a gateway finds in the folder against what was acknowledged."""
-    with Gateway(folder, demo=True) as gateway:
+    with Gateway(folder) as gateway:
         for poster in posters:
             body = raw_call(gateway.base_url, "GET", f"/get/dweets/for/{poster.thing}").body
             kept = [int(part.partition(b",")[0]) for part in body.split(b'"n":')[1:]][::-1]
@@ -195,7 +195,7 @@ def check_kept(folder: Path, posters: list[Poster], player: Player) -> None:
             since = [number for number in poster.acknowledged if number >= kept[0]]
             assert set(since) <= set(kept)
             assert kept == sorted(set(kept))
-        decisions = gateway.decisions["decision_id"].tolist()
+        decisions = operator_of(gateway).decisions()["decision_id"].tolist()
     assert len(set(decisions)) == len(decisions)
     assert len(set(player.decided.values())) == len(player.decided) > 10, "one decision for each key"
     assert set(player.decided.values()) <= set(decisions)
@@ -207,8 +207,8 @@ def check_mails(folder: Path, server: MailServer, alarms: list[Alarm], kills: in
     wanted = {f"Alert of {alarm.thing}: number {number}" for alarm in alarms for number in alarm.acknowledged}
     possible = wanted | {f"Alert of {alarm.thing}: number {number}" for alarm in alarms for number in alarm.maybe}
     smtp = server.url
-    with Gateway(folder, demo=True, smtp=smtp) as gateway:  # what was not sent yet, after the lease of a dead gateway
-        eventually(lambda: set(gateway.outbox["state"]) == {"sent"})
+    with Gateway(folder, smtp=smtp) as gateway:  # what was not sent yet, after the lease of a dead gateway
+        eventually(lambda: set(operator_of(gateway).outbox()["state"]) == {"sent"})
     mails = [email.message_from_bytes(mail.content, policy=email.policy.default) for mail in server.mails]
     identifiers = {str(mail["Message-ID"]): str(mail["Subject"]) for mail in mails}
     subjects = Counter(identifiers.values())

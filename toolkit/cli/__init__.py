@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from toolkit.cli.config import config
 from toolkit.cli.doctor import doctor
 from toolkit.cli.gateway import gateway
 from toolkit.cli.history import history
@@ -17,7 +18,7 @@ from toolkit.cli.record import record
 from toolkit.cli.tail import tail
 from toolkit.cli.write import write
 
-COMMANDS = [doctor, gateway, history, lab, lock, post, record, tail, write]
+COMMANDS = [config, doctor, gateway, history, lab, lock, post, record, tail, write]
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, commands=COMMANDS)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from toolkit.cli.config import CONFIG
 from toolkit.cli.options import FOLDER, PORT, STORE, USUAL_PORT, errors_in_one_line
 from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
 
@@ -37,23 +36,29 @@ def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str,
 
 def _mail_server(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
     # Checked here, because the text of the URL may hold a password and must not come back in an error.
+    from toolkit.dweets.service.delivery import check_mail_server
+    from toolkit.errors import InvalidArgument
+    from toolkit.secret import Secret
+
     try:
-        parts = urlsplit(url or "smtp://none")
-        usable = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise click.BadParameter("it must be smtp://[user:password@]host[:port] or smtps://...", context, parameter)
+        if url is not None:
+            check_mail_server(Secret(url))
+    except InvalidArgument as error:
+        raise click.BadParameter(str(error).removeprefix("smtp: "), context, parameter) from None
     return url
 
 
 @click.command(context_settings={"allow_extra_args": True, "show_default": True})
-@click.option("--host", default="127.0.0.1", help="Address to listen on.")
-@click.option("--port", type=PORT, default=USUAL_PORT, help="Port to listen on; 0 takes a free one.")
-@click.option("--data", type=FOLDER, help="Keep everything in this folder; without it all is gone at the end.")
+@CONFIG
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=PORT, help=f"Port to listen on; 0 takes a free one.  [default: {USUAL_PORT}]")
+@click.option("--data", "folder", type=FOLDER, help="Keep everything here; without it all is gone at the end.")
 @STORE
 @click.option(
-    "--demo", is_flag=True, help="Load the demo world, on the real clock; its keys stand in data/demo_world.json."
+    "--demo",
+    is_flag=True,
+    default=None,
+    help="Serve the demo world also when other machines may call; its keys are public (data/demo_world.json).",
 )
 @click.option(
     "--lock",
@@ -73,9 +78,15 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     help="Send alert mails through smtp://[user:password@]host[:port]; without it they stay in the outbox."
     "  [env: TOOLKIT_SMTP]",
 )
-@click.option("--keep", type=click.IntRange(min=LEAST_KEPT), default=10_000, help="Dweets kept of each thing.")
+@click.option("--keep", type=click.IntRange(min=LEAST_KEPT), help="Dweets kept of each thing.  [default: 10000]")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
 @click.option("--archive", type=FOLDER, help="Archive every dweet in this folder, for good.")
+@click.option(
+    "--public-url",
+    metavar="URL",
+    envvar="TOOLKIT_PUBLIC_URL",
+    help="The https origin by which callers and browsers reach the gateway.  [env: TOOLKIT_PUBLIC_URL]",
+)
 @click.option(
     "--allow-host",
     "allow_hosts",
@@ -93,7 +104,7 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     help="Take the address of a caller from X-Forwarded-For or Forwarded of this proxy (address or network); may be "
     "repeated.  [env: TOOLKIT_TRUSTED_PROXIES]",
 )
-@click.option("--cors/--no-cors", default=True, help="Whether web pages of other origins may read answers.")
+@click.option("--cors/--no-cors", default=None, help="Whether web pages of other origins may read answers.")
 @click.option(
     "--log-level",
     type=click.Choice(LOG_LEVELS),
@@ -101,23 +112,7 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     help="What goes to stderr; info has a line for each call.",
 )
 @click.pass_context
-def gateway(
-    context: click.Context,
-    host: str,
-    port: int,
-    data: Path | None,
-    store: str | None,
-    demo: bool,
-    locks: Mapping[str, Secret],
-    smtp: str | None,
-    keep: int,
-    rate: int | None,
-    archive: Path | None,
-    allow_hosts: tuple[str, ...],
-    trusted_proxies: tuple[str, ...],
-    cors: bool,
-    log_level: str,
-) -> None:
+def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, **options: object) -> None:
     """Run the gateway alone, until Ctrl-C or SIGTERM.
 
     The first line it prints is "gateway at http://HOST:PORT", once it accepts calls.
@@ -126,30 +121,17 @@ def gateway(
         # click would print the surplus, and it may well be a key.
         raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
     with errors_in_one_line():
-        from toolkit.dweets.service.dweets import DweetSettings
         from toolkit.gateway import Gateway
+        from toolkit.gateway.configuration import overlaid
 
         log_to_stderr("toolkit.gateway", log_level)
+        tables = {
+            "dweets": {key: options.pop(key) for key in ("locks", "smtp", "keep", "rate", "archive")},
+            "gateway": options,
+        }
+        settings = overlaid(overlaid({"gateway": {"port": USUAL_PORT}}, config), tables)
         # Signals first: one that comes while the gateway starts ends it right after.
-        with (
-            signals_to_end() as ended,
-            Gateway(
-                data,
-                store=store,
-                host=host,
-                port=port,
-                locks=locks,
-                smtp=smtp,
-                keep=keep,
-                settings=DweetSettings(rate=rate),
-                archive=archive,
-                demo=demo,
-                allow_hosts=allow_hosts,
-                trusted_proxies=trusted_proxies,
-                cors=cors,
-                exposed=True,  # an address of other machines on the command line is meant
-            ) as running,
-        ):
+        with signals_to_end() as ended, Gateway(config=settings) as running:
             # What the start made stays, and need not be examined in each garbage collection.
             gc.freeze()
             gc.set_threshold(50_000, 20, 100)

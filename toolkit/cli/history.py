@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,9 +16,6 @@ from toolkit.cli.pipes import ends_as_in_a_pipe, json_text, write_text
 if TYPE_CHECKING:
     import pandas as pd
 
-    from toolkit.dweets.client.calls import DweetCalls
-
-Records = list[dict[str, Any]]
 
 _FILE = click.Path(dir_okay=False, allow_dash=True)
 
@@ -38,7 +35,7 @@ def _moment(context: click.Context, parameter: click.Parameter, text: str | None
 @click.command()
 @click.argument("thing")
 @click.option("--since", metavar="TIME", callback=_moment, help="From this time on (ISO 8601, UTC), all that is kept.")
-@click.option("--until", metavar="TIME", callback=_moment, help="Before this time; needs --since.")
+@click.option("--until", metavar="TIME", callback=_moment, help="Before this time.")
 @click.option("-n", "--last", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--csv", "csv_file", metavar="FILE", type=_FILE, help="Write CSV to this file, not to stdout.")
 @click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file.")
@@ -58,7 +55,7 @@ def history(
 ) -> None:
     """Print past dweets of a thing as CSV.
 
-    The last 500, or all that are kept since a time; the oldest first. Nested names are joined with dots. The exit code
+    The last 500, or what is kept of a range of time; the oldest first. Nested names are joined with dots. The exit code
     is 1 if there are no dweets.
 
     \b
@@ -67,49 +64,24 @@ def history(
     """  # noqa: D301 - click keeps the lines behind \b as they are
     if sum(map(bool, (csv_file, parquet_file, as_json))) > 1:
         raise click.UsageError("give one of --csv, --parquet and --json")
-    if until is not None and since is None:
-        raise click.UsageError("--until needs --since")
     with ends_as_in_a_pipe():
         from toolkit.dweets.client.calls import DweetCalls
+        from toolkit.dweets.client.reading import Wanted, kept_records
+        from toolkit.dweets.wire import HISTORY_LENGTH
         from toolkit.http_client import HttpSession
 
         calls = DweetCalls(HttpSession(gateway_url(url)))
-        records = _records(calls, thing, key, since, until, last)
+        if (since, until, last) == (None, None, None):
+            last = HISTORY_LENGTH
+        records = kept_records(calls, thing, key, Wanted.asked(last, since, until), sys.stderr.isatty())
         if not records:
-            raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since else ""))
+            raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since or until else ""))
         if as_json:
             write_text("".join(f"{json_text(record)}\n" for record in records))
         elif parquet_file is not None:
             _frame(records).to_parquet(parquet_file)
         else:
             _write_csv(records, csv_file)
-
-
-def _records(
-    calls: DweetCalls, thing: str, key: str | None, since: datetime | None, until: datetime | None, last: int | None
-) -> Records:
-    """Return the last 500 dweets, or all that are kept of a range of time; of these the newest, the oldest first."""
-    from tqdm import tqdm
-
-    from toolkit.dweets import wire
-
-    if since is None:
-        found = calls.records(wire.HISTORY, thing, key)
-    else:
-        end = min(until or datetime.max.replace(tzinfo=UTC), datetime.now(UTC) + timedelta(days=1))
-        days = [since.date() + timedelta(days=day) for day in range((end.date() - since.date()).days + 1)]
-        first, behind, found = _created(since), _created(end), []
-        for day in tqdm(days, unit="day", file=sys.stderr, disable=None if len(days) > 1 else True):
-            records = calls.records(wire.STORED, thing, key, {"date": day.isoformat()})
-            found += [record for record in records if first <= record["created"] < behind]
-    return found if last is None else found[-last:]
-
-
-def _created(moment: datetime) -> str:
-    # A dweet's time has milliseconds: one that is not before the moment is not before the next of them either.
-    from toolkit.dweets.wire import created_text
-
-    return created_text(-(-(moment - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)))
 
 
 def _frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:

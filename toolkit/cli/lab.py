@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 import click
 
+from toolkit.cli.config import CONFIG
 from toolkit.cli.options import FOLDER, PORT, USUAL_PORT, errors_in_one_line
 from toolkit.cli.process import END_SIGNALS
 from toolkit.errors import ToolkitError
@@ -49,16 +50,26 @@ def _root(folder: Path | None) -> Path:
     return root
 
 
-def _gateway(data: Path | None, port: int | None, demo: bool) -> Gateway:
-    from toolkit.gateway import Gateway
-    from toolkit.gateway.server import CannotServe
+def _settings(config: dict[str, Any], data: Path | None, port: int | None) -> dict[str, Any]:
+    """Return the configuration with the options; without a folder or a store it keeps everything in your own folder."""
+    from toolkit.gateway.configuration import overlaid
 
+    own = overlaid({"gateway": {}, **config}, {"gateway": {"folder": data, "port": port}})
+    if not {"folder", "store"} & own["gateway"].keys():
+        own["gateway"]["folder"] = gateway_folder()
+    return own
+
+
+def _gateway(settings: dict[str, Any]) -> Gateway:
+    from toolkit.errors import CannotServe
+    from toolkit.gateway import Gateway
+
+    if "port" in settings["gateway"]:
+        return Gateway(config=settings)
     try:
-        return Gateway(data, port=USUAL_PORT if port is None else port, demo=demo)
+        return Gateway(config=settings, port=USUAL_PORT)
     except CannotServe:
-        if port is not None:
-            raise
-        return Gateway(data, port=0, demo=demo)
+        return Gateway(config=settings, port=0)
 
 
 def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> list[str]:
@@ -121,13 +132,12 @@ def _jupyter_server(arguments: list[str]) -> ServerApp:
     return server
 
 
-def _announce(gateway: Gateway, jupyter: ServerApp, root: Path, data: Path | None) -> None:
+def _announce(gateway: Gateway, jupyter: ServerApp, root: Path, kept: object) -> None:
     token = jupyter.identity_provider.token
     query = f"?token={token}" if token else ""
     click.echo(f"gateway at {gateway.base_url}")
     click.echo(f"lab at {jupyter.connection_url}{_first_page(root)}{query}")
-    kept = "nothing is kept" if data is None else f"dweets kept in {data}"
-    click.echo(f"notebooks in {root}, {kept}; Ctrl-C ends both")
+    click.echo(f"notebooks in {root}, dweets kept in {kept}; Ctrl-C ends both")
 
 
 @contextmanager
@@ -158,22 +168,20 @@ def _stop_at_signals(jupyter: ServerApp) -> None:
 
 
 @click.command(context_settings={"show_default": True})
+@CONFIG
 @click.option("--data", type=FOLDER, help="Folder of the gateway.  [default: in your own data folder]")
 @click.option("--port", type=PORT, help=f"Port of the gateway.  [default: {USUAL_PORT}, or a free one]")
 @click.option("--lab-port", type=PORT, help="Port of JupyterLab.  [default: 8888, or a free one]")
 @click.option("--no-browser", is_flag=True, help="Only print the address of the notebooks.")
 @click.option("--folder", type=FOLDER, help="Copy notebooks and data to this folder and work there.")
-@click.option(
-    "--demo", is_flag=True, help="With the demo world, whose keys the notebooks get; nothing is kept without --data."
-)
 @click.argument("jupyter_options", nargs=-1, type=click.UNPROCESSED)
 def lab(
+    config: dict[str, Any],
     data: Path | None,
     port: int | None,
     lab_port: int | None,
     no_browser: bool,
     folder: Path | None,
-    demo: bool,
     jupyter_options: tuple[str, ...],
 ) -> None:
     """Open the notebooks in JupyterLab, with a gateway that keeps what they post.
@@ -183,13 +191,11 @@ def lab(
     with errors_in_one_line():
         _require_jupyter()
         root = _root(folder)
-        if data is None and not demo:
-            # The keys of the demo world are public: it never gets into a person's own data folder by default.
-            data = gateway_folder()
-        with _leaving_at_signals(), _gateway(data, port, demo) as running, _runtime_folder() as runtime:
+        settings = _settings(config, data, port)
+        with _leaving_at_signals(), _gateway(settings) as running, _runtime_folder() as runtime:
             _set_environment(running, runtime)
             jupyter = _jupyter_server([*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options])
             _stop_at_signals(jupyter)
             # On its loop, after the callback that binds the port: a reader of the address may call it at once.
-            jupyter.io_loop.add_callback(_announce, running, jupyter, root, data)
+            jupyter.io_loop.add_callback(_announce, running, jupyter, root, settings["gateway"].get("folder", "Redis"))
             jupyter.start()

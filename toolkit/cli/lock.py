@@ -127,11 +127,10 @@ def _operate(
     """Work on the records of a store, or through the operator API of the gateway that has the folder open."""
     import asyncio
 
-    from toolkit.errors import InvalidArgument
+    from toolkit.errors import FolderInUse, InvalidArgument
     from toolkit.gateway.gateway import store_of
     from toolkit.operator.folder import OperatorFolder
     from toolkit.outside_world import OutsideWorld
-    from toolkit.stores import FolderInUse
 
     if folder is not None and store is not None:
         if click.get_current_context().get_parameter_source("store") is not ParameterSource.ENVIRONMENT:

@@ -57,9 +57,8 @@ KEY = click.option(
 def errors_in_one_line() -> Iterator[None]:
     """Report an error of the toolkit as one line on stderr, with exit code 1."""
     from toolkit.errors import ToolkitError
-    from toolkit.stores import StoreUnavailable
 
     try:
         yield
-    except (ToolkitError, StoreUnavailable) as error:
+    except ToolkitError as error:
         raise click.ClickException(str(error)) from None

@@ -63,4 +63,4 @@ def record(
             recording = tk.dweets.record(things, folder, key=named, seconds=seconds, rows=rows)
             click.echo(f"recording {', '.join(things)} of {tk.base_url} to {folder}")
             wait_for(ended)
-            click.echo(f"{recording.stop():,} dweets recorded")
+            click.echo(f"{recording.close():,} dweets recorded")

@@ -42,10 +42,9 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
             click.echo(f"listening to {thing} at {calls.session.base_url}", err=True)
             for dweet in dweets:
                 if as_json:
-                    record = {"thing": dweet.thing, "created": dweet.created, "content": dweet.content}
-                    write_text(f"{json_text(record)}\n")
+                    write_text(f"{json_text(dweet.record())}\n")
                 else:
-                    write_text(f"{dweet.created} {json_text(dweet.content)}\n")
+                    write_text(f"{dweet.time} {json_text(dweet.content)}\n")
 
 
 def _say_connection(is_there: bool) -> None:

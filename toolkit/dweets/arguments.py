@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument, MalformedRequest
+from toolkit.secret import Secret
+
+Key = str | Secret | None
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from toolkit.frames import TimeLike
 
 
 def checked_name(thing: str) -> str:
@@ -20,12 +26,46 @@ def checked_name(thing: str) -> str:
         raise InvalidArgument(error.message) from None
 
 
-def checked_date(date: str) -> str:
+def checked_names(things: str | Iterable[str]) -> list[str]:
+    """Return the names of one thing or of several, each once."""
+    return [checked_name(name) for name in ([things] if isinstance(things, str) else dict.fromkeys(things))]
+
+
+def checked_date(date: TimeLike) -> str:
     """Return a day as ``YYYY-MM-DD``, or raise InvalidArgument where there is no such day."""
+    if not isinstance(date, str):
+        from toolkit.frames import utc_timestamp  # pandas takes a second: who posts needs no frame
+
+        return f"{utc_timestamp(date, 'date'):%Y-%m-%d}"
     try:
         return datetime.strptime(date, "%Y-%m-%d").strftime("%Y-%m-%d").rjust(10, "0")
-    except (TypeError, ValueError):
+    except ValueError:
         raise InvalidArgument("date must be YYYY-MM-DD, a day that exists") from None
+
+
+def checked_addresses(who: str | Iterable[str]) -> str:
+    """Return e-mail addresses as the wire has them, or raise InvalidArgument where one cannot be."""
+    addresses = who if isinstance(who, str) else ",".join(who)
+    try:
+        wire.checked_recipients(addresses)
+    except MalformedRequest as error:
+        raise InvalidArgument(error.message) from None
+    return addresses
+
+
+def checked_keys(names: Iterable[str], key: Key | Mapping[str, Key]) -> dict[str, Key]:
+    """Return the key of each thing, where one is given for all or a table of them."""
+    keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
+    if unknown := set(keys) - set(names):
+        raise InvalidArgument(f"there are keys of things that are not recorded: {', '.join(sorted(unknown))}")
+    return {name: keys.get(name) for name in names}
+
+
+def checked_count(n: int) -> int:
+    """Return a number of dweets, or raise InvalidArgument where it is not positive."""
+    if n < 1:
+        raise InvalidArgument(f"n is at least 1, not {n}")
+    return int(n)
 
 
 def checked_times(frame: pd.DataFrame) -> pd.DatetimeIndex:

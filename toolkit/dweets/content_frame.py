@@ -30,7 +30,7 @@ def history_frame(
 ) -> pd.DataFrame:
     """Return records (oldest first) as a frame: index ``created``, a typed column for each name of the contents."""
     things = [record["thing"] for record in records] if with_thing else None
-    return content_frame([record["content"] for record in records], _times(records), things, columns, warn=warn)
+    return content_frame([record["content"] for record in records], times_of(records), things, columns, warn=warn)
 
 
 def content_frame(
@@ -71,10 +71,10 @@ def _leaf_names(columns: str | Sequence[str], things: Sequence[str] | None) -> l
 def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return what posting answered, one row a dweet: index ``created``, ``thing``, ``transaction``."""
     frame = declared_frame(records, {"thing": "str", "transaction": "str"})
-    return frame.set_index(_times(records))
+    return frame.set_index(times_of(records))
 
 
-def _times(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
+def times_of(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
     try:
         return utc_from_iso([record["created"] for record in records]).rename("created")
     except ValueError:

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 import pandas as pd
 
+from toolkit.argument_checks import described
 from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument
 
@@ -20,7 +21,7 @@ def content_bytes(content: Any) -> bytes:  # noqa: ANN401
     try:
         if _holds_nan(content):
             raise InvalidArgument("NaN and infinity are no JSON: leave the value out, or send None")
-        written = orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
+        written = orjson.dumps(content, _json_value, orjson.OPT_SERIALIZE_NUMPY)
     except RecursionError:
         raise InvalidArgument("the content is nested too deeply, or holds itself") from None
     except (orjson.JSONEncodeError, TypeError) as error:
@@ -81,9 +82,18 @@ def _row_content(paths: Sequence[Sequence[str]], row: Sequence[Any]) -> bytes:
         if value is not None:
             _nest(content, path, value)
     try:
-        return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(content, _json_value, orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
     except (orjson.JSONEncodeError, TypeError) as error:
         raise InvalidArgument(f"a row cannot be written as JSON: {error}") from None
+
+
+def _json_value(value: object) -> object:
+    """Return a value of pandas or numpy, which orjson does not know, as JSON."""
+    if isinstance(value, pd.Timestamp):
+        return value.isoformat()
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # such as a slice with steps
+        return value.tolist()
+    raise TypeError(f"it holds {described(value)}")
 
 
 def _nest(content: dict[str, Any], path: Sequence[str], value: Any) -> None:  # noqa: ANN401

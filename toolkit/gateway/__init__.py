@@ -5,5 +5,6 @@ Read ``gateway`` first (a running gateway, as a notebook holds it), then ``http_
 """
 
 from toolkit.gateway.gateway import DEMO_SEED, DEMO_START, Gateway
+from toolkit.outside_world import SteppedClock
 
-__all__ = ["DEMO_SEED", "DEMO_START", "Gateway"]
+__all__ = ["DEMO_SEED", "DEMO_START", "Gateway", "SteppedClock"]

@@ -11,11 +11,18 @@ from itertools import chain
 from time import perf_counter
 
 from toolkit.endpoint import decode_once
-from toolkit.errors import KeyRejected, MalformedRequest, NotFound, ServiceError, ServiceFailure
+from toolkit.errors import (
+    KeyRejected,
+    MalformedRequest,
+    NotFound,
+    OutcomeUnknown,
+    ServiceError,
+    ServiceFailure,
+    StoreUnavailable,
+)
 from toolkit.gateway.access import Hosts, Proxies
 from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
 from toolkit.gateway.wrong_keys import WrongKeys
-from toolkit.stores import OutcomeUnknown, StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
 

@@ -1,65 +1,75 @@
-"""The demo world: reads ``data/demo_world.json`` into the settings of each service."""
+"""The demo world: partners, clients, carriers and invented subscribers, for a gateway that is given none."""
 
 from __future__ import annotations
 
 import json
-from functools import cached_property
+from functools import cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolkit.data_folder import data_folder
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.service.handwriting import HandwritingSettings
+from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_of
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.service.callers import Caller, IdentitySetup
-from toolkit.identity.service.carrier import Network, SimulatedCarrier, wifi_address
-from toolkit.identity.service.subscribers import Subscriber, load_subscribers
+from toolkit.identity.service.callers import IdentitySettings
+from toolkit.identity.service.carrier import wifi_address
 from toolkit.rewards.service.partners import RewardSettings
 from toolkit.secret import Secret
+from toolkit.settings import secrets_in
+
+_WHAT_TO_DO = (
+    "the keys of the demo world are public, and other machines may reach this gateway. Configure your own "
+    "(`toolkit config example` shows how), or serve the demo world to everybody with --demo (gateway.demo)"
+)
 
 
 class DemoWorld:
-    def __init__(self) -> None:
-        self.sections: dict[str, Any] = json.loads((data_folder() / "demo_world.json").read_text("utf-8"))
+    """What a gateway with this configuration has of the demo world; `configuration` is the whole of both."""
+
+    def __init__(self, own: Configuration) -> None:
+        self._data = _data()
+        demo = _demo()
+        assert demo.rewards is not None
+        assert demo.identity is not None
+        is_served = own.gateway.demo or not own.gateway.is_exposed
+        if not is_served:
+            _refuse_public_keys(own)
+        missing = [name for name in ("rewards", "identity") if getattr(own, name) is None]
+        #: What does not work since the demo world is not served; empty if nothing.
+        self.warning = ""
+        if missing and not is_served:
+            self.warning = f"no key is taken by {' and '.join(f'mobile {name}' for name in missing)}: {_WHAT_TO_DO}"
+        self._has_keys = missing if is_served else []
+        rewards = own.rewards or (demo.rewards if is_served else RewardSettings())
+        identity = own.identity or (demo.identity if is_served else IdentitySettings())
+        mine = own.identity
+        self._has_phones = mine is None or not (mine.carrier or mine.carriers or mine.subscribers)
+        if self._has_phones:
+            identity = replace(identity, carriers=demo.identity.carriers, subscribers=demo.identity.subscribers)
+        self.configuration = replace(own, rewards=rewards, identity=identity)
 
     @property
     def credentials(self) -> dict[str, Secret]:
-        """The keys of all services, by their names on the wire."""
-        found = (section.get("credentials", {}) for section in self.sections.values())
+        """The keys of the services that have the demo world's callers, by their names on the wire."""
+        found = (self._data["credentials"][service] for service in self._has_keys)
         return {name: Secret(value) for credentials in found for name, value in credentials.items()}
-
-    def handwriting_settings(self) -> HandwritingSettings:
-        return HandwritingSettings(apikeys={self.credentials["apikey"]: self.credentials["apisecret"]})
-
-    def reward_settings(self) -> RewardSettings:
-        return RewardSettings.parse({k: v for k, v in self.sections["rewards"].items() if k != "credentials"})
-
-    @cached_property
-    def subscribers(self) -> list[Subscriber]:
-        """The subscribers; the first ones own the phones of the presets, in their order."""
-        return load_subscribers(data_folder() / "demo_subscribers.json")
-
-    def identity_setup(self) -> IdentitySetup:
-        section = self.sections["identity"]
-        callers = [
-            Caller(one["name"], self.credentials[one["credential"]], tuple(one["FinalTargetUrls"]))
-            for one in section["clients"]
-        ]
-        networks = [
-            Network(one["short_code"], one["name"], tuple(one["networks"]), one.get("retired", False))
-            for one in section["carriers"]
-        ]
-        return IdentitySetup(callers, SimulatedCarrier(networks, self.subscribers))
 
     @property
     def presets(self) -> dict[str, str]:
-        return {name: preset["result"] for name, preset in self.sections["identity"]["presets"].items()}
+        presets = self._data["presets"] if self._has_phones else {}
+        return {name: preset["result"] for name, preset in presets.items()}
 
     def handset(self, preset: str) -> Handset:
-        presets = self.sections["identity"]["presets"]
+        if not self._has_phones:
+            raise InvalidArgument("this gateway has subscribers of its own: only those of the demo world have handsets")
+        presets = self._data["presets"]
         if preset not in presets:
             raise InvalidArgument(f"a preset is one of {', '.join(presets)}")
         about = presets[preset].get("handset", {})
-        owner = self.subscribers[list(presets).index(preset)]
+        assert self.configuration.identity is not None
+        # The first subscribers own the phones of the presets, in their order.
+        owner = self.configuration.identity.subscribers[list(presets).index(preset)]
         address = wifi_address(owner.device_ip) if about.get("on_wifi") else owner.device_ip
         return Handset(
             preset,
@@ -69,3 +79,22 @@ class DemoWorld:
             result=presets[preset]["result"],
             answer=Secret(owner.address.postal_code, guessable=True),
         )
+
+
+@cache
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((data_folder() / "demo_world.json").read_bytes())
+    data["identity"]["subscribers"] = json.loads((data_folder() / "demo_subscribers.json").read_bytes())["subscribers"]
+    return data
+
+
+@cache
+def _demo() -> Configuration:
+    return configuration_of({name: _data()[name] for name in ("rewards", "identity")})
+
+
+def _refuse_public_keys(own: Configuration) -> None:
+    public = {secret for known in (_demo(), configuration_of(EXAMPLE)) for _, secret in secrets_in(known)}
+    for key, secret in secrets_in(own):
+        if secret in public:
+            raise InvalidArgument(f"{key}: this key is published with the toolkit: {_WHAT_TO_DO}")

@@ -5,29 +5,24 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
-from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.errors import InvalidArgument
-from toolkit.gateway.access import Hosts, Proxies, is_loopback
+from toolkit.gateway.access import is_loopback
+from toolkit.gateway.configuration import Configuration, Source, configuration_of
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
-from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.service.callers import IdentitySetup
 from toolkit.notebook_cell import CellRun, cell_that_runs
 from toolkit.operator.folder import OperatorFolder
-from toolkit.outside_world import Clock, OutsideWorld, SteppedClock
+from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.public_names import PublicNames
-from toolkit.rewards.service.partners import RewardSettings
 from toolkit.secret import Secret
 from toolkit.stores.embedded import EmbeddedStore
 from toolkit.stores.redis.address import BadAddress
@@ -51,6 +46,11 @@ class Gateway(PublicNames):
     ----------
     folder
         Where to keep everything, durably. None: in a temporary folder, which is removed when the gateway stops.
+    config
+        The path of a TOML or JSON file, or a dict of its tables: ``gateway``, ``dweets``, ``handwriting``, ``rewards``
+        and ``identity``. ``toolkit config example`` prints all keys with their defaults. Other arguments replace what
+        the configuration says. Without ``rewards`` or ``identity`` the service has the demo world's partners,
+        clients and subscribers; without keys, handwriting takes any that is not empty.
     store
         Keep everything in this Redis instead, which any number of gateways share: ``redis://host:port/0`` or another
         URL of `toolkit.stores.redis.address`.
@@ -64,31 +64,23 @@ class Gateway(PublicNames):
     keep
         How many dweets of each thing are kept, at least 500; 10,000 if None. Older ones are deleted, a few at a time.
         Responses tell it in the header ``X-Dweet-Retention``.
-    settings, handwriting, rewards, identity
-        Keys, limits and rules of each service. Without keys, handwriting takes any that is not empty; without
-        partners, rewards refuses every key; without callers, nobody may call identity.
-    world
-        Clock and identifiers; the real ones if None.
     exposed
         Say True to listen beyond this machine.
     archive
         A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; created if missing.
-    demo
-        Load the demo world; a service that is given its own setup keeps that.
-    allow_hosts
-        Host names that the gateway answers to besides ``localhost`` and the loopback addresses, each with any port,
-        such as the name of a reverse proxy. A gateway that listens beyond this machine answers to any name if none
-        are given.
-    trusted_proxies
-        Addresses or networks of proxies whose ``X-Forwarded-For`` or ``Forwarded`` tells the address of a caller.
-    cors
-        False to let no web page of another origin read the responses.
+    clock
+        The real time if None. On a `SteppedClock` each dweet takes one step and nothing else takes time, so that
+        times repeat.
+    seed
+        A number that makes identifiers and the seeds of handwriting repeat. Keys and codes never do.
+    timings
+        For tests: how long the gateway waits for what.
 
     Raises
     ------
     InvalidArgument
-        The host can be reached by other machines without `exposed`; the URL of the store is wrong, or given together
-        with a folder; a host name or the address of a proxy is wrong.
+        A key or a value of the configuration is wrong; the host can be reached by other machines without `exposed`;
+        other machines may call with a key that is published with the toolkit.
     CannotServe
         The gateway cannot listen on the address.
     StoreUnavailable
@@ -101,97 +93,82 @@ class Gateway(PublicNames):
     >>> with Gateway() as gateway:
     ...     gateway.base_url.startswith("http://127.0.0.1:")
     True
+    >>> partner = {"gatewaykey": "key-of-acme", "company_token": "acme", "apps": ["app-of-acme"]}
+    >>> with Gateway(config={"dweets": {"keep": 20_000}, "rewards": {"partners": [partner]}}) as gateway:
+    ...     sorted(gateway.credentials)
+    ['ApiClientId', 'OtherApiClientId']
     """
 
     def __init__(
         self,
         folder: str | os.PathLike[str] | None = None,
         *,
+        config: Source | None = None,
         store: str | None = None,
-        host: str = "127.0.0.1",
-        port: int = 0,
+        host: str | None = None,
+        port: int | None = None,
         locks: Mapping[str, str | Secret] | None = None,
         smtp: str | None = None,
         keep: int | None = None,
-        settings: DweetSettings | None = None,
-        handwriting: HandwritingSettings | None = None,
-        rewards: RewardSettings | None = None,
-        world: OutsideWorld | None = None,
-        identity: IdentitySetup | None = None,
-        exposed: bool = False,
         archive: str | os.PathLike[str] | None = None,
-        demo: bool = False,
-        allow_hosts: Iterable[str] = (),
-        trusted_proxies: Iterable[str] = (),
-        cors: bool = True,
+        exposed: bool = False,
+        clock: Clock | None = None,
+        seed: int | None = None,
+        timings: Timings | None = None,
     ) -> None:
-        kept_in = Path(folder) if folder is not None else None
-        if not exposed and not is_loopback(host):
+        if host is not None and not exposed and not is_loopback(host):
             raise InvalidArgument("this host can be reached by other machines; say exposed=True if that is meant")
+        changes: dict[str, dict[str, object]] = {
+            "gateway": {"folder": folder, "store": store, "host": host, "port": port},
+            "dweets": {"locks": locks, "smtp": smtp, "keep": keep, "archive": archive},
+        }
+        own = configuration_of(config, changes)
+        self._demo = DemoWorld(own)
+        self._world = _world(clock, seed, timings)
         self._made_in = _stop_those_of_the_last_run(cell_that_runs())
-        self._world = world or OutsideWorld()
-        self._demo = own = DemoWorld() if demo else None
-        settings = settings or DweetSettings()
-        if keep is not None:
-            settings = replace(settings, keep=keep)
-        if archive is not None:
-            settings = replace(settings, archive=Path(archive).expanduser())
-        identity = identity or (own.identity_setup() if own else IdentitySetup())
-        rewards = rewards or (own.reward_settings() if own else RewardSettings())
-        operator_folder = OperatorFolder(kept_in)
-        self._services = Services(
-            store_of(kept_in, store, self._world.clock.now),
-            self._world,
-            settings,
-            _delivery_of(smtp, kept_in),
-            handwriting or (own.handwriting_settings() if own else HandwritingSettings()),
-            rewards,
-            identity,
-            {lock: Secret(key) for lock, key in (locks or {}).items()},
-            is_loopback(host),
-            _hosts(host, allow_hosts, identity.settings.public_url, rewards.public_url),
-            Proxies(_several(trusted_proxies)),
-            cors,
-            operator_folder,
-        )
+        self._services = _services(self._demo.configuration, self._world)
+        listens, stop = own.gateway, self._world.timings.stop
         # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
-        self._server = ServerThread(host, port, self._services.open, self._services.close, self._world.timings.stop)
+        self._server = ServerThread(listens.host, listens.port, self._services.open, self._services.close, stop)
         self._server.start()
-        # A clock that only steps belongs to a tutorial or a test, which no other program calls.
-        if self._services.simulates_phones and not isinstance(self._world.clock, SteppedClock):
+        if self._demo.warning:
+            log.warning(self._demo.warning)
+        # The demo world is all simulation. A clock that only steps belongs to a tutorial or a test.
+        simulates = is_loopback(listens.host) and listens.public_url is None
+        if own.identity and own.identity.clients and simulates and not isinstance(clock, SteppedClock):
             log.warning(SIMULATION_WARNING)
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         self._forgotten.atexit = False  # the server itself ends with the process
         _started.add(self)
-        shown = f"[{host}]" if ":" in host else host
+        shown = f"[{listens.host}]" if ":" in listens.host else listens.host
         self.base_url = f"http://{shown}:{self._server.port}"
         #: Where the operator API answers: on a loopback address.
-        self.operator_url = f"http://{_LOOPBACK.get(host, shown)}:{self._server.port}"
-        operator_folder.write_address(self.operator_url)
+        self.operator_url = f"http://{_LOOPBACK.get(listens.host, shown)}:{self._server.port}"
+        OperatorFolder(listens.folder).write_address(self.operator_url)
 
     @classmethod
     def demo(cls) -> Gateway:
-        """Start a gateway with the demo world: a stepped clock and seeded identifiers.
+        """Start a gateway that prints the same every time: the demo world on a stepped clock, with a seed.
 
-        A tutorial on it prints the same every time. Nothing is kept.
+        The same as ``Gateway(clock=SteppedClock(DEMO_START, timedelta(seconds=1)), seed=DEMO_SEED)``.
+        Nothing is kept.
         """
-        clock = SteppedClock(DEMO_START, timedelta(seconds=1))
-        return cls(world=OutsideWorld(clock, DEMO_SEED), demo=True)
+        return cls(clock=SteppedClock(DEMO_START, timedelta(seconds=1)), seed=DEMO_SEED)
 
     @property
     def clock(self) -> Clock:
-        """The gateway's clock; the demo world's can be advanced."""
+        """The gateway's clock; a stepped one can be advanced."""
         return self._world.clock
 
     @property
     def credentials(self) -> dict[str, Secret]:
-        """The demo world's keys by their names on the wire; none outside of it."""
-        return self._demo.credentials if self._demo is not None else {}
+        """The demo world's keys by their names on the wire, of the services that have no configuration."""
+        return self._demo.credentials
 
     @property
     def presets(self) -> dict[str, str]:
-        """The result of a flow with each simulated phone of the demo world, by preset; none outside of it."""
-        return self._demo.presets if self._demo is not None else {}
+        """The result of a flow with each simulated phone of the demo world, by preset."""
+        return self._demo.presets
 
     def handset(self, preset: str = "happy") -> Handset:
         """Return a simulated phone of the demo world.
@@ -204,10 +181,8 @@ class Gateway(PublicNames):
         Raises
         ------
         InvalidArgument
-            There is no such preset, or this is not the demo world.
+            There is no such preset, or the gateway has subscribers of its own.
         """
-        if self._demo is None:
-            raise InvalidArgument("only the demo world has handsets: Gateway.demo()")
         return self._demo.handset(preset)
 
     @property
@@ -243,32 +218,30 @@ def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
     return now
 
 
-def _hosts(listens_on: str, allowed: Iterable[str], *public_urls: str | None) -> Hosts | None:
-    names = _several(allowed)
-    if not is_loopback(listens_on) and not names:
-        return None  # its callers may know it by names that it cannot know
-    return Hosts([*names, *(name for url in public_urls if (name := urlsplit(url or "").hostname))])
+def _world(clock: Clock | None, seed: int | None, timings: Timings | None) -> OutsideWorld:
+    if clock is not None and not isinstance(clock, Clock):
+        raise InvalidArgument(f"clock is a SteppedClock, or an object with now() and tick(), not {clock!r}")
+    if seed is not None and type(seed) is not int:
+        raise InvalidArgument(f"seed is a whole number, not {type(seed).__name__}")
+    return OutsideWorld(clock, seed, timings)
 
 
-def _several(texts: Iterable[str]) -> list[str]:
-    if isinstance(texts, str):
-        raise InvalidArgument(f"give a list of texts, not {texts!r} alone")
-    return list(texts)
+def _services(configuration: Configuration, world: OutsideWorld) -> Services:
+    gateway, smtp = configuration.gateway, configuration.dweets.smtp
+    url = gateway.store.reveal() if gateway.store is not None else None
+    delivery: SmtpDelivery | FolderDelivery | None = None
+    if smtp is not None:
+        delivery = SmtpDelivery(smtp.reveal())
+    elif gateway.folder is not None:
+        delivery = FolderDelivery(gateway.folder / "outbox")
+    return Services(store_of(gateway.folder, url, world.clock.now), world, configuration, delivery)
 
 
 def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
     """Return the store in a folder, in the Redis at a URL, or in a temporary folder; it is not open yet."""
     if url is None:
         return EmbeddedStore(folder, now)
-    if folder is not None:
-        raise InvalidArgument("give a folder or a store, not both: everything is kept in one of them")
     try:
         return RedisStore(url, now)
     except BadAddress as error:
         raise InvalidArgument(str(error)) from None
-
-
-def _delivery_of(smtp: str | None, folder: Path | None) -> SmtpDelivery | FolderDelivery | None:
-    if smtp:
-        return SmtpDelivery(smtp)
-    return FolderDelivery(folder / "outbox") if folder is not None else None

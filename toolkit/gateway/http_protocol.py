@@ -13,13 +13,12 @@ from collections.abc import Awaitable, Callable
 from itertools import takewhile
 from typing import Any
 
-from toolkit.errors import ServiceError
+from toolkit.errors import ServiceError, StoreUnavailable
 from toolkit.gateway.app import log_response
 from toolkit.gateway.connections import NEVER, Connections
 from toolkit.gateway.exchange import Answer, Request, Response, Stream
 from toolkit.gateway.http_reader import RequestReader
 from toolkit.gateway.http_stream import StreamWriter
-from toolkit.stores import StoreUnavailable
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -287,8 +286,8 @@ class HttpProtocol(asyncio.Protocol):
     @property
     def body_bytes(self) -> int:
         """What it holds of bodies: of the request that arrives, of those that wait, and of the one being answered."""
-        requests = self._waiting if self._current is None else (self._current, *self._waiting)
-        return len(self._reader.body) + sum([len(request.body) for request in requests])
+        current = 0 if self._current is None else len(self._current.body)
+        return len(self._reader.body) + current + sum([len(request.body) for request in self._waiting])
 
     @property
     def body_deadline(self) -> float:

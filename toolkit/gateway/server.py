@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
-from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.errors import CannotServe, CannotStop
 from toolkit.gateway.app import Application
 from toolkit.gateway.connections import Connections
 from toolkit.gateway.http_protocol import HttpProtocol
@@ -26,14 +26,6 @@ log = logging.getLogger("toolkit.gateway")
 _BACKLOG = 4096
 
 
-class CannotServe(ToolkitError):
-    """The server could not start: the port is taken, the address is not this machine's, ..."""
-
-
-class CannotStop(ToolkitError):
-    """The server did not end in time; its port and its folder stay taken."""
-
-
 class ServerThread:
     """Serve the application that `opened` returns, from a daemon thread; `closed` is called after the last response."""
 
@@ -45,8 +37,6 @@ class ServerThread:
         closed: Callable[[], Awaitable[None]],
         stop_seconds: float,
     ) -> None:
-        if not 0 <= port <= 65535:
-            raise InvalidArgument(f"a port is 0 (a free one) to 65535, not {port}")
         self._host = host
         self.port = port
         self._open = opened

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
-from toolkit.dweets.service.dweets import DweetService, DweetSettings
-from toolkit.gateway.access import Hosts, Proxies
+from toolkit.dweets.service.dweets import DweetService
+from toolkit.errors import StoreUnavailable
+from toolkit.gateway.access import Proxies, is_loopback
 from toolkit.gateway.app import Application
+from toolkit.gateway.configuration import Configuration
 from toolkit.gateway.exchange import Routes
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
-from toolkit.gateway.routes.identity import IdentityRoutes, simulates_phones
+from toolkit.gateway.routes.identity import IdentityRoutes
 from toolkit.gateway.routes.landing import LandingRoutes
 from toolkit.gateway.routes.operator import OperatorRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
-from toolkit.handwriting.service.handwriting import HandwritingService, HandwritingSettings
-from toolkit.identity.service.callers import IdentitySetup
+from toolkit.handwriting.service.handwriting import HandwritingService
+from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.identity import IdentityService
 from toolkit.operator.folder import OperatorFolder
 from toolkit.outside_world import OutsideWorld
 from toolkit.rewards.service.partners import RewardSettings
 from toolkit.rewards.service.rewards import RewardService
 from toolkit.secret import Secret
-from toolkit.stores import Store, StoreUnavailable
+from toolkit.stores import Store
 
 
 @dataclass
 class Services:
     store: Store
     world: OutsideWorld
-    settings: DweetSettings
+    #: With the settings of all services.
+    configuration: Configuration
     delivery: SmtpDelivery | FolderDelivery | None
-    handwriting_settings: HandwritingSettings
-    reward_settings: RewardSettings
-    identity_setup: IdentitySetup
-    #: Master keys by lock, issued when the services are opened.
-    locks: Mapping[str, Secret]
-    on_loopback: bool
-    hosts: Hosts | None
-    proxies: Proxies
-    cors: bool
-    operator_folder: OperatorFolder
     operator_key: Secret = field(init=False)
     dweets: DweetService = field(init=False)
     handwriting: HandwritingService = field(init=False)
@@ -51,47 +43,45 @@ class Services:
 
     async def open(self) -> Application:
         await self.store.open()
-        self.dweets = DweetService(self.store, self.world, self.settings, self.delivery)
-        self.handwriting = HandwritingService(self.world, self.handwriting_settings)
-        self.identity = IdentityService(self.store, self.world, self.identity_setup)
-        self.rewards = RewardService(self.store, self.world, self.reward_settings)
+        # From here on the folder is in use: who finds an old address would send the key there.
+        OperatorFolder(self.configuration.gateway.folder).remove_address()
+        settings, gateway = self.configuration, self.configuration.gateway
+        self.dweets = DweetService(self.store, self.world, settings.dweets, self.delivery)
+        self.handwriting = HandwritingService(self.world, settings.handwriting)
+        self.identity = IdentityService(self.store, self.world, settings.identity or IdentitySettings())
+        self.rewards = RewardService(self.store, self.world, settings.rewards or RewardSettings())
         try:
             self.operator_key = self._kept_operator_key()
             await self.dweets.open()
             await self.rewards.open()
-            for lock, key in self.locks.items():
+            for lock, key in settings.dweets.locks.items():
                 await self.dweets.locks.adopt(lock, key.reveal())
         except BaseException:  # nobody else closes what was never open
             await self.close()
             raise
         # The first also answers for paths that belong to no service.
         routes: list[Routes] = [
-            DweetRoutes(self.dweets, cors=self.cors),
-            HandwritingRoutes(self.handwriting, cors=self.cors),
-            IdentityRoutes(self.identity, on_loopback=self.on_loopback),
-            RewardRoutes(self.rewards),
+            DweetRoutes(self.dweets, cors=gateway.cors),
+            HandwritingRoutes(self.handwriting, cors=gateway.cors),
+            IdentityRoutes(self.identity, on_loopback=is_loopback(gateway.host), public_url=gateway.public_url),
+            RewardRoutes(self.rewards, public_url=gateway.public_url),
             OperatorRoutes(self.operator_key, self.store.records, self.world, self.dweets, self.rewards),
         ]
         pages = LandingRoutes(self.dweets)
-        return Application(routes, self.hosts, self.proxies, pages, self.world.timings.wrong_key)
+        timings = self.world.timings
+        return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), pages, timings.wrong_key)
 
     def _kept_operator_key(self) -> Secret:
         try:
-            return self.operator_folder.kept_key()
+            return OperatorFolder(self.configuration.gateway.folder).kept_key()
         except OSError as error:
             raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
-
-    @property
-    def simulates_phones(self) -> bool:
-        """Whether callers of identity may say which phone a call comes from."""
-        setup = self.identity_setup
-        return bool(setup.callers) and simulates_phones(setup.settings, on_loopback=self.on_loopback)
 
     async def close(self) -> None:
         await self.handwriting.close()
         await self.dweets.close()
         await self.rewards.close()
-        self.operator_folder.remove_address()
+        OperatorFolder(self.configuration.gateway.folder).remove_address()
         await self.store.close()
         if self.delivery is not None:
             self.delivery.close()

@@ -6,11 +6,21 @@ A failure is ``{"errors": [{"field": ..., "error": ...}]}``, with all problems o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
 
 from toolkit.endpoint import Endpoint, Parameter
-from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
+from toolkit.errors import (
+    InvalidParameters,
+    KeyRejected,
+    MalformedRequest,
+    NotFound,
+    Overloaded,
+    Problem,
+    RateLimited,
+    ServiceError,
+    ServiceFailure,
+)
 
 Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
 
@@ -88,30 +98,6 @@ def unreadable(field: str, value: str) -> str:
     return f"{field} unable to parse: {json.dumps(shown, ensure_ascii=False)}"
 
 
-class Problem(NamedTuple):
-    field: str | None
-    error: str
-    missing_characters: tuple[str, ...] = ()
-
-
-class InvalidParameters(MalformedRequest):
-    """One or more parameters of the request are wrong; ``problems`` names all of them."""
-
-    def __init__(self, problems: Sequence[Problem], **details: Any) -> None:  # noqa: ANN401
-        super().__init__("; ".join(_sentence(problem) for problem in problems), **details)
-        self.problems = tuple(problems)
-
-
-class Overloaded(ServiceFailure):
-    """The service has too many texts to render; try again after ``retry_after`` seconds."""
-
-    default_status = 503
-
-    def __init__(self, message: str, *, retry_after: float, **details: Any) -> None:  # noqa: ANN401
-        super().__init__(message, **details)
-        self.retry_after = retry_after
-
-
 def failed(error: ServiceError) -> bytes:
     problems = error.problems if isinstance(error, InvalidParameters) else (Problem(None, error.message),)
     return json.dumps({"errors": [_written(problem) for problem in problems]}, ensure_ascii=False).encode("utf-8")
@@ -131,11 +117,6 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes, *, request: s
     kinds: dict[int, type[ServiceError]] = {401: KeyRejected, 403: KeyRejected, 404: NotFound}
     fallback = ServiceFailure if status >= 500 else MalformedRequest
     return kinds.get(status, fallback)(problems[0].error, **details)
-
-
-def _sentence(problem: Problem) -> str:
-    missing = " ".join(repr(character) for character in problem.missing_characters)
-    return f"{problem.error}: {missing}" if missing else problem.error
 
 
 def _written(problem: Problem) -> dict[str, Any]:

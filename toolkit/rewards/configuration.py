@@ -1,41 +1,23 @@
-"""The settings of the reward engine: one checked file, TOML or JSON. ``data/demo_world.json`` holds an example."""
+"""The rules of the reward engine: caps, stock, moments, arms. `toolkit config example` shows every key."""
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
-import tomllib
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, time
-from pathlib import Path
-from typing import Annotated, Any, TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, TypeVar
+from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict, replace
 
-from toolkit.errors import InvalidArgument
-from toolkit.secret import Secret
-
-T = TypeVar("T")
-
-_UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+from toolkit.settings import Table, Text, TimeOfDay, checked, refuse_duplicates, table_in
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 ADay = Annotated[int, Meta(ge=0, le=10_000)]
 Units = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 LimitsT = TypeVar("LimitsT", bound="Limits")
-Text = Annotated[str, Meta(min_length=1, max_length=500)]
-
-
-class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of a configuration; its fields are the keys."""
-
-
-class TimeOfDay(time):
-    """A time without a zone, written as ``22:00`` or ``22:00:00``."""
 
 
 class Limits(Table, frozen=True):
@@ -91,7 +73,7 @@ class Pacing(Table, frozen=True):
 
     def __post_init__(self) -> None:
         if self.end <= self.start:
-            raise ValueError("end must be after start")
+            raise ValueError("end: expected a time after start")
 
     def allowed(self, stock: int, at: int) -> float:
         """Return how many units of `stock` may be spent by `at` (milliseconds since the epoch)."""
@@ -105,7 +87,7 @@ class Configuration(Table, frozen=True):
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
     enabled: bool = True
     session_minutes: Annotated[float, Meta(ge=0.01, le=60 * 24 * 30)] = 30.0
-    arms_by: Annotated[str, Meta(pattern="^(device|moment)$")] = "device"
+    arms_by: Literal["device", "moment"] = "device"
     quiet_hours: QuietHours | None = None
     pacing: Pacing | None = None
     default: Limits = Limits()
@@ -113,19 +95,12 @@ class Configuration(Table, frozen=True):
     rewards: tuple[RewardItem, ...] = (RewardItem("reward", "A reward"),)
 
     def __post_init__(self) -> None:
-        if len({item.id for item in self.rewards}) != len(self.rewards):
-            raise ValueError("rewards: every id must be unique")
+        refuse_duplicates("rewards", self.rewards, "id")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Configuration:
         """Read a ``.toml`` or ``.json`` file; InvalidArgument also where it cannot be read."""
-        file = Path(path)
-        try:
-            data = file.read_bytes()
-            table = tomllib.loads(data.decode("utf-8")) if file.suffix == ".toml" else msgspec.json.decode(data)
-        except (OSError, ValueError, RecursionError) as error:
-            raise InvalidArgument(f"the configuration {file.name} cannot be read: {error}") from None
-        return cls.parse(table)
+        return cls.parse(table_in(path))
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> Configuration:
@@ -133,10 +108,7 @@ class Configuration(Table, frozen=True):
 
         A moment inherits the default limits, an arm those of its moment.
         """
-        top = checked(table, dict[str, Any])
-        moments = checked(top.pop("moments", {}), dict[str, Any], "moments")
-        rules = checked(top, cls)
-        return replace(rules, moments={name: _moment(moments[name], name, rules.default) for name in moments})
+        return checked(with_inherited_limits(table), cls)
 
     def table(self) -> dict[str, Any]:
         """Return the configuration as a table that `parse` reads, of values that JSON has too."""
@@ -165,58 +137,27 @@ class Configuration(Table, frozen=True):
         return replace(self, default=default, moments=moments)
 
 
-def _moment(value: object, name: str, default: Limits) -> MomentRules:
-    place = f"moments.{name}"
-    own = checked(value, dict[str, Any], place)
-    arms = checked(own.pop("arms", {}), dict[str, Any], f"{place}.arms")
-    rules = checked({**asdict(default), **own}, MomentRules, place)
-    inherited = {key: getattr(rules, key) for key in Limits.__struct_fields__}
-    limits = {}
-    for arm, given in arms.items():
-        changes = checked(given, dict[str, Any], f"{place}.arms.{arm}")
-        limits[arm] = checked({**inherited, **changes}, Limits, f"{place}.arms.{arm}")
-    return replace(rules, arms=limits)
+def with_inherited_limits(table: object) -> object:
+    """Fill in what moments and arms inherit; what is no table is left for the check."""
+    if not isinstance(table, Mapping) or not isinstance(table.get("moments"), Mapping):
+        return table
+    default = _limits(table.get("default"))
+    moments = {name: _moment(one, default) for name, one in table["moments"].items()}
+    # Last, so that a wrong default is reported as what it is.
+    return {**{name: value for name, value in table.items() if name != "moments"}, "moments": moments}
 
 
-def checked(value: object, kind: type[T], place: str = "") -> T:
-    """Convert what a file holds at `place` (``moments.run``; empty for the whole file) and refuse unknown keys.
-
-    The message names the key and what is allowed, never the value, as it may be a secret.
-    """
-    try:
-        return msgspec.convert(value, kind, dec_hook=_parsed)
-    except msgspec.ValidationError as error:
-        what, _, path = str(error).partition(" - at `$")
-    where = (place + path.rstrip("`")).removeprefix(".")
-    if unknown := _UNKNOWN_KEY.fullmatch(what):
-        key = unknown[1]
-        near = difflib.get_close_matches(key, set(_keys(Table)), n=1, cutoff=0.5)
-        hint = f": did you mean {near[0]}?" if near else ""
-        raise InvalidArgument(f"unknown key {where}{'.' if where else ''}{key}{hint}")
-    raise InvalidArgument(f"{where or 'the configuration'}: {what[0].lower()}{what[1:]}")
+def _moment(own: object, default: dict[str, object]) -> object:
+    if not isinstance(own, Mapping):
+        return own
+    rules = {**default, **own}
+    if isinstance(own.get("arms"), Mapping):
+        limits = _limits(rules)
+        arms = {arm: {**limits, **one} if isinstance(one, Mapping) else one for arm, one in own["arms"].items()}
+        rules["arms"] = arms
+    return rules
 
 
-def _keys(table: type[Table]) -> Iterator[str]:
-    yield from table.__struct_fields__
-    for kind in table.__subclasses__():
-        yield from _keys(kind)
-
-
-def _parsed(kind: type, value: Any) -> object:  # noqa: ANN401
-    """Parse a value of a class that msgspec does not know; it adds the path to the error."""
-    if kind is Secret:
-        if not isinstance(value, str) or not value:
-            raise ValueError("Expected a text that is not empty")
-        return Secret(value)
-    if kind is ZoneInfo:
-        try:
-            return ZoneInfo(value)
-        except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
-            raise ValueError("Expected a time zone such as Europe/Berlin") from None
-    try:
-        at = TimeOfDay.fromisoformat(str(value))
-    except ValueError:
-        at = None
-    if at is None or at.tzinfo is not None:
-        raise ValueError("Expected a time of the day without a zone, such as 22:00")
-    return at
+def _limits(table: object) -> dict[str, object]:
+    given = table if isinstance(table, Mapping) else {}
+    return {name: given[name] for name in Limits.__struct_fields__ if name in given}

@@ -6,6 +6,7 @@ import hashlib
 import re
 import uuid
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.rewards import wire
 
@@ -34,6 +35,7 @@ def checked_device_id(device_id: object, company_token: str) -> str:
     return prefix + bare.lower()
 
 
+@checked_arguments
 def new_device_id(company_token: str) -> str:
     """Return a new device id for a user who opted out of advertiser tracking; keep it on the device.
 

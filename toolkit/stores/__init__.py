@@ -38,22 +38,6 @@ class NewEntry(NamedTuple):
 Subscriber = Callable[[Sequence[Entry]], None]
 
 
-class StoreUnavailable(Exception):
-    """The store cannot keep or read anything now (disk full, server away); nothing was acknowledged."""
-
-
-class FolderInUse(StoreUnavailable):
-    """Another process has the folder open."""
-
-    def __init__(self, problem: str, advice: str = "stop that gateway or choose another folder") -> None:
-        super().__init__(f"{problem}: {advice}")
-        self.problem = problem
-
-
-class OutcomeUnknown(StoreUnavailable):
-    """The store went away, or could not confirm durability, after it was asked: the change may have been made."""
-
-
 class Journals(Protocol):
     """Named append-only sequences. What is read comes oldest first."""
 

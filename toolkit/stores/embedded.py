@@ -13,7 +13,8 @@ from pathlib import Path
 
 from rocksdict import WriteBatch
 
-from toolkit.stores import Journals, Records, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Journals, Records
 from toolkit.stores.embedded_database import Database
 from toolkit.stores.embedded_journals import Append, EmbeddedJournals
 from toolkit.stores.embedded_records import ROWS, EmbeddedRecords, RecordRequest

@@ -25,7 +25,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from toolkit.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.embedded_folder import StoreFolder
 from toolkit.stores.group_commit import failed
 

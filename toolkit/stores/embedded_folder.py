@@ -10,7 +10,7 @@ from pathlib import Path
 
 import filelock
 
-from toolkit.stores import FolderInUse, StoreUnavailable
+from toolkit.errors import FolderInUse, StoreUnavailable
 
 _OLDER = ("gateway.sqlite", "rocksdb")
 
@@ -33,8 +33,10 @@ class StoreFolder:
                 )
             self._lock.acquire()
             _close_to_others(self.path)
-            self._holder.touch(mode=0o600)
-            self._holder.write_text(f"{os.getpid()}\n")
+            # Not through a link: it may be another user's, from the time before the folder was closed to others.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+            with os.fdopen(os.open(self._holder, flags, 0o600), "w", encoding="ascii") as holder:
+                holder.write(f"{os.getpid()}\n")
             self.files.mkdir(mode=0o700, exist_ok=True)
             _close_to_others(self.files)
         except filelock.Timeout:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rocksdict import WriteBatch
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 from toolkit.stores.embedded_database import Database
 from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers

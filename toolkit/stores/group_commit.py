@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 
 R = TypeVar("R")
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Generic, ParamSpec
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 
 P = ParamSpec("P")
 RecordSubscriber = Callable[[str, bytes | None], None]

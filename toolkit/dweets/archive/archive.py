@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
@@ -20,17 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm.auto import tqdm
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.archive.epochs import gaps_of
 from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files
 from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
 from toolkit.dweets.archive.rows import Row, table_of, table_with
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.dweets.arguments import checked_name, checked_times
+from toolkit.dweets.arguments import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.content_json import row_contents
 from toolkit.errors import ArchiveUnusable, InvalidArgument
-from toolkit.frames import declared_frame
+from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 IfExists = Literal["error", "skip", "append"]
 IF_EXISTS: tuple[IfExists, ...] = get_args(IfExists)
-Moment = str | date | datetime | pd.Timestamp | None
 
 _INTEGER, _MICROSECONDS, _DAY = "int64", "datetime64[us, UTC]", "datetime64[us]"
 _THINGS = {"thing": "str", "first": _MICROSECONDS, "last": _MICROSECONDS}
@@ -53,6 +53,7 @@ _SECONDS_TO_READ = 30.0
 _THREADS = 4
 
 
+@checked_arguments
 class Archive:
     """An archive of dweets: a folder of Parquet files that `toolkit record` or a gateway writes.
 
@@ -73,7 +74,7 @@ class Archive:
     >>> times = pd.date_range("2026-01-01", periods=3, freq="h", tz="UTC")
     >>> folder = TemporaryDirectory()
     >>> archive = Archive(folder.name)
-    >>> archive.add_frame(pd.DataFrame({"celsius": [1.5, 2.0, 2.5]}, index=times), "roof")
+    >>> archive.add_frame("roof", pd.DataFrame({"celsius": [1.5, 2.0, 2.5]}, index=times))
     3
     >>> archive.add_frames((f"sensor-{n}", pd.DataFrame({"n": range(3)}, index=times)) for n in range(2))
     6
@@ -137,14 +138,22 @@ class Archive:
         return declared_frame(rows, _GAPS)
 
     def history(
-        self, things: str | Iterable[str], since: Moment = None, until: Moment = None, *, columns: Columns = None
+        self,
+        things: str | Iterable[str],
+        *,
+        n: int | None = None,
+        since: TimeLike | None = None,
+        until: TimeLike | None = None,
+        columns: Columns = None,
     ) -> pd.DataFrame:
-        """Return dweets as ``tk.dweets.history`` does, without its limit of 500.
+        """Return archived dweets, as ``tk.dweets.history`` does for those that the gateway has.
 
         Parameters
         ----------
         things
             One name, or several; with several the frame has a column ``thing``.
+        n
+            At most so many of each thing, the newest; None for all.
         since, until
             Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
@@ -155,10 +164,11 @@ class Archive:
         pandas.DataFrame
             Oldest first, with the same index, columns and dtypes; no rows for a thing that is not archived.
         """
-        start, end = _timestamp(since, "since"), _timestamp(until, "until")
-        names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
+        start = utc_timestamp(datetime.min if since is None else since, "since")
+        end = utc_timestamp(datetime.max if until is None else until, "until")
+        names = checked_names(things)
         table = self._retry(
-            lambda: pa.concat_tables([_HISTORY.empty_table(), *(self._rows(name, start, end) for name in names)])
+            lambda: pa.concat_tables([_HISTORY.empty_table(), *(self._rows(name, start, end, n) for name in names)])
         )
         times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
         if not times.is_monotonic_increasing:  # several things, a clock that was set back, or a frame added later
@@ -168,7 +178,7 @@ class Archive:
         of_rows = None if isinstance(things, str) else table.column("thing").to_pylist()
         return content_frame(contents, times, of_rows, columns)
 
-    def sql(self, query: str) -> pd.DataFrame:
+    def sql(self, query: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Run a SQL query (DuckDB) on the table ``dweets``, which has all archived dweets.
 
         Parameters
@@ -177,13 +187,15 @@ class Archive:
             Columns: thing, sequence, created (UTC), day, transaction, content (JSON text), and one for each number,
             boolean or short text in the contents, named as in `history`. Quote a name with a dot: ``"air.celsius"``.
             If a content has a ``thing`` or ``created`` itself, that is ``"content.thing"``.
+        parameters
+            The values of ``?`` in the query, or by name of ``$name``.
 
         Raises
         ------
         InvalidArgument
             DuckDB rejects the query; the message says why.
         """
-        return self._retry(lambda: self._queries.sql(query, self._files()))
+        return self._retry(lambda: self._queries.sql(query, self._files(), parameters))
 
     def dask(self) -> dd.DataFrame:
         """Return a Dask DataFrame of all archived dweets, to compute on several machines.
@@ -192,7 +204,7 @@ class Archive:
         """
         return self._retry(lambda: partitions(self._files()))
 
-    def add_frame(self, frame: pd.DataFrame, thing: str, *, if_exists: IfExists = "error") -> int:
+    def add_frame(self, thing: str, frame: pd.DataFrame, *, if_exists: IfExists = "error") -> int:
         """Append a frame to a thing, each row as one dweet, and return the number of rows that were added.
 
         Parameters
@@ -230,7 +242,7 @@ class Archive:
                     count += running.pop(thing).result()
                 elif len(running) > _THREADS:
                     count += running.pop(next(iter(running))).result()
-                running[thing] = threads.submit(_write, writer, frame, thing, if_exists)
+                running[thing] = threads.submit(_write, writer, thing, frame, if_exists)
             return count + sum(future.result() for future in running.values())
 
     def compact(self) -> pd.DataFrame:
@@ -246,14 +258,15 @@ class Archive:
                 self._footers[file] = read_footer(file)
         return [self._footers[file] for file in files]
 
-    def _rows(self, thing: str, start: pd.Timestamp, end: pd.Timestamp) -> pa.Table:
+    def _rows(self, thing: str, start: pd.Timestamp, end: pd.Timestamp, n: int | None) -> pa.Table:
         created = pc.field("created")
         wanted = (created >= pa.scalar(start, _TIME)) & (created < pa.scalar(end, _TIME))
         tables = [_HISTORY.empty_table()]
-        for file in thing_files(self.folder, checked_name(thing)):
+        for file in thing_files(self.folder, thing):
             if file.first_day <= end.date().isoformat() and start.date().isoformat() <= file.last_day:
                 tables.append(read_rows(file, _HISTORY.names, wanted).cast(_HISTORY))
-        return pa.concat_tables(tables)
+        table = pa.concat_tables(tables)
+        return table if n is None else table.slice(max(0, len(table) - checked_count(n)))
 
     def _retry(self, read: Callable[[], T]) -> T:
         end = time.monotonic() + _SECONDS_TO_READ
@@ -275,20 +288,7 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
     }
 
 
-def _timestamp(moment: Moment, name: str) -> pd.Timestamp:
-    if moment is None:
-        moment = datetime.min if name == "since" else datetime.max
-    try:
-        read = pd.Timestamp(moment)
-        utc = read.tz_localize("UTC") if read.tzinfo is None else read.tz_convert("UTC")
-        if pd.isna(utc):
-            raise ValueError
-        return utc.as_unit("us")
-    except (ValueError, TypeError, OverflowError):
-        raise InvalidArgument(f"{name} must be a time, such as 2026-01-31 or 2026-01-31T12:00Z") from None
-
-
-def _write(writer: ArchiveWriter, frame: pd.DataFrame, thing: str, if_exists: IfExists) -> int:
+def _write(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
     index = checked_times(frame)
     # As the archive keeps them, or a row that is there already would seem later by some nanoseconds.
     utc = (index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")).as_unit("us")

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.errors import ArchiveUnusable
+from toolkit.errors import ArchiveUnusable, TimedOut
 
 # Writing may take a fifth of the time: with very many things each file holds more rows instead.
 _PAUSE_FACTOR = 4.0
@@ -104,14 +104,14 @@ class Follower:
         return self.dweets
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until so many dweets have been received (else TimeoutError), write them and return `dweets`."""
+        """Wait until so many dweets have been received (else TimedOut), write them and return `dweets`."""
         until = time.monotonic() + timeout
         while self.received < dweets:
             if self._stopped.wait(0.01) or time.monotonic() > until:
-                raise TimeoutError(f"{self.received} of {dweets} dweets received after {timeout} seconds")
+                raise TimedOut(f"{self.received} of {dweets} dweets received after {timeout} seconds")
         return self.flush()
 
-    def stop(self, *, flush: bool = True) -> int:
+    def close(self, *, flush: bool = True) -> int:
         """Write what has been received (unless `flush` is False), unlock the folder, and return `dweets`.
 
         If the disk refuses the last dweets (ArchiveUnusable), they are still on the server.
@@ -131,7 +131,7 @@ class Follower:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
+        self.close()
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped.is_set() else "running"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -43,7 +43,9 @@ class ArchiveQueries:
         self._lock = threading.Lock()
         self._viewed: list[Path] | None = None
 
-    def sql(self, query: str, files: Sequence[Footer]) -> pd.DataFrame:
+    def sql(
+        self, query: str, files: Sequence[Footer], parameters: Sequence[Any] | Mapping[str, Any] | None = None
+    ) -> pd.DataFrame:
         """Run a query; raises FileNotFoundError if a file was joined into another one."""
         try:
             import duckdb
@@ -56,7 +58,7 @@ class ArchiveQueries:
                     # Only then, as a new view makes DuckDB open every file again.
                     self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
                     self._viewed = paths
-                relation = self._connection.sql(query)
+                relation = self._connection.sql(query, params=parameters)
                 return _frame(pa.table({}) if relation is None else relation.to_arrow_table())
             except duckdb.Error as error:
                 gone = next((footer.file.path for footer in files if not footer.file.path.exists()), None)

@@ -100,6 +100,15 @@ class DweetCalls:
             self.call(wire.POST_DWEETS, {"thing": thing}, key, body=body, content_type="application/x-ndjson")
         )
 
+    def active_things(self) -> list[dict[str, str]]:
+        """Return the public things that were active last, with their keywords as one text."""
+        found = self.call(wire.STATS, {})
+        try:
+            things = found["active_things"]
+            return [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]
+        except (KeyError, TypeError):
+            raise UnexpectedReply("the response does not hold active things") from None
+
     def stream(self, thing: str, key: Key, since: int | None) -> HttpStream:
         """Open the live stream of a thing, after a sequence number or with only what is new."""
         values, headers = {"thing": checked_name(thing)}, {"Accept": "text/event-stream"}

@@ -5,23 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from tqdm.auto import tqdm
 
-import toolkit.dweets.client.series_analysis  # noqa: F401 - gives every frame .dweets
+import toolkit.dweets.client.accessor  # noqa: F401 - gives every frame .dweets
+from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import checked_date, checked_name
+from toolkit.dweets.arguments import checked_addresses, checked_date, checked_keys, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
 from toolkit.dweets.client.calls import DweetCalls, Key, checked_records, warned_if_forgotten
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.playback import Playback
+from toolkit.dweets.client.posting import post_rows
+from toolkit.dweets.client.reading import Wanted, kept_records
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
-from toolkit.dweets.content_json import batches, content_bytes, row_contents
-from toolkit.errors import InvalidArgument, MalformedRequest, NotFound, UnexpectedReply
-from toolkit.frames import declared_frame
+from toolkit.dweets.content_json import content_bytes
+from toolkit.errors import InvalidArgument, NotFound
+from toolkit.frames import TimeLike, declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 
@@ -31,10 +34,10 @@ if TYPE_CHECKING:
 
 Names = str | Iterable[str]
 ThingOrFrame = str | pd.DataFrame
-
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
 
+@checked_arguments
 class DweetClient(PublicNames):
     """Thing messaging: post, read, listen, lock, alert. Use it as ``tk.dweets``.
 
@@ -88,31 +91,39 @@ class DweetClient(PublicNames):
             record = self._calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body)
         return receipt_frame(checked_records([record]))
 
-    def post_frame(self, frame: pd.DataFrame, thing: str, *, key: Key = None, progress: bool = True) -> pd.DataFrame:
+    def post_frame(
+        self,
+        thing: str | None = None,
+        frame: pd.DataFrame | None = None,
+        *,
+        thing_column: str | None = None,
+        key: Key = None,
+        progress: bool = True,
+    ) -> pd.DataFrame:
         """Send each row as one dweet, in order, up to 1,000 rows a request: ``POST /dweets/for/{thing}``.
+
+        Returns one row a dweet, as `post` does.
 
         Parameters
         ----------
         frame
             Column names become names in the content (``position.lat`` nested), a named index is included, gaps are
             left out. If a value cannot be JSON or a row is too large (InvalidArgument), nothing is sent.
+        thing_column
+            In place of `thing`: the column with the name of each row's thing, which is not part of the content.
         progress
             Show a bar if there is more than one request.
 
-        Returns
-        -------
-        pandas.DataFrame
-            As of `post`, one row a dweet. A warning says if the frame is longer than what the gateway keeps of a thing.
+        A warning says if the frame is longer than what the gateway keeps of a thing.
         """
-        requests = list(batches(row_contents(frame)))
-        checked_name(thing)
-        records: list[dict[str, Any]] = []
-        for batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
-            records += self._calls.post_rows(thing, batch, key)
-        return receipt_frame(warned_if_forgotten(records, self._calls.retention))
+        post = partial(self._calls.post_rows, key=key)
+        receipts = post_rows(post, thing, frame, thing_column, progress)
+        return receipt_frame(warned_if_forgotten(receipts, self._calls.retention))
 
-    def replay(self, frame: pd.DataFrame, thing: str, *, speed: float = 1.0, key: Key = None) -> Playback:
+    def replay(self, thing: str, frame: pd.DataFrame, *, speed: float = 1.0, key: Key = None) -> Playback:
         """Play a frame back as a live thing: each row is sent when it is due, as content as in `post_frame`.
+
+        The `Playback` runs in the background: ``.wait()`` for its end, ``.close()`` to end it, ``.sent`` rows so far.
 
         Parameters
         ----------
@@ -120,11 +131,6 @@ class DweetClient(PublicNames):
             With an ascending DatetimeIndex.
         speed
             How many times faster than recorded, above 0; ``float("inf")`` for at once.
-
-        Returns
-        -------
-        Playback
-            Runs in the background; ``.wait()`` for its end, ``.stop()`` to end it, ``.sent`` rows so far.
         """
         checked_name(thing)
         return Playback(frame, speed, lambda contents: self._calls.post_rows(thing, contents, key))
@@ -133,16 +139,33 @@ class DweetClient(PublicNames):
         """Return the newest dweet as in `history`, no row before the first: ``GET /get/latest/dweet/for/{thing}``."""
         return self._calls.frame(wire.LATEST, thing, key, columns)
 
-    def history(self, things: Names, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
-        """Return the last dweets, at most 500 a thing: ``GET /get/dweets/for/{thing}``.
+    def history(
+        self,
+        things: Names,
+        *,
+        n: int | None = None,
+        since: TimeLike | None = None,
+        until: TimeLike | None = None,
+        columns: Columns = None,
+        key: Key = None,
+        progress: bool = True,
+    ) -> pd.DataFrame:
+        """Return the dweets that the gateway keeps: the last 500 of a thing, and older ones day by day.
+
+        ``GET /get/dweets/for/{thing}``, and ``GET /get/stored/dweets/for/{thing}`` for each day beyond.
 
         Parameters
         ----------
         things
             One name, or several: then a column ``thing`` tells them apart.
+        n
+            At most so many of each thing, the newest; None for all. Up to 500 are one request.
+        since, until
+            Start (included) and end (excluded): text, date or datetime, in UTC if it has no time zone.
         columns
-            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent (a UserWarning
-            says if there are more).
+            Names in the content, such as ``["celsius", "position.lat"]``; None for the 200 most frequent.
+        progress
+            Show a bar if there is more than one day to read.
 
         Returns
         -------
@@ -153,21 +176,25 @@ class DweetClient(PublicNames):
         --------
         >>> import toolkit
         >>> with toolkit.connect() as tk:
-        ...     _ = tk.dweets.post("kitchen", {"air": {"celsius": 21.5}})
-        ...     tk.dweets.history("kitchen").columns.tolist()
-        ['air.celsius']
+        ...     len(tk.dweets.history("kitchen", since="2026-01-01"))
+        0
         """
-        return self._calls.frame(wire.HISTORY, things, key, columns)
+        wanted = Wanted.asked(n, since, until)
+        names = checked_names(things)
+        records = [record for name in names for record in kept_records(self._calls, name, key, wanted, progress)]
+        if isinstance(things, str):
+            return history_frame(records, columns)
+        return history_frame(sorted(records, key=itemgetter("created")), columns, with_thing=True)
 
     def stored(
-        self, things: Names, date: str, *, hour: int | None = None, columns: Columns = None, key: Key = None
+        self, things: Names, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
     ) -> pd.DataFrame:
         """Return all dweets kept of one day or hour: ``GET /get/stored/dweets/for/{thing}``.
 
         Parameters
         ----------
         date
-            ``YYYY-MM-DD``, in UTC.
+            A day in UTC: ``YYYY-MM-DD``, a date or a Timestamp.
         hour
             0 to 23; None for the whole day.
 
@@ -187,13 +214,7 @@ class DweetClient(PublicNames):
 
         ``GET /get/stats``; the columns are ``thing`` and ``keywords``, comma-separated.
         """
-        found = self._calls.call(wire.STATS, {})
-        try:
-            things = found["active_things"]
-            rows = [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]
-        except (KeyError, TypeError):
-            raise UnexpectedReply("the response does not hold active things") from None
-        return declared_frame(rows, {"thing": "str", "keywords": "str"})
+        return declared_frame(self._calls.active_things(), {"thing": "str", "keywords": "str"})
 
     def listen(self, thing: str, *, key: Key = None, since: int | None = None, patience: float = 60.0) -> Listener:
         """Iterate over dweets as they arrive: ``GET /listen/for/dweets/from/{thing}``.
@@ -280,11 +301,8 @@ class DweetClient(PublicNames):
         """
         from toolkit.dweets.archive.http_source import recorder
 
-        names = [things] if isinstance(things, str) else list(dict.fromkeys(things))
-        keys = dict(key) if isinstance(key, Mapping) else dict.fromkeys(names, key)
-        if unknown := set(keys) - {checked_name(name) for name in names}:
-            raise InvalidArgument(f"there are keys of things that are not recorded: {', '.join(sorted(unknown))}")
-        streams = {name: partial(self._calls.stream, name, keys.get(name)) for name in names}
+        keys = checked_keys(checked_names(things), key)
+        streams = {name: partial(self._calls.stream, name, own) for name, own in keys.items()}
         return recorder(streams, Path(folder).expanduser(), seconds, rows)
 
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
@@ -337,12 +355,7 @@ class DweetClient(PublicNames):
         InvalidArgument, MalformedRequest
             An address cannot be one; the condition does not compile or returns nothing.
         """
-        addresses = who if isinstance(who, str) else ",".join(who)
-        try:
-            wire.checked_recipients(addresses)
-        except MalformedRequest as error:
-            raise InvalidArgument(error.message) from None
-        values = {"who": addresses, "thing": thing, "condition": condition}
+        values = {"who": checked_addresses(who), "thing": thing, "condition": condition}
         return alert_frame([self._calls.call(wire.SET_ALERT, values, key)])
 
     def get_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
@@ -364,7 +377,13 @@ class DweetClient(PublicNames):
         return alert_frame([])
 
     def backtest(
-        self, thing: ThingOrFrame, condition: str, *, date: str | None = None, columns: Columns = None, key: Key = None
+        self,
+        thing: ThingOrFrame,
+        condition: str,
+        *,
+        date: TimeLike | None = None,
+        columns: Columns = None,
+        key: Key = None,
     ) -> pd.DataFrame:
         """Return which past dweets would have triggered an alert, before the alert is set.
 
@@ -377,7 +396,7 @@ class DweetClient(PublicNames):
             As in `set_alert`; it runs on this machine, in a process like the gateway's. As there it is stopped after
             20 failures in a row or too much CPU time: then the rest of ``alert.fault`` is the last fault.
         date
-            A day (``YYYY-MM-DD``, UTC) of what is kept; None for the last 500 dweets. Not for a frame, as `columns`.
+            A day as of `stored`; None for the last 500 dweets. Not for a frame, as `columns`.
 
         Returns
         -------

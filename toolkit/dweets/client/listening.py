@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
@@ -13,20 +14,34 @@ from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader
 from toolkit.errors import ServiceFailure, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 # Seconds below which a stream counts as one that the server ended at once.
 _SHORT = 1.0
 
 
 class Dweet(NamedTuple):
-    """One dweet of a live stream: ``created`` is ISO 8601 in UTC as it came, ``content`` the JSON value.
+    """One dweet of a live stream: ``time`` is ISO 8601 in UTC, ``content`` the JSON value.
 
     ``sequence`` is the number to resume after, None if the server does not tell it.
     """
 
     thing: str
-    created: str
+    time: str
     content: Any
     sequence: int | None
+
+    @property
+    def created(self) -> pd.Timestamp:
+        """The time as a Timestamp in UTC."""
+        from toolkit.frames import utc_from_iso  # pandas takes a second: `toolkit tail` needs no Timestamp
+
+        return utc_from_iso([self.time])[0]
+
+    def record(self) -> dict[str, Any]:
+        """Return thing, created and content as the wire has them."""
+        return {"thing": self.thing, "created": self.time, "content": self.content}
 
 
 class Listener:
@@ -121,6 +136,7 @@ class Listener:
                     if self._closed.is_set():
                         return
                     record = orjson.loads(streamed.record)
+                    datetime.strptime(record["created"], "%Y-%m-%dT%H:%M:%S.%fZ")  # ValueError: it is no such time
                     yield Dweet(record["thing"], record["created"], record["content"], streamed.sequence)
                 if isinstance(reader, EventReader) and reader.last_id is not None:
                     self.position = reader.last_id
@@ -159,7 +175,7 @@ def collected(listener: Listener, n: int | None, seconds: float | None) -> list[
                 dweet = next(listener, None)
                 if dweet is None:
                     break
-                records.append({"thing": dweet.thing, "created": dweet.created, "content": dweet.content})
+                records.append(dweet.record())
         finally:
             timer.cancel()
     return records

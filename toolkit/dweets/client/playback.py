@@ -11,7 +11,7 @@ import pandas as pd
 
 from toolkit.dweets.arguments import checked_times
 from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, TimedOut
 
 
 class Playback:
@@ -27,7 +27,7 @@ class Playback:
     >>> import toolkit
     >>> times = pd.date_range("2026-01-01", periods=3, freq="h", name="measured")
     >>> with toolkit.connect() as tk:
-    ...     tk.dweets.replay(pd.DataFrame({"celsius": [1, 2, 3]}, index=times), "roof", speed=1e9).wait()
+    ...     tk.dweets.replay("roof", pd.DataFrame({"celsius": [1, 2, 3]}, index=times), speed=1e9).wait()
     3
     """
 
@@ -45,15 +45,15 @@ class Playback:
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until all rows are sent and return how many were (else TimeoutError); raises what sending raised."""
+        """Wait until all rows are sent and return how many were (else TimedOut); raises what sending raised."""
         self._thread.join(timeout)
         if self._thread.is_alive():
-            raise TimeoutError(f"{self.sent} of {len(self._due)} rows sent after {timeout} seconds")
+            raise TimedOut(f"{self.sent} of {len(self._due)} rows sent after {timeout} seconds")
         if self._failure is not None:
             raise self._failure
         return self.sent
 
-    def stop(self) -> int:
+    def close(self) -> int:
         """Stop now and return how many rows were sent."""
         self._stopped.set()
         return self.wait(timeout=60)
@@ -62,7 +62,7 @@ class Playback:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.stop()
+        self.close()
 
     def __repr__(self) -> str:
         state = "playing" if self._thread.is_alive() else "ended"

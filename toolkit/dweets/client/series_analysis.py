@@ -1,4 +1,4 @@
-"""Measurements over time: axes, gaps, outliers, resampling, statistics; functions of frames, and ``df.dweets``.
+"""Measurements over time: axes, gaps, outliers, resampling, statistics; functions of frames.
 
 A *series frame* has a DatetimeIndex and numeric columns (fields), as ``tk.dweets.history`` gives it. Where it has a
 column ``thing``, each thing is analysed by itself, and results have the column ``thing`` in front. A frame without a
@@ -8,28 +8,26 @@ DatetimeIndex, a field that is no numeric column, and a parameter out of its ran
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.lib.stride_tricks import sliding_window_view
 
-from toolkit.dweets.client.series_gaps import gaps, gaps_found, of_each_thing
+from toolkit.argument_checks import checked_arguments
+from toolkit.dweets.client.hampel import hampel
+from toolkit.dweets.client.series_gaps import of_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-P = ParamSpec("P")
+    pass
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
+Unit = Literal["s", "ms", "us", "ns"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
-# A standard normal's MAD is 0.6745 and its mean absolute deviation 0.7979: both make up for it here.
-_MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
-_ROWS_A_PIECE = 65_536
+# Fewer points say too little about how much they scatter.
+_FEWEST_POINTS = 8
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
 
 
@@ -46,7 +44,8 @@ def outliers(
     Parameters
     ----------
     fields
-        Numeric columns; None for all of them. Missing values are skipped.
+        Numeric columns; None for all of them. Missing values are skipped; in fewer than eight values no outlier is
+        sought.
     window
         How many values are compared, at least 3; the nearest ones at the ends of the series.
     threshold
@@ -64,7 +63,7 @@ def outliers(
     >>> times = pd.date_range("2026-01-01", periods=40, freq="h")
     >>> celsius = [20.0 + hour % 3 for hour in range(40)]
     >>> celsius[30] = 85.0
-    >>> outliers(pd.DataFrame({"celsius": celsius}, index=times))["value"].tolist()
+    >>> pd.DataFrame({"celsius": celsius}, index=times).dweets.outliers()["value"].tolist()
     [85.0]
     """
     if window < 3 or not threshold > 0:
@@ -78,6 +77,8 @@ def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, th
     parts = []
     for field in fields:
         values = ascending[field].dropna()
+        if len(values) < _FEWEST_POINTS:
+            continue
         expected, score = hampel(values.to_numpy(dtype="float64"), window)
         far = score > threshold
         columns = {"field": field, "value": values[far].astype("float64"), "expected": expected[far]}
@@ -89,33 +90,12 @@ def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, th
     )
 
 
-def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Return for each value the median of its window and its distance in robust standard deviations."""
-    length = len(values)
-    window = min(window, length)
-    if not length:
-        return values, values
-    windows = sliding_window_view(values, window)
-    medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
-    for start in range(0, len(windows), _ROWS_A_PIECE):  # the deviations of all windows at once would not fit
-        piece = slice(start, start + _ROWS_A_PIECE)
-        medians[piece], sigmas[piece] = _spread(windows[piece])
-    nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
-    expected, sigma = medians[nearest], sigmas[nearest]
-    distance = np.abs(values - expected)
-    score = np.divide(distance, sigma, out=np.zeros(length), where=sigma > 0)
-    return expected, score
-
-
-def _spread(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    medians = np.median(windows, axis=1)
-    deviations = np.abs(windows - medians[:, None])
-    mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
-    return medians, np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
-
-
-def resampled(
-    frame: pd.DataFrame, rule: str, how: Aggregation = "mean", fields: str | Sequence[str] | None = None
+@checked_arguments
+def resample(
+    frame: pd.DataFrame,
+    rule: str,
+    how: Aggregation | Sequence[Aggregation] = "mean",
+    fields: str | Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """Put the fields on a regular axis: one row for each `rule` from the first to the last time.
 
@@ -124,25 +104,33 @@ def resampled(
     rule
         pandas' offset: ``"10min"``, ``"1h"``, ``"1D"``, ``"1W"``, ``"1MS"`` (months), ``"1YS"`` (years).
     how
-        mean, median, min, max, sum, count or last.
+        mean, median, min, max, sum, count or last; or a list of them.
     fields
         Numeric columns; None for all of them.
 
     Returns
     -------
     pandas.DataFrame
-        The fields, float64 (int64 for count); an interval without values is NA, also its sum.
+        The fields, float64 (int64 for count); an interval without values is NA, also its sum. With a list of
+        aggregations, a column for each field and aggregation: ``celsius.min``, ``celsius.max``.
 
     Examples
     --------
     >>> times = pd.date_range("2026-01-01", periods=4, freq="12h")
-    >>> resampled(pd.DataFrame({"celsius": [10, 20, 12, 22]}, index=times), "1D", "max")["celsius"].tolist()
+    >>> frame = pd.DataFrame({"celsius": [10, 20, 12, 22]}, index=times)
+    >>> frame.dweets.resample("1D", ["min", "max"])["celsius.max"].tolist()
     [20.0, 22.0]
     """
-    if how not in AGGREGATIONS:
-        raise InvalidArgument(f"the aggregation is one of {', '.join(AGGREGATIONS)}, not {how!r}")
     chosen = chosen_fields(frame, fields)
-    return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
+    if isinstance(how, str):
+        return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
+    if not how:
+        raise InvalidArgument(f"how is an empty list; it takes {', '.join(AGGREGATIONS)}")
+    parts = {name: resample(frame, rule, name, chosen) for name in how}
+    first = next(iter(parts.values()))
+    named = {f"{field}.{name}": part[field].array for field in chosen for name, part in parts.items()}
+    things = {"thing": first["thing"].array} if "thing" in first.columns else {}
+    return pd.DataFrame(things | named, index=first.index)
 
 
 def _resampled_one(frame: pd.DataFrame, rule: str, how: Aggregation, fields: Sequence[str]) -> pd.DataFrame:
@@ -157,21 +145,23 @@ def _resampled_one(frame: pd.DataFrame, rule: str, how: Aggregation, fields: Seq
     return result.astype("int64" if how == "count" else "float64")
 
 
+@checked_arguments
 def rate(frame: pd.DataFrame, rule: str = "1h") -> pd.DataFrame:
     """Count rows in each interval: the column ``dweets`` (int64), 0 where none came."""
     ones = pd.DataFrame({"dweets": np.ones(len(frame))}, index=frame.index)
     if "thing" in frame.columns:
         ones.insert(0, "thing", frame["thing"].array)
-    return resampled(ones, rule, "count")
+    return resample(ones, rule, "count")
 
 
+@checked_arguments
 def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -> pd.DataFrame:
     """Describe the fields: one row a field with ``field, count, missing, mean, std, min, 25%, 50%, 75%, max``.
 
     Examples
     --------
     >>> times = pd.date_range("2026-01-01", periods=3, freq="h")
-    >>> described = statistics(pd.DataFrame({"celsius": [10.0, 20.0, None]}, index=times))
+    >>> described = pd.DataFrame({"celsius": [10.0, 20.0, None]}, index=times).dweets.statistics()
     >>> described[["count", "missing", "mean"]].values.tolist()
     [[2.0, 1.0, 15.0]]
     """
@@ -196,32 +186,40 @@ def time_columns(frame: pd.DataFrame) -> list[str]:
     return [str(index.name or "index"), *names] if isinstance(index, pd.DatetimeIndex) else names
 
 
-def on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+@checked_arguments
+def on_time_axis(frame: pd.DataFrame, column: str, *, unit: Unit | None = None) -> pd.DataFrame:
     """Return the frame, ascending, with one of `time_columns` as its index.
 
-    Devices often carry their own time: ``on_time_axis(history, "measured")`` puts it on the axis. Times with an
+    Devices often carry their own time: ``history.dweets.on("measured")`` puts it on the axis. Times with an
     offset become UTC, times without one stay as they are. A column without times raises InvalidArgument. Rows without
     a time are left out, and a warning says how many.
+
+    Parameters
+    ----------
+    unit
+        Of a column of numbers: seconds, milliseconds, microseconds or nanoseconds since 1970 (UTC).
 
     Examples
     --------
     >>> frame = pd.DataFrame({"date": ["2012-01-02", "2012-01-01"], "rain": [10.9, 0.0]})
-    >>> on_time_axis(frame, "date")["rain"].tolist()
+    >>> frame.dweets.on("date")["rain"].tolist()
     [0.0, 10.9]
     """
-    timed = put_on_time_axis(frame, column)
+    timed = put_on_time_axis(frame, column, unit)
     if left_out := len(frame) - len(timed):
         warn_caller(f"{left_out:,} of {len(frame):,} rows have no time in {column!r} and are left out")
     return timed
 
 
-def put_on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+def put_on_time_axis(frame: pd.DataFrame, column: str, unit: Unit | None = None) -> pd.DataFrame:
     """Return `on_time_axis` without a warning."""
     if isinstance(frame.index, pd.DatetimeIndex) and column == str(frame.index.name or "index"):
         return frame.loc[frame.index.notna()].sort_index(kind="stable")
+    if not frame.columns.is_unique:
+        raise InvalidArgument("two columns have the same name: rename one of them")
     if column not in frame.columns:
         raise InvalidArgument(f"there is no column {column!r}: times are in {', '.join(time_columns(frame)) or 'none'}")
-    times = pd.DatetimeIndex(_times(frame[column]), name=column)
+    times = pd.DatetimeIndex(_times(frame[column]) if unit is None else _unix_times(frame[column], unit), name=column)
     rest = frame.drop(columns=column)
     if frame.index.name and frame.index.name not in rest.columns:
         rest = rest.reset_index()
@@ -230,6 +228,8 @@ def put_on_time_axis(frame: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def chosen_fields(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> list[str]:
     """Return these numeric columns, or all; raise InvalidArgument where one is none."""
+    if not frame.columns.is_unique:
+        raise InvalidArgument("two columns have the same name: rename one of them")
     numeric = number_columns(frame)
     if fields is None:
         return numeric
@@ -258,6 +258,8 @@ def _may_be_time(column: pd.Series[Any]) -> bool:
 def _times(column: pd.Series[Any]) -> pd.Series[Any]:
     if pd.api.types.is_datetime64_any_dtype(column.dtype):
         return column
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        raise InvalidArgument(f"{column.name!r} holds numbers: for Unix times say unit='s'")
     try:
         try:
             times = pd.to_datetime(column, format="ISO8601")
@@ -268,48 +270,11 @@ def _times(column: pd.Series[Any]) -> pd.Series[Any]:
     return times if times.dt.tz is None else times.dt.tz_convert("UTC")
 
 
-def _method(
-    function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
-) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
-    """Return a function of a frame as a method of its accessor, with the same docstring and parameters."""
-
-    @wraps(function)
-    def method(self: DweetAccessor, /, *args: P.args, **named: P.kwargs) -> pd.DataFrame:
-        return function(self._frame, *args, **named)
-
-    return method
-
-
-@pd.api.extensions.register_dataframe_accessor("dweets")
-class DweetAccessor:
-    """Analysis of a history. Use it as ``history.dweets``; there is none where a frame has no time at all.
-
-    Where the frame has a column ``thing``, each thing is analysed by itself.
-
-    Examples
-    --------
-    >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
-    >>> history = pd.DataFrame({"celsius": range(48)}, index=times)
-    >>> history.dweets.resample("1D")["celsius"].tolist()
-    [11.5, 35.5]
-    """
-
-    def __init__(self, frame: pd.DataFrame) -> None:
-        if not time_columns(frame):
-            raise AttributeError("df.dweets needs a DatetimeIndex, or a column of datetimes or ISO 8601 text")
-        self._frame = frame
-
-    on = _method(on_time_axis)
-    rate = _method(rate)
-    gaps = _method(gaps)
-    outliers = _method(outliers)
-    resample = _method(resampled)
-    statistics = _method(statistics)
-
-    def plot(self, fields: str | Sequence[str] | None = None, *, mark: bool = True) -> Axes:
-        """Draw the fields (None: all numeric columns) over time, on a new figure; `mark` shows gaps and outliers."""
-        from toolkit.dweets.client.series_figure import Marks, series_axes
-
-        chosen = chosen_fields(self._frame, fields)
-        marks = Marks(gaps_found(self._frame), self.outliers(chosen)) if mark else Marks()
-        return series_axes(self._frame, chosen, marks)
+def _unix_times(column: pd.Series[Any], unit: Unit) -> pd.Series[Any]:
+    if not pd.api.types.is_numeric_dtype(column.dtype):
+        raise InvalidArgument(f"{column.name!r} holds no numbers: leave out unit={unit!r}")
+    try:
+        times: pd.Series[Any] = pd.to_datetime(column, unit=unit, utc=True)
+    except (ValueError, OverflowError):
+        raise InvalidArgument(f"{column.name!r} holds no times: is unit={unit!r} right?") from None
+    return times

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +19,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 #: After Okabe and Ito: told apart by colour-blind eyes; each has a contrast above 3 on white and on black alike.
 PALETTE = ("#0080C8", "#C77700", "#009E73", "#C2629A", "#7A6FD0", "#D55E00", "#8C8C00", "#808080")
 _INCHES = (9.0, 3.2)
+_TENFOLD = 10
 _MOST_DIGITS = 17  # what tells any two floats apart
 _FEWEST_DIGITS = 4
 _LEAST, _GREATEST = 1e-4, 1e15  # outside of these, as 1.5e-09
@@ -31,8 +32,27 @@ class Marks(NamedTuple):
     gaps: pd.DataFrame | None = None
     outliers: pd.DataFrame | None = None
 
+    def of(self, field: str) -> Marks:
+        """Return the gaps, and the outliers of one field."""
+        return Marks(self.gaps, None if self.outliers is None else self.outliers[self.outliers["field"] == field])
+
 
 NO_MARKS = Marks()
+
+
+class Labels(NamedTuple):
+    """The title of a figure, and the unit of its values: one for all fields, or by field."""
+
+    title: str | None = None
+    unit: str | Mapping[str, str] | None = None
+
+    def unit_of(self, fields: Sequence[str]) -> str:
+        """Return the unit that these fields share, or nothing."""
+        units = {self.unit.get(field, "") for field in fields} if isinstance(self.unit, Mapping) else {self.unit or ""}
+        return units.pop() if len(units) == 1 else ""
+
+
+NO_LABELS = Labels()
 
 
 def series_of(
@@ -62,13 +82,34 @@ def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, regular: bool) -> p
     return values.sort_index(kind="stable")
 
 
-def series_axes(frame: pd.DataFrame, fields: Sequence[str], marks: Marks = NO_MARKS, *, regular: bool = False) -> Axes:
-    """Draw on a new figure of pyplot, so that a notebook shows it."""
+def series_axes(
+    frame: pd.DataFrame,
+    fields: Sequence[str],
+    marks: Marks = NO_MARKS,
+    labels: Labels = NO_LABELS,
+    axes: Axes | None = None,
+) -> Axes | np.ndarray[Any, Any]:
+    """Draw on the given axes, or on a new figure of pyplot, so that a notebook shows it."""
     from matplotlib import pyplot
 
-    _, axes = pyplot.subplots(figsize=_INCHES, layout="constrained")
-    _draw(axes, frame, fields, marks, regular)
+    if axes is None and differ_in_magnitude(frame, fields):
+        size = _INCHES[0], _INCHES[1] * 0.7 * len(fields)
+        figure, several = pyplot.subplots(len(fields), sharex=True, figsize=size, layout="constrained")
+        for place, field in zip(several, fields, strict=True):
+            _draw(place, frame, [field], marks.of(field), Labels(unit=labels.unit))
+        figure.suptitle(labels.title or "")
+        return np.asarray(several)
+    if axes is None:
+        axes = pyplot.subplots(figsize=_INCHES, layout="constrained")[1]
+    _draw(axes, frame, fields, marks, labels)
     return axes
+
+
+def differ_in_magnitude(frame: pd.DataFrame, fields: Sequence[str]) -> bool:
+    """Return whether one axis would flatten some of the fields: their largest values differ more than tenfold."""
+    largest = frame[list(fields)].abs().max().astype("float64").to_numpy()
+    sizes = largest[np.isfinite(largest) & (largest > 0)]
+    return len(sizes) > 1 and bool(sizes.max() > _TENFOLD * sizes.min())
 
 
 def series_png(frame: pd.DataFrame, fields: Sequence[str], marks: Marks = NO_MARKS, *, regular: bool = False) -> bytes:
@@ -76,7 +117,7 @@ def series_png(frame: pd.DataFrame, fields: Sequence[str], marks: Marks = NO_MAR
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_INCHES, layout="constrained")
-    _draw(figure.add_subplot(), frame, fields, marks, regular)
+    _draw(figure.add_subplot(), frame, fields, marks, NO_LABELS, regular)
     png = BytesIO()
     figure.savefig(png, format="png", dpi=96)
     return png.getvalue()
@@ -100,7 +141,9 @@ def _value_labels() -> Formatter:
     return ValueLabels(lambda value, _place: distinct_numerals([value])[0])
 
 
-def _draw(axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, regular: bool) -> None:
+def _draw(
+    axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, labels: Labels, regular: bool = False
+) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 
     lines = list(series_of(frame, fields, None if regular else marks.gaps, regular=regular))
@@ -122,8 +165,13 @@ def _draw(axes: Axes, frame: pd.DataFrame, fields: Sequence[str], marks: Marks, 
     axes.set_xlabel(str(frame.index.name or ""))
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
+    unit = labels.unit_of(fields)
     if len(lines) == 1:
-        axes.set_ylabel(lines[0][0])
+        axes.set_ylabel(f"{lines[0][0]} ({unit})" if unit else lines[0][0])
+    elif unit:
+        axes.set_ylabel(unit)
+    if labels.title:
+        axes.set_title(labels.title, loc="left", pad=24 if len(lines) > 1 or ringed else None)
     if len(lines) > 1 or ringed:
         axes.legend(frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0)
 

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, warn_caller
+from toolkit.frames import TimeLike
 
 Length = str | timedelta | pd.Timedelta
-Moment = str | date | datetime | pd.Timestamp
 
 
+@checked_arguments
 def gaps(
     frame: pd.DataFrame,
     *,
     field: str | None = None,
     longer_than: Length | None = None,
     factor: float = 1.5,
-    until: Moment | None = None,
+    until: TimeLike | None = None,
 ) -> pd.DataFrame:
     """Find where nothing came for longer than `longer_than`, or than `factor` times the usual (median) spacing.
 
@@ -78,7 +80,7 @@ def gaps_found(
     field: str | None = None,
     longer_than: Length | None = None,
     factor: float = 1.5,
-    until: Moment | None = None,
+    until: TimeLike | None = None,
 ) -> pd.DataFrame:
     """Return `gaps` without a warning."""
     if not factor > 1:
@@ -137,7 +139,7 @@ def _microseconds(length: Length) -> float:
     raise InvalidArgument(f"longer_than must be a length of time above 0, such as '2h', not {length!r}")
 
 
-def _moment_in(moment: Moment, index: pd.Index[Any]) -> pd.Timestamp:
+def _moment_in(moment: TimeLike, index: pd.Index[Any]) -> pd.Timestamp:
     """Return a time that can be compared with those of the index; without a zone it is in that of the index."""
     zone = index.tz if isinstance(index, pd.DatetimeIndex) else None
     try:

@@ -24,8 +24,9 @@ from toolkit.dweets.service.alert_records import Alert, AlertRepository, MailCou
 from toolkit.dweets.service.condition_turns import Conditions, Owner
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, new_version, retry_while_changed
 from toolkit.dweets.service.things import journal_of
+from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import Timings
-from toolkit.stores import Entry, Store, StoreUnavailable
+from toolkit.stores import Entry, Store
 
 # After so many dweets without a change the alert's position is written down.
 _DWEETS_A_CHECKPOINT = 1_000

@@ -22,8 +22,8 @@ from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.things import journal_of
-from toolkit.errors import ArchiveUnusable
-from toolkit.stores import Store, StoreUnavailable
+from toolkit.errors import ArchiveUnusable, StoreUnavailable
+from toolkit.stores import Store
 
 log = logging.getLogger("toolkit.gateway.archive")
 
@@ -126,7 +126,7 @@ class Archiving:
     async def _stop(self, *, flush: bool) -> None:
         follower, self._follower = self._follower, None
         if follower is not None:
-            await asyncio.to_thread(follower.stop, flush=flush)
+            await asyncio.to_thread(follower.close, flush=flush)
 
     def _complain(self, error: Exception) -> None:
         if str(error) != self._complaint:

@@ -19,6 +19,17 @@ from toolkit.secret import Secret
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
+def check_mail_server(url: Secret) -> None:
+    """Refuse the URL of a mail server that cannot be right; it may hold a password, which no error shows."""
+    try:
+        parts = urlsplit(url.reveal())
+        is_right = parts.scheme in ("smtp", "smtps") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise InvalidArgument("smtp: expected smtp://[user:password@]host[:port] or smtps://...")
+
+
 class SmtpDelivery:
     """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS if it is offered) or ``smtps://...``.
 
@@ -29,10 +40,8 @@ class SmtpDelivery:
 
     def __init__(self, url: str, timeout: float = 20.0) -> None:
         parts = urlsplit(url)
-        if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
-            raise InvalidArgument("the mail server must be smtp://host:port or smtps://host:port")
         self._tls = parts.scheme == "smtps"
-        self._address = parts.hostname, parts.port or (465 if self._tls else 25)
+        self._address = parts.hostname or "", parts.port or (465 if self._tls else 25)
         self._user = unquote(parts.username or "")
         self._password = Secret(unquote(parts.password or ""))
         self._is_near = parts.hostname in _THIS_MACHINE

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from msgspec import Meta
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.active_things import ActiveThings
 from toolkit.dweets.service.alert_records import Alert
 from toolkit.dweets.service.alerts import Alerts
+from toolkit.dweets.service.delivery import check_mail_server
 from toolkit.dweets.service.email_queue import FINISHED_KEPT, EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
@@ -23,40 +25,38 @@ from toolkit.dweets.service.things import CachedThing, Things, journal_of
 from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
+from toolkit.secret import Secret
+from toolkit.settings import Table
 from toolkit.stores import Entry, NewEntry, Store
 
 if TYPE_CHECKING:
     from toolkit.dweets.service.archiving import Archiving
 
-# Stored days that are read at the same time; each holds up to 128 dweets.
-_RANGES_AT_ONCE = 4
 
-
-@dataclass(frozen=True, slots=True)
-class DweetSettings:
+class DweetSettings(Table, frozen=True):
     """What the operator of the gateway may set."""
 
     #: Dweets kept for each thing.
-    keep: int = 10_000
-    #: Posts a thing may make in one second.
-    rate: int | None = None
+    keep: Annotated[int, Meta(ge=wire.HISTORY_LENGTH, le=10**9)] = 10_000
+    #: Posts a thing may make in one second; None for any number.
+    rate: Annotated[int, Meta(ge=1, le=10**6)] | None = None
+    #: Master keys by lock, issued at the start.
+    locks: dict[str, Secret] = {}
+    #: The server that alert mails go to; None keeps them in the outbox.
+    smtp: Secret | None = None
     #: The address that alert mails come from.
     sender: str = "alerts@gateway.invalid"
     #: The folder of the archive, and the time between two writes to it.
     archive: Path | None = None
-    archive_seconds: float = 10.0
+    archive_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     #: Alert mails kept after they were sent or given up, the newest.
-    finished_mails: int = FINISHED_KEPT
+    finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = FINISHED_KEPT
 
     def __post_init__(self) -> None:
-        if self.keep < wire.HISTORY_LENGTH:
-            raise InvalidArgument(f"keep must be at least the {wire.HISTORY_LENGTH} dweets of a history")
-        if self.rate is not None and self.rate < 1:
-            raise InvalidArgument("rate must be at least 1 post a second, or None for any number")
-        if not self.archive_seconds > 0:
-            raise InvalidArgument("archive_seconds must be above 0")
         if not wire.is_address(self.sender):
-            raise InvalidArgument("sender must be one e-mail address, as alerts@example.com")
+            raise InvalidArgument("sender: expected one e-mail address, as alerts@example.com")
+        if self.smtp is not None:
+            check_mail_server(self.smtp)
 
 
 class DweetService:
@@ -79,7 +79,6 @@ class DweetService:
             store.records, delivery, settings.sender, world.clock.now, world.timings, settings.finished_mails
         )
         self._archiving = _archiving(store, world, settings)
-        self._range_turns = asyncio.Semaphore(_RANGES_AT_ONCE)
 
     async def open(self) -> None:
         if self._archiving is not None:
@@ -132,7 +131,7 @@ class DweetService:
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._range_turns)
+        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._things.turns)
 
     async def stats(self) -> list[dict[str, object]]:
         return await self._active.find()

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 
 from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, retry_while_changed
+from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import Timings
-from toolkit.stores import Records, StoreUnavailable
+from toolkit.stores import Records
 
 _MAILS_AT_ONCE = 4
 #: How many finished mails are kept, the newest.

@@ -96,27 +96,37 @@ class LiveStreams:
 
     async def _replay(self, cached: CachedThing, number: int, encode: Encode, reader: Reader) -> int:
         """Write what was missed, piece by piece, until the rest is cached and fits into one piece."""
+        count = 1
         while True:
             last, missed = cached.last_sequence, cached.entries_after(number)
             is_cached = missed is not None
             if missed is None:
-                entries = await self._journals.after(cached.journal, number, _DWEETS_A_PIECE)
-                missed = [(entry.sequence, entry.data) for entry in entries]
+                missed = await self._missed(cached, number, count)
             piece = _piece(missed)
             if (not piece and last == cached.last_sequence) or (is_cached and len(piece) == len(missed)):
                 return number
+            # About as many as fit into a piece are read next, and none is held while the reader takes these.
+            count = max(1, min(2 * len(piece), _DWEETS_A_PIECE) if len(piece) == len(missed) else len(piece))
             if piece:
                 notify(piece, encode, [reader.write])
                 number, _ = piece[-1]
+            del missed, piece
             await reader.drain()
+
+    async def _missed(self, cached: CachedThing, number: int, count: int) -> list[Numbered]:
+        async with self._things.turns:
+            entries = await self._journals.after(cached.journal, number, count)
+        return [(entry.sequence, entry.data) for entry in entries]
 
     async def _number_of(self, cached: CachedThing, since: str) -> int:
         if since.isascii() and since.isdigit() and len(since) < 19:
             return int(since)
-        at = _milliseconds(since)
-        if at is not None:
-            return await self._last_until(cached, at)
-        entry = await self._journals.find(cached.journal, since) if _TRANSACTION.fullmatch(since) else None
+        at, entry = _milliseconds(since), None
+        async with self._things.turns:
+            if at is not None:
+                return await self._last_until(cached, at)
+            if _TRANSACTION.fullmatch(since):
+                entry = await self._journals.find(cached.journal, since)
         if entry is None:
             raise NotFound(wire.NOT_FOUND)
         return entry.sequence

@@ -11,7 +11,8 @@ from typing import Generic, NamedTuple, Self, TypeVar
 
 import msgspec
 
-from toolkit.stores import Records, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Records
 
 T = TypeVar("T")
 Changes = dict[str, bytes | None]

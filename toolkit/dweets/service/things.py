@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +29,8 @@ _THING_BYTES, _DWEET_BYTES, _BYTES_BYTES = 1_500, 90, 40
 # When cached things take more together, those not read for longest are dropped; of one with listeners all but the
 # latest dweet.
 CACHE_BYTES = 128 * 1024 * 1024
+# Callers choose what is read, and each of these reads may hold some megabytes.
+_READS_AT_ONCE = 4
 
 
 def journal_of(thing: str) -> str:
@@ -169,6 +172,8 @@ class Things:
     """The things that one gateway has cached, `cache_bytes` together at most."""
 
     def __init__(self, journals: Journals, cache_bytes: int = CACHE_BYTES) -> None:
+        #: Taken for each read of more than one dweet from the store.
+        self.turns = asyncio.Semaphore(_READS_AT_ONCE)
         self._journals = journals
         self._cache_bytes = cache_bytes
         self._cache: OrderedDict[str, CachedThing] = OrderedDict()  # the one read last at the end
@@ -214,7 +219,8 @@ class Things:
         # Follow first and read then, or a dweet between the two would be missed.
         thing.unfollow = self._journals.subscribe(thing.journal, thing.extend)
         try:
-            entries = await self._journals.last(thing.journal, length)
+            async with self.turns if length > 1 else nullcontext():
+                entries = await self._journals.last(thing.journal, length)
         except BaseException:
             thing.drop()
             raise

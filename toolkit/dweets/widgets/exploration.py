@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
+from toolkit.dweets import wire
 from toolkit.dweets.arguments import checked_date
 from toolkit.dweets.client import series_analysis
 from toolkit.dweets.client.calls import Key
@@ -59,11 +60,11 @@ class HistorySource:
         named = things[0] if len(things) == 1 else things
         if self._archive is not None:
             since = pd.Timestamp(checked_date(day), tz="UTC") if day else None
-            return self._archive.history(named, since, since and since + pd.Timedelta(days=1))
+            return self._archive.history(named, since=since, until=since and since + pd.Timedelta(days=1))
         assert self._dweets is not None
         if day:
             return self._dweets.stored(named, day, key=self._key)
-        return self._dweets.history(named, key=self._key)
+        return self._dweets.history(named, n=wire.HISTORY_LENGTH, key=self._key)
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     fields = chosen_fields(timed, view.fields)
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
     measured = _between(chosen, view.start, view.end).dropna(how="all", subset=fields)
-    frame = series_analysis.resampled(measured, view.rule, view.how) if view.rule else measured
+    frame = series_analysis.resample(measured, view.rule, view.how) if view.rule else measured
     gaps = gaps_found(measured, factor=view.gap_factor or 1.5)
     outliers = series_analysis.outliers(frame, fields, threshold=view.threshold or 5.0)
     return Findings(

@@ -18,7 +18,7 @@ from toolkit.dweets.client.series_analysis import number_columns, put_on_time_ax
 from toolkit.dweets.client.series_figure import series_png
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.svg_chart import svg_chart
-from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.errors import InvalidArgument, TimedOut, ToolkitError
 from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, open_widgets, row, sized
 
 if TYPE_CHECKING:
@@ -135,9 +135,9 @@ class LiveDweets(ServiceWidget):
             return list(islice(self._records, max(0, len(self._records) - count), None))
 
     def wait_for(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until so many dweets have arrived (else TimeoutError), and return how many have."""
+        """Wait until so many dweets have arrived (else TimedOut), and return how many have."""
         if not self._has_come(dweets, timeout):
-            raise TimeoutError(f"{self.seen} of {dweets} dweets of {self.thing} after {timeout} seconds")
+            raise TimedOut(f"{self.seen} of {dweets} dweets of {self.thing} after {timeout} seconds")
         return self.seen
 
     def _has_come(self, dweets: int, timeout: float | None = None) -> bool:
@@ -197,7 +197,7 @@ class LiveDweets(ServiceWidget):
         try:
             for dweet in listener:
                 with self._changed:
-                    self._records.append({"thing": dweet.thing, "created": dweet.created, "content": dweet.content})
+                    self._records.append(dweet.record())
                     self.seen += 1
                     self._changed.notify_all()
         except ToolkitError as error:  # nobody sees what a thread raises

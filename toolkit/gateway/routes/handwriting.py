@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Awaitable, Callable, Mapping
 
-from toolkit.errors import KeyRejected, RateLimited, ServiceError
+from toolkit.errors import InvalidParameters, KeyRejected, Overloaded, RateLimited, ServiceError
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
 from toolkit.handwriting import wire
 from toolkit.handwriting.service.handwriting import Caller, HandwritingService, fingerprint
@@ -36,12 +36,12 @@ class HandwritingRoutes:
             self.table.append(Route(endpoint, self._admitted(self._render(kind)), cancellable=True))
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        if not request.values and error.status in _ROUTER_TEXTS and not isinstance(error, wire.InvalidParameters):
+        if not request.values and error.status in _ROUTER_TEXTS and not isinstance(error, InvalidParameters):
             error = ServiceError(_ROUTER_TEXTS[error.status], status=error.status)
         headers: list[Header] = [_NO_STORE]
         if error.status == 401:
             headers.append((b"www-authenticate", b'Basic realm="handwriting"'))
-        if isinstance(error, RateLimited | wire.Overloaded):
+        if isinstance(error, RateLimited | Overloaded):
             headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
         return Response(error.status, wire.failed(error), _JSON, tuple(headers))
 

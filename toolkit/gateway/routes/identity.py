@@ -11,7 +11,6 @@ from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, 
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.body_checks import echoable_request_id, normal_address, parse_body
-from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.carrier import Arrival
 from toolkit.identity.service.identity import IdentityService
 
@@ -22,7 +21,7 @@ _DEVICE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
 _NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
 SIMULATION_WARNING = (
     f"mobile identity simulates phones: it believes {wire.SIMULATED_ADDRESS} in calls to 127.0.0.1, so anybody who "
-    "reaches this gateway can be any phone. Set public_url in IdentitySettings before you put a proxy in front of it."
+    "reaches this gateway can be any phone. Set public_url before you put a proxy in front of it."
 )
 
 
@@ -31,10 +30,12 @@ class IdentityRoutes:
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
     cross_origin = False
 
-    def __init__(self, service: IdentityService, *, on_loopback: bool) -> None:
+    def __init__(self, service: IdentityService, *, on_loopback: bool, public_url: str | None) -> None:
         self._service = service
         self._on_loopback = on_loopback
-        self._public = urlsplit(service.settings.public_url or "")
+        # With a public URL, others reach the loopback names too: then no call may say which phone it is.
+        self._simulates_phones = on_loopback and public_url is None
+        self._public = urlsplit(public_url or "")
         posts = [Route(operation.endpoint, self._post(operation), wire.MAX_BODY_BYTES) for operation in wire.OPERATIONS]
         self.table = [*posts, Route(wire.OPEN_TARGET, self._open_target, safe=False)]
 
@@ -93,11 +94,6 @@ class IdentityRoutes:
         return Arrival(request.client, address, headers)
 
     def _may_simulate(self, request: Request) -> bool:
-        if not simulates_phones(self._service.settings, on_loopback=self._on_loopback):
+        if not self._simulates_phones:
             return False
         return is_from_this_machine(request)
-
-
-def simulates_phones(settings: IdentitySettings, *, on_loopback: bool) -> bool:
-    """Whether a call to a loopback name may say which phone it is: with a public URL, others reach those names too."""
-    return on_loopback and settings.public_url is None

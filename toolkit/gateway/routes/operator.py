@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.dweets.service.email_queue import FINISHED_KEPT
 from toolkit.dweets.service.lock_records import listed, repair, revoke
 from toolkit.endpoint import Endpoint
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, RateLimited, ServiceError
@@ -123,7 +122,7 @@ class OperatorRoutes:
         settings = self._dweets.settings
         rows: list[tuple[str, int | None, int | None]] = [
             ("dweets of each thing", settings.keep, None),
-            ("finished alert mails", FINISHED_KEPT, None),
+            ("finished alert mails", settings.finished_mails, None),
             ("reward decisions", None, None),
             ("reward pages", None, rewards_wire.VIEW_SECONDS),
         ]

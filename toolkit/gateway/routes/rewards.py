@@ -24,8 +24,9 @@ class RewardRoutes:
     # Partner keys do not belong in a browser. The page's own beacons need no permission.
     cross_origin = False
 
-    def __init__(self, service: RewardService) -> None:
+    def __init__(self, service: RewardService, *, public_url: str | None) -> None:
         self._service = service
+        self._public_url = public_url
         self.table = [
             Route(wire.MOMENT, self._moment, wire.MAX_BODY_BYTES),
             Route(wire.REWARD_PAGE, self._page),
@@ -55,7 +56,7 @@ class RewardRoutes:
             query.get(wire.R.name),
             request.body,
             request.header(b"idempotency-key"),
-            request.base_url,
+            self._public_url or request.base_url,
             request.client,
         )
         answer = await self._service.answer(call)

@@ -64,10 +64,7 @@ def rated_within(frame: pd.DataFrame, bounds: dict[str, Bounds | None]) -> pd.Da
     for rating, limits in bounds.items():
         if limits is None:
             continue
-        try:
-            least, most = limits
-        except (TypeError, ValueError):
-            raise InvalidArgument(f"{rating} is a pair such as (1500, None)") from None
+        least, most = limits
         if least is not None:
             frame = frame[frame[rating] >= least]
         if most is not None:
@@ -79,8 +76,6 @@ def id_of(name: str, titles: dict[str, str]) -> str:
     """Return the id of the handwriting with this id or title (any case); `titles` has all titles by id."""
     if name in titles:
         return name
-    if not isinstance(name, str):
-        raise InvalidArgument(f"a handwriting is named by its id or title, not by a {type(name).__name__}")
     ids = {title.casefold(): handwriting_id for handwriting_id, title in titles.items()}
     if name.casefold() in ids:
         return ids[name.casefold()]

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
@@ -24,6 +25,7 @@ from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
 
+@checked_arguments
 class HandwritingClient(PublicNames):
     """Handwriting: the available hands, and texts written by them. Use it as ``tk.handwriting``.
 
@@ -55,7 +57,7 @@ class HandwritingClient(PublicNames):
         rating_neatness, rating_cursivity, rating_embellishment, rating_character_width
             Keep what lies between two ratings, both included; None for no bound. 1400 is the average.
         order_by
-            ``id``, ``title``, ``date_created``, ``date_modified`` or one of the ratings.
+            ``id``, ``title``, ``date_created``, ``date_modified`` or one of the ratings; equal ratings by title.
         order_dir
             ``asc`` or ``desc``.
 
@@ -77,10 +79,14 @@ class HandwritingClient(PublicNames):
         'Molly'
         """
         frame = listing_frame(self._listing({"order_by": order_by, "order_dir": order_dir}))
+        if order_by in wire.RATINGS:
+            titles = frame["title"].str.casefold()
+            frame = frame.iloc[titles.argsort(kind="stable")]
+            frame = frame.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
         given = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
         return rated_within(frame, dict(zip(wire.RATINGS, given, strict=True)))
 
-    def record(self, handwriting: str) -> pd.DataFrame:
+    def hand(self, handwriting: str) -> pd.DataFrame:
         """Return one handwriting: ``GET /handwritings/{id}``.
 
         Returns
@@ -97,7 +103,7 @@ class HandwritingClient(PublicNames):
         --------
         >>> import toolkit
         >>> with toolkit.connect() as tk:
-        ...     tk.handwriting.record("Molly").index.tolist()
+        ...     tk.handwriting.hand("Molly").index.tolist()
         ['2D5QW0F80001']
         """
         values = {"id": id_of(handwriting, self._titles)}
@@ -139,7 +145,7 @@ class HandwritingClient(PublicNames):
         line_spacing_variance, word_spacing_variance
             Largest relative change of a pitch or a word gap, 0 to 1. Default 0.
         random_seed
-            Positive: the same writing every time, in every format. Otherwise each call differs a little.
+            The same writing every time, in every format; 0 is a seed too. None: each call differs a little.
 
         Returns
         -------
@@ -231,7 +237,7 @@ class HandwritingClient(PublicNames):
         )  # fmt: skip
         return self.rendered(text, handwriting, "svg", style)
 
-    def replay(
+    def animation(
         self,
         text: str,
         handwriting: str,
@@ -250,7 +256,7 @@ class HandwritingClient(PublicNames):
         --------
         >>> import toolkit
         >>> with toolkit.connect() as tk:
-        ...     b"animation" in tk.handwriting.replay("Hello", "Molly").data
+        ...     b"animation" in tk.handwriting.animation("Hello", "Molly").data
         True
         """
         style = Style(
@@ -336,8 +342,6 @@ class HandwritingClient(PublicNames):
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `png` for the result and the errors."""
-        if not isinstance(text, str):
-            raise InvalidArgument(f"text is a str, not {type(text).__name__}")
         if len(text) > wire.MAX_TEXT:
             raise InvalidArgument(wire.TEXT_TOO_LONG)
         handwriting_id = id_of(handwriting, self._titles)

@@ -53,6 +53,8 @@ def picture_sheet(
     pictures: pd.DataFrame | Sequence[Handwritten], columns: int, labels: Sequence[str] | None
 ) -> ContactSheet:
     """See `toolkit.handwriting.client.handwriting.HandwritingClient.contact_sheet`."""
+    if isinstance(pictures, pd.DataFrame) and "thumbnail" not in pictures.columns:
+        raise InvalidArgument("the frame has no column thumbnail: give what sweep returned")
     writings: list[Handwritten] = list(pictures["thumbnail"] if isinstance(pictures, pd.DataFrame) else pictures)
     texts = list(labels) if labels is not None else _labels(pictures)
     if not writings or columns < 1 or len(texts) != len(writings):

@@ -8,6 +8,8 @@ from decimal import Decimal
 from numbers import Real
 from typing import TypeAlias
 
+import numpy as np
+
 from toolkit.errors import InvalidArgument
 from toolkit.handwriting.wire import Format
 
@@ -48,6 +50,9 @@ class Style:
         return {name: value for name, value in values.items() if value is not None}
 
 
+#: What 0 is on the wire, where only a positive number is a seed.
+SEED_ZERO = 2**63 - 1
+
 _DISTANCES = frozenset({"handwriting_size", "width", "height", "min_padding"})
 
 
@@ -56,10 +61,14 @@ def _written(name: str, value: Distance | Ink | Decimal, unit: str) -> str:
         return value
     if isinstance(value, bool):
         raise InvalidArgument(f"{name} cannot be {value!r}")
+    if name == "random_seed" and isinstance(value, Real | Decimal) and not value > 0:
+        if value != 0:
+            raise InvalidArgument("random_seed is 0 or above; None gives another writing each time")
+        return str(SEED_ZERO)
     if isinstance(value, Real | Decimal):
         # As a plain decimal: distances are not read with an exponent.
         number = f"{value:.12f}".rstrip("0").rstrip(".") if name in _DISTANCES else str(value)
         return number + unit if name in _DISTANCES else number
-    if name == "handwriting_color" and isinstance(value, Sequence):
+    if name == "handwriting_color" and isinstance(value, Sequence | np.ndarray):
         return f"({', '.join(f'{ink:g}' for ink in value)})"
     raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")

@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 
+from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.handwritten import Handwritten
@@ -22,7 +23,6 @@ from toolkit.handwriting.ink.page import Page, baselines, compose
 from toolkit.handwriting.ink.pen import inked_radius
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.wire import InvalidParameters, Problem
 from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import KeyedNoise
 

@@ -7,20 +7,24 @@ import binascii
 import hashlib
 import os
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from toolkit.errors import KeyRejected, NotFound, RateLimited
+import msgspec
+from msgspec import Meta
+
+from toolkit.errors import InvalidParameters, KeyRejected, NotFound, RateLimited
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.service.query import Dialect, Listing, parameters_of
 from toolkit.handwriting.service.render_pool import RenderPool
-from toolkit.handwriting.wire import Format, InvalidParameters
+from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance, LimitReached, RateLimit
 from toolkit.secret import Secret
+from toolkit.settings import Table, refuse_duplicates
 
 if TYPE_CHECKING:
     from toolkit.outside_world import OutsideWorld
@@ -31,20 +35,27 @@ LONGEST_KEY = 256
 RENDERER_VERSION = "3"
 
 
-@dataclass(frozen=True)
-class HandwritingSettings:
-    #: Secret of HTTP Basic by apikey. None accepts any key that is not empty.
-    apikeys: Mapping[Secret, Secret] | None = None
+class Key(Table, frozen=True):
+    """One caller: its apikey, and the secret that HTTP Basic needs with it."""
+
+    apikey: Secret
+    apisecret: Secret
+
+
+class HandwritingSettings(Table, frozen=True):
+    #: None accepts any key that is not empty.
+    apikeys: tuple[Key, ...] | None = None
     #: Token bucket of each key.
-    burst: int = 3_000
-    calls_a_second: float = 100.0
+    burst: Annotated[int, Meta(ge=1, le=10**9)] = 3_000
+    calls_a_second: Annotated[float, Meta(gt=0, le=1e9)] = 100.0
     #: Texts rendered at once, each in its own process, and texts that may wait, of all keys together.
-    renderers: int = field(default_factory=lambda: min(4, os.cpu_count() or 1))
-    waiting: int = 100
+    renderers: Annotated[int, Meta(ge=1, le=64)] = msgspec.field(default_factory=lambda: min(4, os.cpu_count() or 1))
+    waiting: Annotated[int, Meta(ge=1, le=100_000)] = 100
     #: CPU time that one text may take; the largest page needs about 6 seconds.
-    render_seconds: float = 20.0
-    #: The clock of the token buckets.
-    seconds: Callable[[], float] = time.monotonic
+    render_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 20.0
+
+    def __post_init__(self) -> None:
+        refuse_duplicates("apikeys", self.apikeys or (), "apikey")
 
 
 class Caller(NamedTuple):
@@ -55,8 +66,9 @@ class Caller(NamedTuple):
 class HandwritingService:
     def __init__(self, world: OutsideWorld, settings: HandwritingSettings) -> None:
         self._world = world
-        self._secrets = settings.apikeys
-        self._limit = RateLimit(settings.burst, settings.calls_a_second, settings.seconds)
+        keys = settings.apikeys
+        self._secrets = None if keys is None else {key.apikey: key.apisecret for key in keys}
+        self._limit = RateLimit(settings.burst, settings.calls_a_second, time.monotonic)
         self._pool = RenderPool(settings.renderers, settings.waiting, settings.render_seconds)
 
     def caller(self, query: Mapping[str, str], authorization: str) -> Caller:
@@ -67,8 +79,7 @@ class HandwritingService:
                 return Caller(key, "open")
         elif pair := _basic(authorization):
             key, secret = pair
-            is_short = len(key.reveal()) <= LONGEST_KEY
-            if is_short and (self._secrets is None or self._secrets.get(key) == secret):
+            if self._secrets is None or self._secrets.get(key) == secret:
                 return Caller(key, "strict")
         raise KeyRejected(wire.UNAUTHORIZED, status=401)
 
@@ -132,4 +143,4 @@ def _basic(authorization: str) -> tuple[Secret, Secret] | None:
         key, colon, secret = base64.b64decode(token.strip(), validate=True).decode("utf-8").partition(":")
     except (binascii.Error, UnicodeDecodeError):
         return None
-    return (Secret(key), Secret(secret)) if key and colon else None
+    return (Secret(key), Secret(secret)) if colon and 0 < len(key) <= LONGEST_KEY else None

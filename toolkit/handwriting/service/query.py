@@ -8,11 +8,11 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from toolkit.errors import MalformedRequest
+from toolkit.errors import InvalidParameters, MalformedRequest, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
 from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, LONGEST, RGB, Parameters
-from toolkit.handwriting.wire import Format, Problem
+from toolkit.handwriting.wire import Format
 
 #: ``strict`` (HTTP Basic) is the service of 2016: a PDF takes CMYK only, other formats RGB only. ``open`` takes both.
 Dialect = Literal["open", "strict"]
@@ -47,7 +47,7 @@ def listing_of(query: Mapping[str, str]) -> Listing:
     }
     listing = Listing(**_parse_fields(query, parsers, problems))
     if problems:
-        raise wire.InvalidParameters(problems)
+        raise InvalidParameters(problems)
     return listing
 
 

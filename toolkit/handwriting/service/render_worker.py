@@ -10,9 +10,9 @@ import os
 import traceback
 from collections.abc import Iterator
 
+from toolkit.errors import InvalidParameters
 from toolkit.handwriting.ink.renderer import render, writable_text
 from toolkit.handwriting.service.render_pool import Job, Outcome
-from toolkit.handwriting.wire import InvalidParameters
 from toolkit.worker_process import limit_cpu, serve
 
 _NICENESS = 2  # lower priority than streams and small requests, but rendering still progresses on a busy machine

@@ -64,7 +64,7 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         """Read the listing, and show the page with the chosen hand."""
         self._listing = self._client.available(order_by="title")
         self.name.options = tuple(self._listing["title"])
-        self.handwriting = str(self._client.record(self.handwriting)["title"].iloc[0])
+        self.handwriting = str(self._client.hand(self.handwriting)["title"].iloc[0])
         self._turn_to_chosen()
 
     def show_text(self, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -21,6 +22,17 @@ from toolkit.secret import Secret
 
 T = TypeVar("T")
 _STEPS_KEPT = 1_000
+#: What a caller types, by the name of the operation in the messages of a service.
+_METHODS = {
+    "accountEcho": "echo",
+    "authenticateByRedirectFinish": "finish_authentication",
+    "authenticateByRedirect": "start_authentication",
+    "deviceAuthenticate": "authenticate_device",
+    "getEligibility": "eligibility",
+    "getPaymentList": "payment_list",
+    "getPaymentDetails": "payment_details",
+}
+_OPERATIONS = re.compile("|".join(_METHODS))
 
 TRACE_COLUMNS = {
     "n": "int64",
@@ -184,6 +196,7 @@ def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply:
     expect(type(status) is int, "Status is not a number")
     error = error_of(envelope, reply.status, request=request)
     if error is not None:
+        error.message = _OPERATIONS.sub(lambda found: _METHODS[found[0]], error.message)
         raise error
     expect(status == 0, "Status is not known")
     expect(reply.status == 200, "a success has HTTP status 200")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import pandas as pd
 
@@ -16,6 +16,7 @@ from toolkit.identity.client.calls import TRACE_COLUMNS, RecordedCalls, Step
 from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hidden
+from toolkit.identity.client.payment_ids import Payments, payment_ids
 from toolkit.identity.client.session import IdentitySession
 from toolkit.identity.flow import Call
 from toolkit.public_names import PublicNames
@@ -214,21 +215,21 @@ class IdentityClient(PublicNames):
         return self._calls.post(wire.PAYMENT_LIST, fields, answers.payment_frame, holder=user, call=Call.PAYMENTS)
 
     def payment_details(
-        self, user: AuthenticatedUser, payment_ids: Iterable[str], *, answer: str | Secret | None = None
+        self, user: AuthenticatedUser, payments: Payments, *, answer: str | Secret | None = None
     ) -> pd.DataFrame:
         """Fetch payments in detail, still masked: ``POST /account/2014/07/25/getPaymentDetails``.
 
         Parameters
         ----------
-        payment_ids
-            1 to 20 distinct ids of `payment_list`.
+        payments
+            The frame of `payment_list` or some of its rows, a Series or list of ids, or one id; 1 to 20 distinct ones.
         answer
             As for `payment_list`.
 
         Returns
         -------
         pandas.DataFrame
-            One row per payment, in the order of `payment_ids`: ``payment_id``, ``payment_type``, ``brand``,
+            One row per payment, in the order of `payments`: ``payment_id``, ``payment_type``, ``brand``,
             ``masked_account_number``, ``expiration_month``, ``expiration_year``, ``name_on_account`` and the address
             as ``billing_line1`` to ``billing_country_code``.
 
@@ -240,7 +241,7 @@ class IdentityClient(PublicNames):
             As for `payment_list`.
         """
         answer = hidden(answer)
-        fields = self._proof_of(user, answer) | {"PaymentIds": [str(one) for one in payment_ids]}
+        fields = self._proof_of(user, answer) | {"PaymentIds": payment_ids(payments)}
         return self._calls.post(wire.PAYMENT_DETAILS, fields, answers.detail_frame, holder=user, call=Call.PAYMENTS)
 
     def session(self) -> IdentitySession:

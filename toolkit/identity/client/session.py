@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hidden
+from toolkit.identity.client.payment_ids import Payments
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ class IdentitySession:
         answer = hidden(answer)
         return self._client.payment_list(self.user, answer=answer)
 
-    def payment_details(self, payment_ids: Iterable[str], *, answer: str | Secret | None = None) -> pd.DataFrame:
+    def payment_details(self, payments: Payments, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """Fetch payments in detail, still masked; see `IdentityClient.payment_details`."""
         answer = hidden(answer)
-        return self._client.payment_details(self.user, payment_ids, answer=answer)
+        return self._client.payment_details(self.user, payments, answer=answer)
 
     @property
     def user(self) -> AuthenticatedUser:

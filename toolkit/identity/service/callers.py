@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import Annotated
 from urllib.parse import parse_qsl, urlsplit
+
+from msgspec import Meta
 
 from toolkit.errors import InvalidArgument
 from toolkit.identity.envelope import refusal
-from toolkit.identity.service.carrier import Carrier, SimulatedCarrier
+from toolkit.identity.service.carrier import Carrier, Network
+from toolkit.identity.service.subscribers import Subscriber
 from toolkit.secret import Secret
+from toolkit.settings import Table, Text, refuse_duplicates
 
 #: RFC 6749 and NIST 800-63B both end at ten minutes for a code that is sent around.
 LONGEST_LIFE = 600
+
+Life = Annotated[int, Meta(ge=1, le=LONGEST_LIFE)]
+Calls = Annotated[int, Meta(ge=1, le=10**9)]
 
 _LONGEST_URL = 2048
 # Checked before parsing: parsers drop tabs and line ends and read a backslash as a slash.
@@ -23,49 +30,52 @@ _LOOPBACK = re.compile(r"(?P<host>127\.0\.0\.1|\[::1\])(?::(?P<port>[0-9]{1,5}))
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::(?P<port>[0-9]{1,5}))?")
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Table, frozen=True):
     """A client of the service; phones are redirected only to its `final_targets`."""
 
-    name: str
+    name: Text
     api_client_id: Secret
     final_targets: tuple[str, ...] = ()
     enabled: bool = True
 
     def __post_init__(self) -> None:
-        for url in self.final_targets:
+        for number, url in enumerate(self.final_targets):
             if not is_allowed_form(url):
-                raise InvalidArgument(f"{url!r} cannot be a final target: https, or http to 127.0.0.1 or [::1]")
+                raise InvalidArgument(f"final_targets[{number}]: expected https, or http to 127.0.0.1 or [::1]")
 
 
-@dataclass(frozen=True, slots=True)
-class IdentitySettings:
-    #: Seconds that the first fingerprint, the final one and the code live, 1 to 600.
-    first_life: int = 120
-    final_life: int = 60
-    code_life: int = 300
+class IdentitySettings(Table, frozen=True):
+    """Who may call mobile identity, the networks that identify phones, and limits."""
+
+    #: Without clients nobody may call.
+    clients: tuple[Caller, ...] = ()
+    #: The simulated carriers and their subscribers.
+    carriers: tuple[Network, ...] = ()
+    subscribers: tuple[Subscriber, ...] = ()
+    #: An object that asks real networks instead; in Python only.
+    carrier: Carrier | None = None
+    #: Seconds that the first fingerprint, the final one and the code live.
+    first_life: Life = 120
+    final_life: Life = 60
+    code_life: Life = 300
     #: For one client.
-    calls_a_minute: int = 600
+    calls_a_minute: Calls = 600
     #: Guesses of one client, wrong fingerprints of one client or address.
-    failures_a_minute: int = 60
-    #: The https origin that phones reach, if the gateway serves more than this machine.
-    public_url: str | None = None
+    failures_a_minute: Calls = 60
     #: Answer failures with HTTP 200, as the service of 2014 did; ``Status`` still names the failure.
     legacy_http_200: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("first_life", "final_life", "code_life"):
-            if not 1 <= getattr(self, name) <= LONGEST_LIFE:
-                raise InvalidArgument(f"{name} must be 1 to {LONGEST_LIFE} seconds")
-        if self.public_url is not None and not is_allowed_form(self.public_url):
-            raise InvalidArgument("public_url must be an https origin")
-
-
-@dataclass(frozen=True, slots=True)
-class IdentitySetup:
-    callers: Sequence[Caller] = ()
-    carrier: Carrier = field(default_factory=SimulatedCarrier)
-    settings: IdentitySettings = field(default_factory=IdentitySettings)
+        if self.carrier is not None and (self.carriers or self.subscribers):
+            raise InvalidArgument("carrier: simulated carriers and subscribers cannot be added to a carrier object")
+        unique = {"clients": ("name", "api_client_id"), "carriers": ("short_code",), "subscribers": ("id", "device_ip")}
+        for key, fields in unique.items():
+            for field in fields:
+                refuse_duplicates(key, getattr(self, key), field)
+        known = {network.short_code for network in self.carriers}
+        for number, subscriber in enumerate(self.subscribers):
+            if subscriber.carrier not in known:
+                raise InvalidArgument(f"subscribers[{number}].carrier: expected the short_code of one of the carriers")
 
 
 def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-from typing import Protocol
+from typing import Annotated, Protocol, runtime_checkable
 
+from msgspec import Meta
+
+from toolkit.errors import InvalidArgument
 from toolkit.identity.service.subscribers import Subscriber
+from toolkit.settings import Table, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,7 @@ class Arrival:
     headers: Mapping[str, str]
 
 
+@runtime_checkable
 class Carrier(Protocol):
     """What the service asks mobile networks; implement it to connect a real one."""
 
@@ -39,12 +44,20 @@ class Carrier(Protocol):
     async def name_of(self, short_code: str) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
-    short_code: str
-    name: str
-    blocks: tuple[str, ...] = ()
+class Network(Table, frozen=True):
+    """A simulated carrier and its address blocks."""
+
+    short_code: Annotated[str, Meta(pattern="^[A-Z0-9]{2,8}$")]
+    name: Text
+    networks: tuple[str, ...] = ()
     retired: bool = False
+
+    def __post_init__(self) -> None:
+        for number, block in enumerate(self.networks):
+            try:
+                ip_network(block)
+            except ValueError:
+                raise InvalidArgument(f"networks[{number}]: expected an address block, as 203.0.113.0/24") from None
 
 
 class SimulatedCarrier:
@@ -56,7 +69,7 @@ class SimulatedCarrier:
     def __init__(self, networks: Iterable[Network] = (), subscribers: Iterable[Subscriber] = ()) -> None:
         self._networks = {network.short_code: network for network in networks}
         self._blocks = [
-            (ip_network(block), network.short_code) for network in self._networks.values() for block in network.blocks
+            (ip_network(block), network.short_code) for network in self._networks.values() for block in network.networks
         ]
         self._by_id: dict[str, Subscriber] = {}
         self._by_address: dict[str, str] = {}

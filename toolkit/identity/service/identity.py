@@ -17,8 +17,8 @@ from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Call, Fact, State, move
 from toolkit.identity.service import challenge
 from toolkit.identity.service.body_checks import check_fields
-from toolkit.identity.service.callers import Caller, IdentitySetup, caller_with
-from toolkit.identity.service.carrier import Arrival
+from toolkit.identity.service.callers import Caller, IdentitySettings, caller_with
+from toolkit.identity.service.carrier import Arrival, Carrier, SimulatedCarrier
 from toolkit.identity.service.challenge import Attempts, ChallengeBook
 from toolkit.identity.service.mobile_authentication import MobileAuthentication, Opened
 from toolkit.identity.service.one_time import Authentication, Found
@@ -32,14 +32,13 @@ _Work = Callable[[Caller, Body], Awaitable[Body]]
 
 
 class IdentityService:
-    def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
+    def __init__(self, store: Store, world: OutsideWorld, settings: IdentitySettings) -> None:
         self._world = world
-        self._callers = tuple(setup.callers)
-        self._carrier = setup.carrier
-        self._limits = RateLimits(store.ephemeral, world.clock.now, setup.settings)
-        self._authentication = MobileAuthentication(store, world, setup)
+        self.carrier: Carrier = settings.carrier or SimulatedCarrier(settings.carriers, settings.subscribers)
+        self._limits = RateLimits(store.ephemeral, world.clock.now, settings)
+        self._authentication = MobileAuthentication(store, world, settings, self.carrier)
         self._challenges = ChallengeBook(store.records)
-        self.settings = setup.settings
+        self.settings = settings
         self._work: dict[str, _Work] = {
             wire.ECHO.name: _echo,
             wire.FINISH.name: self._authentication.finish,
@@ -53,7 +52,7 @@ class IdentityService:
 
         `origin` is the scheme and host by which the gateway was reached.
         """
-        caller = caller_with(body.get("ApiClientId"), self._callers)
+        caller = caller_with(body.get("ApiClientId"), self.settings.clients)
         check_fields(operation, body)
         await self._limits.count_call(caller.name)
         try:
@@ -143,7 +142,7 @@ class IdentityService:
         return written
 
     async def _subscriber_of(self, authentication: Authentication) -> Subscriber:
-        subscriber = await self._carrier.subscriber(authentication.subscriber)
+        subscriber = await self.carrier.subscriber(authentication.subscriber)
         if subscriber is None:
             raise refusal(1001)
         return subscriber

@@ -15,8 +15,8 @@ from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Call, Fact, State, move
 from toolkit.identity.service import one_time
 from toolkit.identity.service.body_checks import normal_address
-from toolkit.identity.service.callers import Caller, IdentitySetup, is_registered
-from toolkit.identity.service.carrier import Arrival
+from toolkit.identity.service.callers import Caller, IdentitySettings, is_registered
+from toolkit.identity.service.carrier import Arrival, Carrier
 from toolkit.identity.service.one_time import Authentication, Found, Proof, Transaction
 from toolkit.identity.service.subscribers import Subscriber
 from toolkit.outside_world import OutsideWorld
@@ -36,12 +36,12 @@ class Opened(NamedTuple):
 
 
 class MobileAuthentication:
-    def __init__(self, store: Store, world: OutsideWorld, setup: IdentitySetup) -> None:
+    def __init__(self, store: Store, world: OutsideWorld, settings: IdentitySettings, carrier: Carrier) -> None:
         self._records = store.ephemeral
         self._durable = store.records
         self._world = world
-        self._carrier = setup.carrier
-        self._settings = setup.settings
+        self._carrier = carrier
+        self._settings = settings
 
     async def start(self, caller: Caller, request: dict[str, Any], origin: str) -> dict[str, Any]:
         device_ip = normal_address(request.get("DeviceIp"))

@@ -1,4 +1,4 @@
-"""The chart of the RewardsExplorer: the funnel as bars, the rates as points with their intervals."""
+"""Charts: `plot` of a funnel or a comparison, and the RewardsExplorer's, with rates as points and intervals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
+from toolkit.errors import InvalidArgument
 from toolkit.themed_svg import INK, themed_svg
 
 if TYPE_CHECKING:
@@ -39,14 +41,7 @@ def _figure(funnel: pd.DataFrame, rates: pd.DataFrame) -> Figure:
 
     figure = Figure(figsize=(9.2, 2.6), dpi=100, layout="constrained")
     bars, points = figure.subplots(1, 2)
-    drawn = bars.barh(range(len(funnel)), funnel["n"], color=_ACCENT)
-    of_previous = ["" if place == 0 else f" · {share:.1%}" for place, share in enumerate(funnel["of_previous"])]
-    labels = [f"{n:,}{share}" for n, share in zip(funnel["n"], of_previous, strict=True)]
-    bars.bar_label(drawn, labels, padding=4, color=INK)
-    bars.margins(x=0.3)
-    bars.xaxis.set_major_locator(MaxNLocator(3, integer=True))
-    bars.xaxis.set_major_formatter("{x:,.0f}")
-    _name(bars, f"Funnel of {funnel.attrs['unit']}s", funnel["step"])
+    _draw_funnel(bars, funnel, f"Funnel of {funnel.attrs['unit']}s")
     below, above = rates["rate"] - rates["low"], rates["high"] - rates["rate"]
     points.errorbar(rates["rate"], range(len(rates)), xerr=[below, above], fmt="o", color=_ACCENT)
     points.set_xlim(left=0)
@@ -67,3 +62,54 @@ def _name(axes: Axes, title: str, names: Iterable[object]) -> None:
     axes.tick_params(colors=INK)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(INK)
+
+
+@checked_arguments
+def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = None) -> Axes:
+    """Draw a funnel as bars, or a comparison of `ab` as differences with their intervals by device.
+
+    Parameters
+    ----------
+    result
+        What `funnel` (without `by`) or `ab` returned.
+    ax
+        The axes to draw on; None for a new figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+
+    Examples
+    --------
+    >>> result = pd.DataFrame({"step": ["moment", "rewarded"], "n": [20, 5], "of_previous": [1.0, 0.25]})
+    >>> plot(result, title="All moments").get_title(loc="left")
+    'All moments'
+    """
+    from matplotlib import pyplot
+
+    is_funnel, is_comparison = {"step", "n", "of_previous"} <= {*result}, {"device_low", "device_high"} <= {*result}
+    if not (is_funnel or is_comparison):
+        raise InvalidArgument("plot draws what funnel or ab returned, and this frame is neither")
+    axes = pyplot.subplots(figsize=(6.0, 2.6), layout="constrained")[1] if ax is None else ax
+    if is_funnel:
+        _draw_funnel(axes, result, title or "Funnel")
+        return axes
+    middle = result["difference"]
+    spread = [middle - result["device_low"], result["device_high"] - middle]
+    axes.errorbar(middle, range(len(result)), xerr=spread, fmt="o", color=_ACCENT)
+    axes.axvline(0, color="0.5", linewidth=1)
+    _name(axes, title or "Difference of rates", [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)])
+    return axes
+
+
+def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    drawn = axes.barh(range(len(funnel)), funnel["n"], color=_ACCENT)
+    of_previous = ["" if place == 0 else f" · {share:.1%}" for place, share in enumerate(funnel["of_previous"])]
+    labels = [f"{n:,}{share}" for n, share in zip(funnel["n"], of_previous, strict=True)]
+    axes.bar_label(drawn, labels, padding=4, color=INK)
+    axes.margins(x=0.3)
+    axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    _name(axes, title, funnel["step"])

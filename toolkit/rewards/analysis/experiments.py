@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis.rates import without_tests
 from toolkit.rewards.analysis.statistics import bootstrap_difference, holm, newcombe, sample_size, two_proportions
@@ -16,6 +17,7 @@ from toolkit.rewards.analysis.statistics import bootstrap_difference, holm, newc
 METRICS = ("rewarded", "shown", "claimed")
 
 
+@checked_arguments
 def ab(
     decisions: pd.DataFrame,
     a: str | None = None,

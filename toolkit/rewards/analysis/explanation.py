@@ -8,18 +8,20 @@ from typing import Any
 
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 
 Line = Mapping[str, Any]
 
 
-def explain(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> pd.DataFrame:
+@checked_arguments
+def explain(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> pd.DataFrame:
     """Return the trace of one decision as a table.
 
     Parameters
     ----------
     decision
-        A row of decisions, as ``decisions.iloc[0]``, or a frame of one row; simulated with ``trace=True``.
+        A row of decisions, as ``decisions.iloc[0]``, or a frame of one row; with its trace.
 
     Returns
     -------
@@ -33,7 +35,8 @@ def explain(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> pd.D
     return table
 
 
-def sentence(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> str:
+@checked_arguments
+def sentence(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> str:
     """Return why a moment was rewarded or not, as one sentence.
 
     Examples
@@ -47,14 +50,14 @@ def sentence(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> str
     return _SENTENCES[row["reason"]](row["trace"][-1])
 
 
-def _row(decision: Mapping[str, Any] | pd.Series[Any] | pd.DataFrame) -> Mapping[str, Any]:
+def _row(decision: Mapping[str, Any] | pd.Series | pd.DataFrame) -> Mapping[str, Any]:
     if isinstance(decision, pd.DataFrame):
         if len(decision) != 1:
             raise InvalidArgument(f"give one decision, not {len(decision)}")
         decision = decision.iloc[0]
     row = {str(k): v for k, v in decision.items()}
     if not isinstance(row.get("trace"), list):
-        raise InvalidArgument("the decision has no trace; simulate with trace=True")
+        raise InvalidArgument("the decision has no trace: simulate it without trace=False")
     return row
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis.rates import share, without_tests
 from toolkit.rewards.analysis.statistics import wilson
@@ -17,6 +18,7 @@ _COLUMNS = ["step", "n", "devices", "of_previous", "of_first", "low", "high"]
 _KEYS = {"session": ("device", "session_id"), "device": ("device",)}
 
 
+@checked_arguments
 def funnel(
     decisions: pd.DataFrame,
     sessions: pd.DataFrame | None = None,
@@ -68,6 +70,7 @@ def funnel(
     return result
 
 
+@checked_arguments
 def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None = None) -> float:
     """Return how many moments a session has on average; NaN where no session is known.
 
@@ -92,8 +95,6 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
 
 
 def _unit_of(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
-    if unit not in ("session", "device", None):
-        raise InvalidArgument(f"the unit of a funnel is session or device, not {unit!r}")
     # To count sessions would lose rewards, unless each reward belongs to one.
     inside = _in_sessions(decisions)
     is_lost = inside.empty or inside["rewarded"].sum() < decisions["rewarded"].sum()

@@ -5,12 +5,14 @@ Test moments are left out; ``frame.attrs["test_rows_left_out"]`` says how many t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.rewards.analysis.statistics import wilson
 from toolkit.rewards.configuration import Configuration
@@ -22,13 +24,20 @@ FEW = 30
 
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
     """Return the decisions that count, in their order, or raise InvalidArgument where they cannot be read."""
-    if missing := [name for name in needed if name not in decisions.columns]:
-        raise InvalidArgument(f"the decisions have no column {', '.join(missing)}")
+    checked_columns(decisions, needed, "decisions")
     answers = {name: _booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
     kept = decisions.assign(**answers)
     kept = kept[~kept["test"]] if "test" in answers else kept
     kept.attrs["test_rows_left_out"] = len(decisions) - len(kept)
     return kept
+
+
+def checked_columns(frame: pd.DataFrame, needed: Iterable[str], what: str) -> None:
+    """Raise InvalidArgument where a frame has not each of these columns once."""
+    if missing := [name for name in needed if name not in frame.columns]:
+        raise InvalidArgument(f"the {what} have no column {', '.join(missing)}")
+    if not frame.columns.is_unique:
+        raise InvalidArgument(f"two columns of the {what} have the same name: rename one of them")
 
 
 def _booleans(column: pd.Series) -> pd.Series:
@@ -37,6 +46,7 @@ def _booleans(column: pd.Series) -> pd.Series:
     return column.astype(bool)
 
 
+@checked_arguments
 def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.DataFrame:
     """Return the share of rewarded moments by name, with Wilson's interval.
 
@@ -58,6 +68,7 @@ def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.Data
     return counts
 
 
+@checked_arguments
 def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
     """Return moments and rewards hour by hour, hours without any kept.
 
@@ -75,7 +86,12 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
     kept = without_tests(decisions, ("at", "rewarded"))
     # Counted in UTC, where each hour is there once, and named in the zone afterwards. The hour begins where the
     # zone's clock shows :00, which in some zones is :30 or :45 of UTC.
-    shown = kept["at"].dt.tz_convert(tz)
+    if not isinstance(kept["at"].dtype, pd.DatetimeTZDtype):
+        raise InvalidArgument("the column at must hold times with a zone: try pd.to_datetime(..., utc=True)")
+    try:
+        shown = kept["at"].dt.tz_convert(ZoneInfo(tz))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InvalidArgument(f"there is no time zone {tz!r}: try Europe/Berlin") from None
     into = pd.to_timedelta(shown.dt.minute * 60 + shown.dt.second, unit="s")
     groups = kept.groupby((kept["at"].dt.floor("s") - into).rename("hour"))["rewarded"]
     counts = pd.DataFrame({"moments": groups.size(), "rewarded": groups.sum()})
@@ -91,6 +107,7 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
     return counts
 
 
+@checked_arguments
 def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[str, Any] | None = None) -> pd.DataFrame:
     """Return what each device got, and how close it came to its cap.
 
@@ -122,6 +139,7 @@ def _busiest_day(times: pd.Series[pd.Timestamp]) -> int:
     return int(ones.rolling("24h").sum().max())
 
 
+@checked_arguments
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
     """Return how often each rule decided: reason, n, share; in the order of the rules, also those that never did."""
     kept = without_tests(decisions, ("reason",))

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
+from toolkit.frames import TimeLike, utc_timestamp
 from toolkit.rewards.analysis.decision_frame import decision_frame
-from toolkit.rewards.analysis.rates import checked_configuration
+from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import DeviceState, Engine, Moment, Session, draw, record_of
 
@@ -20,12 +22,13 @@ MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run":
 MADE_UP_START = "2026-01-05T00:00:00Z"
 
 
+@checked_arguments
 def simulate(
     configuration: Configuration | Mapping[str, Any],
     events: pd.DataFrame,
     *,
     sessions: pd.DataFrame | None = None,
-    trace: bool = False,
+    trace: bool = True,
     shown: float = 0.0,
     claimed: float = 0.0,
 ) -> pd.DataFrame:
@@ -43,7 +46,7 @@ def simulate(
         configuration says. None takes the sessions of the events: a moment without a session_id is in no session.
         Where no event says anything about sessions, every moment is in one whose id is not known.
     trace
-        Keep the trace of every decision, for `explain`.
+        Keep the trace of every decision, for `explain`; without it a frame is a fifth of the size.
     shown, claimed
         Share of rewards that made-up readers look at, and share of these that they claim.
 
@@ -60,8 +63,9 @@ def simulate(
     >>> bool(simulate({"default": {"p": 0}}, events)["rewarded"].any())
     False
     """
-    if missing := {"at", "device", "moment_id"} - set(events.columns):
-        raise InvalidArgument(f"the events have no column {', '.join(sorted(missing))}")
+    checked_columns(events, ("at", "device", "moment_id"), "events")
+    if sessions is not None:
+        checked_columns(sessions, ("at", "device"), "sessions")
     checked = checked_configuration(configuration)
     ordered = events.sort_values("at", kind="stable")
     n = len(ordered)
@@ -123,12 +127,18 @@ def _sessions_of(
 
 
 def _milliseconds(times: pd.Series[Any]) -> list[int]:
-    utc = pd.DatetimeIndex(pd.to_datetime(times, utc=True)).as_unit("us")
+    try:
+        utc = pd.DatetimeIndex(pd.to_datetime(times, utc=True)).as_unit("us")
+    except (ValueError, TypeError):
+        raise InvalidArgument(f"the column {times.name} must hold times") from None
+    if utc.hasnans:
+        raise InvalidArgument(f"the column {times.name} must hold a time in every row")
     return [int(value) for value in utc.asi8 // 1_000]
 
 
+@checked_arguments
 def made_up_moments(
-    *, devices: int, days: int, seed: int = 0, start: str = MADE_UP_START, count: int | None = None
+    *, devices: int, days: int, seed: int = 0, start: TimeLike = MADE_UP_START, count: int | None = None
 ) -> pd.DataFrame:
     """Return moments of made-up devices: some are keen, most are not, and nights are quiet.
 
@@ -137,7 +147,7 @@ def made_up_moments(
     devices, days, seed
         The same seed gives the same moments.
     start
-        When the first day begins, ISO 8601.
+        When the first day begins; in UTC if it has no time zone.
     count
         Number of moments; about three a device and day if None.
 
@@ -146,6 +156,8 @@ def made_up_moments(
     pandas.DataFrame
         at (UTC), device, moment_id, session_id (a new one after half an hour of silence); in the order of `at`.
     """
+    if devices < 1 or days < 1 or seed < 0 or (count is not None and count < 0):
+        raise InvalidArgument("devices and days are at least 1, seed and count at least 0")
     generator = np.random.default_rng(seed)
     total = generator.poisson(3 * devices * days) if count is None else count
     keenness = generator.gamma(1.2, 1.0, devices) + 0.05
@@ -155,7 +167,7 @@ def made_up_moments(
     evening = generator.random(total) < 0.65
     hour = np.where(evening, generator.normal(19, 2.2, total), generator.normal(12, 2.5, total)) % 24
     offset = generator.integers(0, days, total) * 86_400_000 + (hour * 3_600_000).astype(np.int64)
-    at = pd.Timestamp(start).tz_convert("UTC").as_unit("ms") + pd.to_timedelta(offset, unit="ms")
+    at = utc_timestamp(start, "start").as_unit("ms") + pd.to_timedelta(offset, unit="ms")
     labels = np.array([f"dev-{number:04d}" for number in range(devices)])
     frame = pd.DataFrame({"at": pd.DatetimeIndex(at).as_unit("us"), "device": labels[who], "moment_id": what})
     ordered = frame.sort_values(["device", "at"], ignore_index=True)

@@ -12,12 +12,13 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, ServiceError, UnexpectedReply
-from toolkit.frames import declared_frame
+from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 from toolkit.rewards import wire
-from toolkit.rewards.analysis import experiments, explanation, funnels, simulation
+from toolkit.rewards.analysis import charts, experiments, explanation, funnels, simulation
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.device_ids import new_device_id
 from toolkit.rewards.forms import checked_moment_id, start_text
@@ -101,6 +102,7 @@ class RewardPage:
         return f"<RewardPage {self.title!r}: {self.message}>"
 
 
+@checked_arguments
 class RewardClient(PublicNames):
     """Sessions, moments and their analysis. Made by `toolkit.connect`, as ``tk.rewards``."""
 
@@ -121,13 +123,14 @@ class RewardClient(PublicNames):
     ab = staticmethod(experiments.ab)
     simulate = staticmethod(simulation.simulate)
     made_up_moments = staticmethod(simulation.made_up_moments)
+    plot = staticmethod(charts.plot)
     explain = staticmethod(explanation.explain)
     sentence = staticmethod(explanation.sentence)
 
     def __repr__(self) -> str:
         return f"<Mobile rewards at {self._session.base_url}>"
 
-    def start_session(self, device: str, *, start: datetime | None = None, test: bool = False) -> pd.DataFrame:
+    def start_session(self, device: str, *, start: TimeLike | None = None, test: bool = False) -> pd.DataFrame:
         """Start a session for a device that came online: ``POST /2.0/web/moment/`` in its session form.
 
         Moments earn rewards only while a session is live.
@@ -137,7 +140,7 @@ class RewardClient(PublicNames):
         device
             The advertiser identifier, or one of `new_device_id`.
         start
-            When it came online, with a zone; now if None.
+            When it came online, in UTC if it has no time zone; now if None.
 
         Returns
         -------
@@ -156,10 +159,8 @@ class RewardClient(PublicNames):
         ...     len(tk.rewards.start_session(tk.rewards.new_device_id("acme")))
         1
         """
-        start = datetime.fromtimestamp(self._now() / 1000, UTC) if start is None else start
-        if start.tzinfo is None:
-            raise InvalidArgument("start needs a time zone")
-        event = {"id": wire.SESSION_START, "start": start_text(start)}
+        began = datetime.fromtimestamp(self._now() / 1000, UTC) if start is None else utc_timestamp(start, "start")
+        event = {"id": wire.SESSION_START, "start": start_text(began)}
         answer, _ = self._post({"device_id": device, "events": [event], "test": test}, None)
         return declared_frame([{"date": _utc(answer.date), "device": device, "test": test}], SESSION_COLUMNS)
 
@@ -205,8 +206,7 @@ class RewardClient(PublicNames):
         pandas.DataFrame
             One row a moment, the columns of `moment`. After an error, the moments sent before it are decided.
         """
-        if missing := {"device", "moment_id"} - set(moments.columns):
-            raise InvalidArgument(f"the moments have no column {', '.join(sorted(missing))}")
+        analysis.checked_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
 
         tests = moments["test"] if "test" in moments.columns else [False] * len(moments)
@@ -216,7 +216,7 @@ class RewardClient(PublicNames):
             [self._moment(device, name, bool(test), None) for device, name, test in bar], MOMENT_COLUMNS
         )
 
-    def page(self, reward: pd.DataFrame | Mapping[str, Any] | pd.Series[Any]) -> RewardPage:
+    def page(self, reward: pd.DataFrame | Mapping[str, Any] | pd.Series) -> RewardPage:
         """Return the reward page of a row of `moment`, or of a frame of one row; it shows itself in a sandboxed frame.
 
         ``GET`` of the moment's ``body_url``. NotFound with ``status`` 410 says that the reward has expired.
@@ -225,7 +225,7 @@ class RewardClient(PublicNames):
             if len(reward) != 1:
                 raise InvalidArgument(f"give one moment, not {len(reward)}")
             reward = reward.iloc[0]
-        url = reward["body_url"]
+        url = reward.get("body_url")
         if not isinstance(url, str):
             raise InvalidArgument("this moment earned nothing, so there is no page")
         page = RewardPage(str(reward["title"]), str(reward["message"]), url)

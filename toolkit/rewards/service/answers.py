@@ -10,8 +10,9 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from toolkit.errors import OutcomeUnknown
 from toolkit.rewards import wire
-from toolkit.stores import OutcomeUnknown, Store
+from toolkit.stores import Store
 
 _ANSWERS = "reward-answers"
 _CLAIMS = "reward-claims"

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session
 from toolkit.rewards.service.sessions import Sessions
-from toolkit.stores import NewEntry, OutcomeUnknown, Store, StoreUnavailable
+from toolkit.stores import NewEntry, Store
 
 #: One space for devices, stock and unwritten batches: what belongs together changes together.
 SPACE = "rewards"

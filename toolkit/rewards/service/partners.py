@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
-from toolkit.rewards.configuration import Configuration, Table, Text, checked
+from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret
+from toolkit.settings import Table, Text, refuse_duplicates
 
 
 class Partner(Table, frozen=True):
@@ -24,16 +24,12 @@ class RewardSettings(Table, frozen=True):
 
     #: Without partners every key is refused.
     partners: tuple[Partner, ...] = ()
-    configuration: Configuration = Configuration()
+    rules: Configuration = Configuration()
     #: Calls that one device may make at one gateway in a minute, None for any number.
     calls_a_minute: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     #: Refuse unknown fields of a body instead of ignoring them.
     strict: bool = False
-    #: Where browsers reach the gateway, where that is not the host that a caller names.
-    public_url: Text | None = None
 
-    @classmethod
-    def parse(cls, table: Mapping[str, Any]) -> RewardSettings:
-        """Check the ``rewards`` section of a world; an unknown key or a wrong value raises InvalidArgument."""
-        given = checked(table, dict[str, Any], "rewards")
-        return checked({**given, "configuration": Configuration.parse(given.get("configuration", {}))}, cls, "rewards")
+    def __post_init__(self) -> None:
+        refuse_duplicates("partners", self.partners, "gatewaykey")
+        refuse_duplicates("partners", self.partners, "company_token")

@@ -35,7 +35,7 @@ class Call(NamedTuple):
     r: str | None
     body: bytes
     idempotency_key: str
-    #: Where the caller reaches the gateway.
+    #: Where callers and browsers reach the gateway.
     base_url: str
     address: str = ""
 
@@ -45,12 +45,12 @@ class RewardService:
         self._world = world
         self._settings = settings
         self._partners = {partner.gatewaykey: partner for partner in settings.partners}
-        self._sessions = Sessions(store, settings.configuration.session_minutes)
+        self._sessions = Sessions(store, settings.rules.session_minutes)
         self._views = Views(store.records)
         self._answers = Answers(store, world.clock.now)
         limit = settings.calls_a_minute
         self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
-        engine, look = Engine(settings.configuration), world.timings.reward_look
+        engine, look = Engine(settings.rules), world.timings.reward_look
         self._ledger = Ledger(store, engine, self._sessions, self._describe, self._keep, look)
 
     async def open(self) -> None:
@@ -99,7 +99,7 @@ class RewardService:
 
     @property
     def configuration(self) -> Configuration:
-        return self._settings.configuration
+        return self._settings.rules
 
     async def sessions(self) -> list[Record]:
         return await self._sessions.started()
@@ -125,7 +125,7 @@ class RewardService:
     async def _decide(self, form: MomentForm, device: str, call: Call, key: str) -> Answer:
         at = self._world.clock.tick()
         moment = Moment(app_label(form.app_key), device_label(device), form.moment_id, at, form.test)
-        private: Record = {"base_url": self._settings.public_url or call.base_url}
+        private: Record = {"base_url": call.base_url}
         if key:
             private |= {"key": key, "body": hash_of(call.body)}
         return _answer_of(await self._ledger.decide(Ticket(moment, private)))

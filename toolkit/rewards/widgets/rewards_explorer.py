@@ -129,7 +129,7 @@ class RewardsExplorer(ServiceWidget):
             self._decide()
 
     def _decide(self) -> None:
-        decided = simulate(self.configuration, self._events, trace=True, shown=_SHOWN, claimed=_CLAIMED)
+        decided = simulate(self.configuration, self._events, shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
         self._show(decided)

@@ -15,7 +15,7 @@ from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.nodes import APPEND, Argument, Command, Topology
 from toolkit.stores.subscribers import Subscribers
 
-_ENTRIES_A_READ = 1_000
+_ENTRIES_A_READ = 128  # of 64 KB each at most
 # A name that is left by its last subscriber often gets another at once: its channel stays open for so long.
 _SECONDS_TO_LINGER = 2.0
 _SECONDS_FOR_RESPONSE = 0.001

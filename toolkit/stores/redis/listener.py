@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.redis.durability import UNREACHABLE, reason_of
 

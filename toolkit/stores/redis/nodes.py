@@ -23,7 +23,7 @@ from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 
-from toolkit.stores import OutcomeUnknown, StoreUnavailable
+from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.redis.address import Host, RedisAddress
 from toolkit.stores.redis.durability import UNREACHABLE, reason_of
@@ -42,7 +42,6 @@ _APPENDS_A_GROUP = 250
 _TAGS = 256
 _PAUSE = 0.1  # between two looks at the layout
 
-_DEMOTED = exceptions.ReadOnlyError, exceptions.ClusterDownError
 # All keys of a script call lie in one slot, so a cluster runs the scripts too.
 _SCRIPTS = [files(__package__).joinpath(name).read_bytes() for name in ("append.lua", "records.lua", "beat.lua")]
 APPEND, RECORDS, BEAT = [hashlib.sha1(text, usedforsecurity=False).hexdigest().encode() for text in _SCRIPTS]
@@ -154,9 +153,8 @@ class Node:
                 await connection.send_packed_command(packed)
                 for _ in commands:
                     responses.append(await _response(connection))
-                if any([isinstance(response, _DEMOTED) for response in responses]):
+                if any([isinstance(response, exceptions.ReadOnlyError) for response in responses]):
                     await connection.disconnect()  # its address may lead to another server now
-                    self.topology.refresh()
         except UNREACHABLE as error:
             refusals = exceptions.BusyLoadingError, exceptions.AuthenticationError
             is_unsent = connection is None or (isinstance(error, refusals) and not responses)
@@ -174,10 +172,9 @@ class Node:
         # A replica refuses WAIT, after it has refused the writes.
         if waits and (isinstance(confirmed := responses.pop(), Exception) or confirmed < replicas):
             unconfirmed = OutcomeUnknown(f"kept by {self.shown}, but not confirmed by {replicas} replicas in time")
-            kept = [
-                group[0].writes and not isinstance(r, Exception) for group, r in zip(groups, responses, strict=True)
-            ]
-            return [unconfirmed if is_kept else response for is_kept, response in zip(kept, responses, strict=True)]
+            for n, group in enumerate(groups):
+                if group[0].writes and not isinstance(responses[n], Exception):
+                    responses[n] = unconfirmed
         return responses
 
     def _deliver(self, groups: Sequence[Group], responses: Sequence[Any]) -> None:

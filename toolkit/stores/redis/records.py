@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from typing import Any
 
-from toolkit.stores import StoreUnavailable
+from toolkit.errors import StoreUnavailable
 from toolkit.stores.group_commit import failed
 from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.nodes import RECORDS, Argument, Command, Topology

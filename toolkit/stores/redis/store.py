@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from redis.exceptions import ResponseError
 
-from toolkit.stores import Journals, Records, StoreUnavailable
+from toolkit.errors import StoreUnavailable
+from toolkit.stores import Journals, Records
 from toolkit.stores.redis.address import RedisAddress
 from toolkit.stores.redis.durability import UNREACHABLE, problem_of, reason_of, warnings_about
 from toolkit.stores.redis.journals import RedisJournals

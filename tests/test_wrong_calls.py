@@ -1,0 +1,234 @@
+"""Wrong calls of the public API: each gives an error of the toolkit that says what to do, or the right result."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import toolkit
+from toolkit.errors import InvalidArgument, ToolkitError
+
+TIMES = pd.date_range("2026-01-01", periods=12, freq="h", name="at")
+FRAME = pd.DataFrame({"celsius": np.arange(12.0)}, index=TIMES)
+TWICE = pd.DataFrame(np.zeros((12, 2)), index=TIMES, columns=["celsius", "celsius"])
+WITH_NAT = FRAME.set_axis([pd.NaT, *TIMES[1:]])
+DECISIONS = pd.DataFrame({"device": ["a", "b"], "moment_id": "m", "rewarded": [True, False], "arm": ["x", "y"]})
+DECISIONS["at"] = TIMES[:2].tz_localize("UTC")
+
+
+class World:
+    """What the wrong calls are made on."""
+
+    def __init__(self, tk: toolkit.Connection, archive: toolkit.Archive) -> None:
+        self.dweets, self.hands, self.rewards, self.identity = tk.dweets, tk.handwriting, tk.rewards, tk.identity
+        self.archive = archive
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
+        yield World(tk, toolkit.Archive(tmp_path_factory.mktemp("archive")))
+
+
+WRONG: dict[str, tuple[Callable[[World], object], str]] = {
+    "post swapped": (
+        lambda w: w.dweets.post({"a": 1}, "roof"),
+        r"thing is a str or None, not a dict: post\(thing, content",
+    ),
+    "post a list as thing": (lambda w: w.dweets.post(["roof"], 1), "thing is a str or None, not a list"),
+    "post a function": (lambda w: w.dweets.post("roof", lambda: 1), "cannot be written as JSON"),
+    "post NaT": (lambda w: w.dweets.post("roof", pd.NaT), "cannot be written as JSON"),
+    "post NaN of numpy": (lambda w: w.dweets.post("roof", np.float64("nan")), "NaN"),
+    "post with a number as key": (
+        lambda w: w.dweets.post("roof", 1, key=5),
+        "key is a str or a Secret or None, not an int",
+    ),
+    "post nothing": (lambda w: w.dweets.post(), "missing a required argument: 'thing'"),
+    "post to a name too many": (lambda w: w.dweets.post("roof", 1, "key"), "too many positional arguments"),
+    "frame swapped": (
+        lambda w: w.dweets.post_frame(FRAME, "roof"),
+        r"post_frame\(thing=None, frame=None, \*, thing_column",
+    ),
+    "frame missing": (lambda w: w.dweets.post_frame("roof"), "give a frame"),
+    "frame is a list": (
+        lambda w: w.dweets.post_frame("roof", [{"a": 1}]),
+        "frame is a DataFrame or None, not a list of dict",
+    ),
+    "frame is a Series": (lambda w: w.dweets.post_frame("roof", FRAME["celsius"]), "not a Series"),
+    "frame without a thing": (lambda w: w.dweets.post_frame(frame=FRAME), "thing_column='thing'"),
+    "frame with two things": (lambda w: w.dweets.post_frame("roof", FRAME, thing_column="celsius"), "name a thing or"),
+    "thing column missing": (
+        lambda w: w.dweets.post_frame(frame=FRAME, thing_column="room"),
+        "one column 'room'; it has celsius",
+    ),
+    "thing column of numbers": (lambda w: w.dweets.post_frame(frame=FRAME, thing_column="celsius"), "name of a thing"),
+    "frame with twin columns": (lambda w: w.dweets.post_frame("roof", TWICE), "two columns have the same name"),
+    "replay swapped": (lambda w: w.dweets.replay(FRAME, "roof"), r"replay\(thing, frame"),
+    "replay NaT": (lambda w: w.dweets.replay("roof", WITH_NAT), "ascending order"),
+    "replay at speed NaN": (lambda w: w.dweets.replay("roof", FRAME, speed=math.nan), "speed must be above 0"),
+    "replay at a text": (lambda w: w.dweets.replay("roof", FRAME, speed="fast"), "speed is a number, not a str"),
+    "history of a frame": (lambda w: w.dweets.history(FRAME), "things is a str or a list of str, not a DataFrame"),
+    "history of None": (lambda w: w.dweets.history(None), "things is a str or a list of str, not None"),
+    "history of numbers": (lambda w: w.dweets.history([1, 2]), "not a list of int"),
+    "history since by position": (
+        lambda w: w.dweets.history("roof", "2026-01-01"),
+        r"history\(things, \*, n=None, since=None",
+    ),
+    "history since NaT": (lambda w: w.dweets.history("roof", since=pd.NaT), "since must be a time"),
+    "history since a number": (lambda w: w.dweets.history("roof", since=5), "since is a str or a date"),
+    "history until words": (lambda w: w.dweets.history("roof", until="tomorrowish"), "until must be a time, such as"),
+    "history of minus n": (lambda w: w.dweets.history("roof", n=-1), "n is at least 1"),
+    "history of half": (lambda w: w.dweets.history("roof", n=1.5), "n is a whole number or None, not a float"),
+    "history of truth": (lambda w: w.dweets.history("roof", n=True), "not a bool"),
+    "stored on NaT": (lambda w: w.dweets.stored("roof", pd.NaT), "date must be a time"),
+    "stored at a text": (lambda w: w.dweets.stored("roof", "2026-01-01", hour="9"), "hour is a whole number or None"),
+    "listen to a list": (lambda w: w.dweets.listen(["roof"]), "thing is a str, not a list of str"),
+    "collect without end": (lambda w: w.dweets.collect("roof"), "say when to stop"),
+    "condition is a function": (
+        lambda w: w.dweets.set_alert("roof", who="a@b.de", condition=lambda d: d > 1, key="k"),
+        "condition is a str, not a function",
+    ),
+    "who is a dict": (
+        lambda w: w.dweets.set_alert("roof", who={"a": 1}, condition="true", key="k"),
+        "who is a str or a list of str",
+    ),
+    "record into nothing": (lambda w: w.dweets.record("roof", None), "folder is a str or a PathLike, not None"),
+    "archive of a number": (lambda w: w.dweets.archive(5), "folder is a str or a PathLike, not an int"),
+    "archive frame swapped": (lambda w: w.archive.add_frame(FRAME, "roof"), r"add_frame\(thing, frame"),
+    "archive query of None": (lambda w: w.archive.sql(None), "query is a str, not None"),
+    "archive since a lambda": (lambda w: w.archive.history("roof", since=lambda: 1), "not a function"),
+    "outliers of a dict": (
+        lambda w: FRAME.dweets.outliers({"a": 1}),
+        "fields is a str or a list of str or None, not a dict",
+    ),
+    "outliers in a text": (lambda w: FRAME.dweets.outliers(window="all"), "window is a whole number"),
+    "gaps of a text": (lambda w: FRAME.dweets.gaps(factor="two"), "factor is a number"),
+    "resample how many": (lambda w: FRAME.dweets.resample("1D", "mode"), "how is 'mean' or 'median'"),
+    "resample a rule": (lambda w: FRAME.dweets.resample(5), "rule is a str, not an int"),
+    "resample twins": (lambda w: TWICE.dweets.resample("1D"), "two columns have the same name"),
+    "on a list": (lambda w: FRAME.dweets.on(["celsius"]), "column is a str, not a list of str"),
+    "on hours": (lambda w: FRAME.dweets.on("celsius", unit="h"), "unit is 's' or 'ms'"),
+    "plot on a figure": (lambda w: FRAME.dweets.plot(ax="here"), "ax is a matplotlib Axes or None, not a str"),
+    "text is a list": (lambda w: w.hands.png(["Hi"], "Molly"), "text is a str, not a list of str"),
+    "hand and text swapped": (lambda w: w.hands.png("Molly", "Dear Ada"), "there is no handwriting 'Dear Ada'"),
+    "a seed below 0": (lambda w: w.hands.png("Hi", "Molly", random_seed=-1), "random_seed is 0 or above"),
+    "ratings in a number": (
+        lambda w: w.hands.available(rating_neatness=1500),
+        "rating_neatness is a pair or None, not an int",
+    ),
+    "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str or None"),
+    "sheet of None": (lambda w: w.hands.contact_sheet(None), "pictures is a DataFrame or a list of Handwritten"),
+    "session of a list": (lambda w: w.rewards.start_session(["a"]), "device is a str, not a list of str"),
+    "session at NaT": (lambda w: w.rewards.start_session("a", start=pd.NaT), "start must be a time"),
+    "moments of dicts": (lambda w: w.rewards.moments([{"device": "a"}]), "moments is a DataFrame, not a list of dict"),
+    "funnel of a list": (lambda w: w.rewards.funnel([1]), "decisions is a DataFrame, not a list of int"),
+    "funnel by a list": (lambda w: w.rewards.funnel(DECISIONS, by=["arm"]), "by is a str or None"),
+    "funnel without columns": (lambda w: w.rewards.funnel(FRAME), "the decisions have no column device"),
+    "hours in a wrong zone": (lambda w: w.rewards.by_hour(DECISIONS, tz="Mars"), "no time zone 'Mars'"),
+    "simulate NaT": (lambda w: w.rewards.simulate({}, DECISIONS.assign(at=pd.NaT)), "a time in every row"),
+    "simulate swapped": (lambda w: w.rewards.simulate(DECISIONS, {}), "configuration is a Configuration or a dict"),
+    "what-if of no devices": (
+        lambda w: w.rewards.made_up_moments(devices=0, days=1),
+        "devices and days are at least 1",
+    ),
+    "details of a number": (lambda w: payment_ids(5), "ids or rows of payment_list, not an int"),
+    "details of a frame": (lambda w: payment_ids(FRAME), "no column payment_id"),
+    "connect to a list": (
+        lambda w: toolkit.connect(["http://a"]),
+        "gateway is a Gateway or a str or None, not a list of str",
+    ),
+    "connect by a key": (lambda w: toolkit.connect(credentials="key"), "credentials is a dict or None, not a str"),
+    "a secret of a number": (lambda w: toolkit.Secret(5), "a secret is text, not an int"),
+}
+
+
+def payment_ids(payments: Any) -> list[str]:
+    from toolkit.identity.client.payment_ids import payment_ids as ids
+
+    return ids(payments)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_call_says_what_to_do(name: str, world: World) -> None:
+    call, said = WRONG[name]
+    with pytest.raises(InvalidArgument, match=said):
+        call(world)
+
+
+RIGHT: dict[str, Callable[[World], object]] = {
+    "a numpy text": lambda w: w.dweets.post(np.str_("roof"), np.int64(3)),
+    "names in an array": lambda w: w.dweets.history(np.array(["roof", "attic"])),
+    "names in a Series": lambda w: w.dweets.history(pd.Series(["roof", "attic"])),
+    "names of a generator": lambda w: w.dweets.history(name for name in ["roof"]),
+    "n of numpy": lambda w: w.dweets.history("roof", n=np.int64(3)),
+    "a naive time": lambda w: w.dweets.history("roof", since=datetime(2026, 1, 1)),  # noqa: DTZ001
+    "a day": lambda w: w.dweets.history("roof", since=date(2026, 1, 1), until=np.datetime64("2026-01-02")),
+    "a zoned time": lambda w: w.archive.history("roof", since=pd.Timestamp("2026-01-01", tz="Asia/Tokyo")),
+    "a day of Timestamp": lambda w: w.dweets.stored("roof", pd.Timestamp("2026-01-01"), hour=np.int32(9)),
+    "speed of numpy": lambda w: w.dweets.replay("roof", FRAME.head(0), speed=np.float32(5)).wait(60),
+    "a path": lambda w: w.dweets.archive(Path(w.archive.folder)),
+    "fields of an index": lambda w: FRAME.dweets.statistics(FRAME.columns),
+    "a rating pair as list": lambda w: w.hands.available(rating_neatness=[1450, None]),
+    "a width of numpy": lambda w: w.hands.png("Hi", "Molly", width=np.int64(100), random_seed=np.int64(7)),
+    "one id": lambda w: payment_ids("id"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_values_of_pandas_and_numpy_are_taken(name: str, world: World) -> None:
+    RIGHT[name](world)
+
+
+ODD: list[Any] = [
+    None,
+    5,
+    "odd",
+    ["odd"],
+    {"odd": 1},
+    lambda: 1,
+    pd.NaT,
+    math.nan,
+    FRAME,
+    TWICE,
+    FRAME["celsius"],
+    np.arange(3),
+    object(),
+]
+
+
+#: These wait for what never comes, or render many pictures.
+SLOW = ("collect", "listen", "record", "sweep", "rendered", "add_frames")
+
+
+@pytest.mark.parametrize("part", ["dweets", "archive", "hands", "rewards"])
+def test_no_odd_argument_gives_a_raw_error(part: str, world: World) -> None:
+    subject, raw = getattr(world, part), []
+    for name in dir(subject):
+        method = getattr(subject, name)
+        if (
+            name.startswith("_")
+            or not callable(method)
+            or name in ("collect", "listen", "record", "sweep", "rendered", "add_frames")
+        ):
+            continue
+        needed = [p for p in inspect.signature(method).parameters.values() if p.default is p.empty]
+        for odd in ODD:
+            given = {p.name: odd for p in needed}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    method(**given)
+                except ToolkitError:
+                    continue
+                except Exception as error:
+                    raw.append(f"{name}({type(odd).__name__}): {error!r}")
+    assert not raw

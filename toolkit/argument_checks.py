@@ -1,0 +1,141 @@
+"""Arguments that a person types, checked against the annotations before anything happens.
+
+A wrong one raises InvalidArgument with what was expected and the signature of the call. Values are never shown: they
+may be keys.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, wraps
+from numbers import Integral, Real
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InvalidArgument
+
+CheckedT = TypeVar("CheckedT", bound=Callable[..., Any])
+
+_WORDS = {
+    bool: "True or False", dict: "a dict", float: "a number", int: "a whole number", object: "a value",
+    str: "a str", tuple: "a pair", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
+}  # fmt: skip
+_SHOWN = 40
+# These can be iterated over, and are never meant as a list.
+_NO_LISTS = (str, bytes, bytearray, memoryview, pd.DataFrame)
+
+
+def checked_arguments(target: CheckedT) -> CheckedT:
+    """Make a function, or every public method of a class, refuse arguments of a wrong type."""
+    if not isinstance(target, type):
+        return typing.cast("CheckedT", _checked_function(target))
+    for name, member in vars(target).items():
+        if inspect.isfunction(member) and (name == "__init__" or not name.startswith("_")):
+            setattr(target, name, _checked_function(member))
+    return target
+
+
+def described(value: object) -> str:
+    """Say what kind of value this is: ``None``, ``NaT``, ``a list``, ``a function``."""
+    if value is None or value is pd.NaT or value is pd.NA:
+        return str(value)
+    if inspect.isroutine(value):
+        return "a function"
+    name = type(value).__name__ if not isinstance(value, type) else f"class {value.__name__}"
+    if isinstance(value, list | tuple) and value:
+        name += f" of {' and '.join(sorted({type(each).__name__ for each in value}))}"
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def checked(*args: Any, **named: Any) -> Any:  # noqa: ANN401
+        _check(function, signature, args, named)
+        return function(*args, **named)
+
+    return checked
+
+
+def _check(
+    function: Callable[..., Any], signature: inspect.Signature, args: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    try:
+        given = signature.bind(*args, **named).arguments
+    except TypeError as error:
+        raise InvalidArgument(f"{error}: {_call(function, signature)}") from None
+    for name, value in given.items():
+        hint = _hint(function, name)
+        if not _fits(value, hint):
+            expected = " or ".join(dict.fromkeys(_expected(hint)))
+            is_word = isinstance(value, str) and "'" in expected  # one of a few was expected, never a key
+            given_as = repr(value[:_SHOWN]) if is_word else described(value)
+            raise InvalidArgument(f"{name} is {expected}, not {given_as}: {_call(function, signature)}")
+
+
+def _call(function: Callable[..., Any], signature: inspect.Signature) -> str:
+    """Return the call as one types it, ``post_frame(thing, frame, *, key=None)``."""
+    shown = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
+    name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+    return f"{name}{inspect.Signature(shown)}"
+
+
+@cache
+def _hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
+    if name not in function.__annotations__:
+        return Any
+    # One by one: a class that type checkers alone can read is checked by the function itself.
+    alone = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
+    try:
+        return typing.get_type_hints(alone, function.__globals__)[name]
+    except (NameError, TypeError):
+        return Any
+
+
+def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401, PLR0911
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any or isinstance(hint, TypeVar):
+        return True
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, each) for each in inner)
+    if origin is Literal:
+        return any(type(value) is type(each) and value == each for each in inner)
+    kind = origin or hint
+    if kind is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
+    if kind is float:
+        return isinstance(value, Real) and not isinstance(value, bool)
+    if kind is bool:
+        return isinstance(value, bool | np.bool_)
+    if kind is tuple and inner and Ellipsis not in inner:
+        return isinstance(value, tuple | list) and len(value) == len(inner) and all(map(_fits, value, inner))
+    if isinstance(kind, type) and issubclass(kind, Iterable) and inner and not issubclass(kind, Mapping):
+        return _is_list(value, kind) and (isinstance(value, Iterator) or all(_fits(each, inner[0]) for each in value))  # type: ignore[attr-defined]
+    return isinstance(value, kind)
+
+
+def _is_list(value: object, kind: type) -> bool:
+    return isinstance(value, kind | np.ndarray | pd.Series | pd.Index) and not isinstance(value, _NO_LISTS)
+
+
+def _expected(hint: Any) -> Iterator[str]:  # noqa: ANN401
+    """Yield what is expected in words."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    kind = origin or hint
+    if origin in (types.UnionType, typing.Union):
+        for each in sorted(inner, key=lambda each: each is types.NoneType):
+            yield from _expected(each)
+    elif origin is Literal:
+        yield from map(repr, inner)
+    elif kind in _WORDS:
+        yield _WORDS[kind]
+    elif isinstance(kind, type) and issubclass(kind, Iterable) and inner:
+        yield f"a list of {' or '.join(each.removeprefix('a ') for each in _expected(inner[0]))}"
+    else:
+        yield f"a {kind.__name__}"

@@ -1,0 +1,73 @@
+"""`toolkit config`: an example of a gateway's configuration, and the check of one; and the option ``--config``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+
+class WrongConfiguration(click.ClickException):
+    """A configuration that cannot be used: one line, and the exit code of a wrong option."""
+
+    exit_code = 2
+
+
+def _tables(context: click.Context, parameter: click.Parameter, path: Path | None) -> dict[str, Any]:
+    from toolkit.errors import InvalidArgument
+    from toolkit.gateway.configuration import tables_of
+
+    try:
+        return tables_of(path)
+    except InvalidArgument as error:
+        raise WrongConfiguration(str(error)) from None
+
+
+#: The tables of a configuration file, checked; empty without one.
+CONFIG = click.option(
+    "--config",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    callback=_tables,
+    envvar="TOOLKIT_CONFIG",
+    help="Take settings, partners, clients and subscribers from this TOML or JSON file; options replace what it says. "
+    "`toolkit config example` prints one.  [env: TOOLKIT_CONFIG]",
+)
+
+
+@click.group()
+def config() -> None:
+    """Write and check the configuration file of a gateway."""
+
+
+@config.command()
+def example() -> None:
+    """Print a configuration with every key, its default and what it means."""
+    from toolkit.gateway.configuration import EXAMPLE
+
+    click.echo(EXAMPLE.read_text("utf-8"), nl=False)
+
+
+@config.command()
+@click.argument("file", type=click.Path(path_type=Path), callback=_tables, metavar="FILE")
+def check(file: dict[str, Any]) -> None:
+    """Check a configuration and say what a gateway has with it.
+
+    Exit code 2 and one line with the key if something in it is wrong.
+    """
+    from toolkit.errors import InvalidArgument
+    from toolkit.gateway.configuration import configuration_of
+    from toolkit.gateway.demo_world import DemoWorld
+
+    own = configuration_of(file)
+    try:
+        warning = DemoWorld(own).warning
+    except InvalidArgument as error:
+        raise WrongConfiguration(str(error)) from None
+    if warning:
+        click.echo(f"Warning: {warning}", err=True)
+    without = "nobody" if warning else "the demo world"
+    partners = without if own.rewards is None else f"partners: {len(own.rewards.partners)}"
+    clients = without if own.identity is None else f"clients: {len(own.identity.clients)}"
+    click.echo(f"no errors; rewards has {partners}; identity has {clients}")

@@ -1,0 +1,115 @@
+"""``df.dweets``: the analysis of a history as methods of its frame."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+
+import numpy as np
+import pandas as pd
+
+from toolkit.argument_checks import checked_arguments, described
+from toolkit.dweets.client.series_analysis import (
+    chosen_fields,
+    on_time_axis,
+    outliers,
+    rate,
+    resample,
+    statistics,
+)
+from toolkit.dweets.client.series_gaps import gaps, gaps_found
+from toolkit.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+P = ParamSpec("P")
+
+
+def _method(
+    function: Callable[Concatenate[pd.DataFrame, P], pd.DataFrame],
+) -> Callable[Concatenate[DweetAccessor, P], pd.DataFrame]:
+    """Return a function of a frame as a method of its accessor: the same docstring, and parameters without `frame`."""
+
+    @wraps(function)
+    def method(self: DweetAccessor, /, *args: P.args, **named: P.kwargs) -> pd.DataFrame:
+        return function(self._frame, *args, **named)
+
+    signature = inspect.signature(function)
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = [itself, *list(signature.parameters.values())[1:]]
+    method.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return method
+
+
+@pd.api.extensions.register_dataframe_accessor("dweets")
+class DweetAccessor:
+    """Analysis of a history. Use it as ``history.dweets``; the functions are ``toolkit.dweets.gaps(frame)`` and so on.
+
+    Where the frame has a column ``thing``, each thing is analysed by itself.
+
+    Examples
+    --------
+    >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created")
+    >>> history = pd.DataFrame({"celsius": range(48)}, index=times)
+    >>> history.dweets.resample("1D")["celsius"].tolist()
+    [11.5, 35.5]
+    """
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+
+    on = _method(on_time_axis)
+    rate = _method(rate)
+    gaps = _method(gaps)
+    outliers = _method(outliers)
+    resample = _method(resample)
+    statistics = _method(statistics)
+
+    @checked_arguments
+    def plot(
+        self,
+        fields: str | Sequence[str] | None = None,
+        *,
+        ax: Axes | None = None,
+        unit: str | Mapping[str, str] | None = None,
+        title: str | None = None,
+        mark: bool = True,
+    ) -> Axes | np.ndarray[Any, Any]:
+        """Draw the fields over time.
+
+        Parameters
+        ----------
+        fields
+            Numeric columns; None for all of them.
+        ax
+            The axes to draw on; None for a new figure.
+        unit
+            Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+        mark
+            Show gaps and outliers.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Or an array of them, one a field from the top: on a new figure, fields whose values differ more than
+            tenfold in magnitude have axes of their own.
+
+        Examples
+        --------
+        >>> times = pd.date_range("2026-01-01", periods=3, freq="h", name="created")
+        >>> frame = pd.DataFrame({"celsius": [20.0, 21.0, 20.5], "pressure": [1013.0, 1012.0, 1011.0]}, index=times)
+        >>> [axes.get_ylabel() for axes in frame.dweets.plot(unit={"celsius": "°C", "pressure": "hPa"})]
+        ['celsius (°C)', 'pressure (hPa)']
+        """
+        from matplotlib.axes import Axes
+
+        from toolkit.dweets.client.series_figure import Labels, Marks, series_axes
+
+        if ax is not None and not isinstance(ax, Axes):
+            raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
+        chosen = chosen_fields(self._frame, fields)
+        marks = Marks(gaps_found(self._frame), self.outliers(chosen)) if mark else Marks()
+        return series_axes(self._frame, chosen, marks, Labels(title, unit), ax)

@@ -1,0 +1,101 @@
+"""The dweets that a gateway keeps of a thing: the last 500 in one request, older ones day by day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import pandas as pd
+from tqdm.auto import tqdm
+
+from toolkit.dweets import wire
+from toolkit.dweets.arguments import checked_count
+from toolkit.dweets.client.calls import DweetCalls, Key
+from toolkit.dweets.content_frame import times_of
+from toolkit.dweets.stream import EventReader
+from toolkit.errors import warn_caller
+from toolkit.frames import TimeLike, utc_timestamp
+
+Record = dict[str, Any]
+_DAY = pd.Timedelta(days=1)
+
+
+class Wanted(NamedTuple):
+    """The newest `n` dweets with ``since <= created < until``; None for no bound."""
+
+    n: int | None = None
+    since: pd.Timestamp | None = None
+    until: pd.Timestamp | None = None
+
+    @classmethod
+    def asked(cls, n: int | None, since: TimeLike | None, until: TimeLike | None) -> Wanted:
+        """Check what a caller gave; InvalidArgument where it cannot be."""
+        start = None if since is None else utc_timestamp(since, "since")
+        end = None if until is None else utc_timestamp(until, "until")
+        return cls(None if n is None else checked_count(n), start, end)
+
+    def of(self, records: Sequence[Record]) -> list[Record]:
+        """Return those of the records, oldest first, that are wanted."""
+        times = times_of(records)
+        inside = np.ones(len(records), dtype=bool)
+        if self.since is not None:
+            inside &= times >= self.since
+        if self.until is not None:
+            inside &= times < self.until
+        kept = [records[place] for place in np.flatnonzero(inside).tolist()]
+        return kept if self.n is None else kept[-self.n :]
+
+    def is_among(self, latest: Sequence[Record]) -> bool:
+        """Whether the last 500 dweets hold all that is wanted."""
+        if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.of(latest)) == self.n):
+            return True
+        return self.since is not None and self.since > times_of(latest[:1])[0]
+
+
+def kept_records(calls: DweetCalls, thing: str, key: Key, wanted: Wanted, progress: bool) -> list[Record]:
+    """Return the wanted dweets that the gateway keeps, oldest first."""
+    latest = calls.records(wire.HISTORY, thing, key)
+    if wanted.is_among(latest):
+        return wanted.of(latest)
+    return wanted.of(_with_older(calls, thing, key, wanted, latest, progress))
+
+
+def _with_older(
+    calls: DweetCalls, thing: str, key: Key, wanted: Wanted, latest: Sequence[Record], progress: bool
+) -> list[Record]:
+    """Read whole days, newest first, until there are enough."""
+    last = times_of(latest[:1])[0].normalize()
+    first = _first_day(calls, thing, key, last)
+    if wanted.since is not None:
+        first = max(first, wanted.since.normalize())
+    found = [record for record, time in zip(latest, times_of(latest), strict=True) if time >= last + _DAY]
+    days = pd.date_range(first, last)[::-1]
+    if wanted.until is not None:
+        days = days[days < wanted.until]
+    for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):
+        found = calls.records(wire.STORED, thing, key, {"date": f"{day:%Y-%m-%d}"}) + found
+        if wanted.n is not None and len(wanted.of(found)) >= wanted.n:
+            break
+    return found
+
+
+def _first_day(calls: DweetCalls, thing: str, key: Key, otherwise: pd.Timestamp) -> pd.Timestamp:
+    """Return the day of the oldest dweet: a stream that resumes at the start sends it first."""
+    stream = calls.stream(thing, key, 0)
+    try:
+        for record in _streamed(stream) if "event-stream" in stream.content_type else ():
+            return times_of([record])[0].normalize()
+        warn_caller(f"the server does not tell its oldest dweet of {thing}: none before {otherwise:%Y-%m-%d} is read")
+        return otherwise
+    finally:
+        stream.stop()
+        stream.close()
+
+
+def _streamed(stream: Iterable[bytes]) -> Iterator[Record]:
+    reader = EventReader()
+    for piece in stream:
+        for dweet in reader.feed(piece):
+            yield orjson.loads(dweet.record)

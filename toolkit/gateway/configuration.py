@@ -1,0 +1,144 @@
+"""The configuration of a gateway: one file or dict with a table for the gateway and for each service."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.errors import InvalidArgument
+from toolkit.gateway.access import Hosts, Proxies, is_loopback
+from toolkit.handwriting.service.handwriting import HandwritingSettings
+from toolkit.identity.service.callers import IdentitySettings
+from toolkit.rewards.configuration import with_inherited_limits
+from toolkit.rewards.service.partners import RewardSettings
+from toolkit.secret import Secret
+from toolkit.settings import Table, Text, checked, table_in
+from toolkit.stores.redis.address import BadAddress, RedisAddress
+
+EXAMPLE = Path(__file__).with_name("gateway.example.toml")
+
+#: What `Gateway` and the command line take: a file, or the tables themselves.
+Source = str | os.PathLike[str] | Mapping[str, Any]
+
+
+class GatewaySettings(Table, frozen=True):
+    """Where the gateway listens, where it keeps everything, and who reaches it."""
+
+    folder: Path | None = None
+    #: ``redis://...``; it may hold a password.
+    store: Secret | None = None
+    host: Text = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 0
+    #: The origin by which callers and browsers reach the gateway, if others than this machine do.
+    public_url: Text | None = None
+    allow_hosts: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    cors: bool = True
+    #: Serve the demo world also to other machines, although its keys are public.
+    demo: bool = False
+
+    def __post_init__(self) -> None:
+        if self.public_url is not None and not _is_origin(self.public_url):
+            raise InvalidArgument("public_url: expected an https origin, as https://gateway.example")
+        if self.folder is not None and self.store is not None:
+            raise InvalidArgument("store: give a folder or a store, not both: everything is kept in one of them")
+        for key, check in (("allow_hosts", Hosts), ("trusted_proxies", Proxies)):
+            try:
+                check(getattr(self, key))
+            except InvalidArgument as error:
+                raise InvalidArgument(f"{key}: {error}") from None
+        try:
+            if self.store is not None:
+                RedisAddress(self.store.reveal())
+        except BadAddress as error:
+            raise InvalidArgument(f"store: {error}") from None
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others than programs on this machine may reach the gateway."""
+        others = self.public_url, self.allow_hosts, self.trusted_proxies
+        return any(others) or not is_loopback(self.host)
+
+    @property
+    def hosts(self) -> Hosts | None:
+        """The host names that are answered; None for any name."""
+        if not is_loopback(self.host) and not self.allow_hosts:
+            return None  # its callers may know it by names that it cannot know
+        public = urlsplit(self.public_url or "").hostname
+        return Hosts([*self.allow_hosts, *([public] if public else [])])
+
+
+class Configuration(Table, frozen=True):
+    """All settings of a gateway. A service whose table is None has the demo world's."""
+
+    gateway: GatewaySettings = GatewaySettings()
+    dweets: DweetSettings = DweetSettings()
+    handwriting: HandwritingSettings = HandwritingSettings()
+    rewards: RewardSettings | None = None
+    identity: IdentitySettings | None = None
+
+
+def configuration_of(source: Source | None, changes: Mapping[str, Mapping[str, object]] | None = None) -> Configuration:
+    """Read and check a configuration, and put other values over it.
+
+    Parameters
+    ----------
+    source
+        A path or a dict; None is an empty one.
+    changes
+        Values by table and key that replace those of the source; None changes nothing.
+    """
+    return _checked(overlaid(tables_of(source), changes or {}))
+
+
+def tables_of(source: Source | None) -> dict[str, Any]:
+    """Return the tables of a configuration; those of a file are checked, so that its name stands in the error."""
+    if source is None:
+        return {}
+    if isinstance(source, Mapping):
+        return dict(source)
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidArgument(f"config is the path of a file or a dict, not {type(source).__name__}")
+    table = table_in(source)
+    try:
+        _checked(table)
+    except InvalidArgument as error:
+        raise InvalidArgument(f"{os.fspath(source)}: {error}") from None
+    return table
+
+
+def overlaid(below: Mapping[str, Any], above: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
+    """Put values over the tables of a configuration; None and what is empty change nothing."""
+    merged = dict(below)
+    for name, table in above.items():
+        under = merged.get(name, {})
+        if isinstance(under, Mapping):  # else the check says what is wrong with it
+            merged[name] = {**under, **{key: value for key, value in table.items() if not _is_nothing(value)}}
+    return merged
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or (isinstance(value, tuple | dict) and not value)
+
+
+def _checked(table: Mapping[str, Any]) -> Configuration:
+    rewards = table.get("rewards")
+    if isinstance(rewards, Mapping) and "rules" in rewards:
+        table = {**table, "rewards": {**rewards, "rules": with_inherited_limits(rewards["rules"])}}
+    return checked(table, Configuration)
+
+
+def _is_origin(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return False
+    is_plain = not (parts.path or parts.query or parts.fragment or "@" in parts.netloc or "\\" in url)
+    return parts.scheme == "https" and bool(host) and port != 0 and is_plain and url.isascii() and url.isprintable()

@@ -1,0 +1,224 @@
+"""Settings from a file or a dict, checked by type; an error names the key and what is allowed, never a secret."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from datetime import time
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+from msgspec import Meta
+
+from toolkit.errors import InvalidArgument
+from toolkit.secret import Secret
+
+T = TypeVar("T")
+
+MOST_BYTES = 4_000_000
+
+Text = Annotated[str, Meta(min_length=1, max_length=500)]
+
+_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at (?P<is_key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+#: What a message of our own begins with that names a key of the table which raised it.
+_OWN_KEY = re.compile(r"[a-z_]+(\[\d+\]|\.[a-z_]+)*: ")
+#: Our words for the types of msgspec and of Python.
+_WORDS = {
+    **{"int": "a whole number", "float": "a number", "bool": "true or false", "str": "a text"},
+    **{"array": "a list", "object": "a table", "null": "nothing", "datetime": "a time with date and zone"},
+    **{"list": "a list", "tuple": "a list", "dict": "a table", "NoneType": "nothing"},
+}
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of settings; its fields are the keys."""
+
+
+class TimeOfDay(time):
+    """A time without a zone, written as ``22:00`` or ``22:00:00``."""
+
+
+def table_in(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read a ``.json`` file, or a file of any other name as TOML."""
+    try:
+        file = Path(path).expanduser()
+        if file.exists() and not file.is_file():
+            raise InvalidArgument(
+                f"the configuration {file} is {'a folder' if file.is_dir() else 'a device'}, not a file"
+            )
+        with file.open("rb") as opened:
+            data = opened.read(MOST_BYTES + 1)
+    except (OSError, RuntimeError, ValueError) as error:  # ValueError: a NUL in the path; RuntimeError: ~ of nobody
+        if isinstance(error, InvalidArgument):
+            raise
+        reason = getattr(error, "strerror", None) or "there is no such path"
+        raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
+    if len(data) > MOST_BYTES:
+        raise InvalidArgument(f"the configuration {file} is larger than {MOST_BYTES // 1_000_000} MB")
+    is_json = file.suffix == ".json"
+    try:
+        table = msgspec.json.decode(data) if is_json else tomllib.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        # Only the place: the text around it may hold a secret.
+        place = re.search(r"\((?:at|byte) .*?\)", str(error))
+        raise InvalidArgument(
+            f"the configuration {file} is not {'JSON' if is_json else 'TOML'}{' ' + place[0] if place else ''}"
+        ) from None
+    if not isinstance(table, dict):
+        raise InvalidArgument(f"the configuration {file} is not a table of keys and values")
+    return table
+
+
+def checked(value: object, kind: type[T]) -> T:
+    """Convert a value to a type; InvalidArgument names the key that is unknown, missing or wrong."""
+    try:
+        return msgspec.convert(value, kind, dec_hook=_parsed)
+    except msgspec.ValidationError as error:
+        message = str(error)
+    except RecursionError:
+        raise InvalidArgument("the configuration is nested too deeply") from None
+    raise InvalidArgument(_explained(message, value, kind))
+
+
+def refuse_duplicates(key: str, tables: Sequence[Table], field: str) -> None:
+    """Refuse tables of the list at `key` that have the same value in a field."""
+    first: dict[Hashable, int] = {}
+    for number, table in enumerate(tables):
+        value = getattr(table, field)
+        if value in first:
+            raise InvalidArgument(f"{key}[{number}].{field}: the same as {key}[{first[value]}].{field}")
+        first[value] = number
+
+
+def secrets_in(value: object, place: str = "") -> Iterator[tuple[str, Secret]]:
+    """Yield each secret in a table, with the name of its key."""
+    if isinstance(value, Secret):
+        yield place, value
+    elif isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            yield from secrets_in(getattr(value, name), f"{place}.{name}" if place else name)
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from secrets_in(one, f"{place}.{name}")
+    elif isinstance(value, tuple | frozenset):
+        for number, one in enumerate(value):
+            yield from secrets_in(one, f"{place}[{number}]" if isinstance(value, tuple) else place)
+
+
+def _explained(message: str, value: object, kind: Any) -> str:  # noqa: ANN401
+    match = _MESSAGE.fullmatch(message)
+    assert match is not None
+    what = match["what"]
+    place, value, kind = _at(match["path"] or "", value, kind)
+    if match["is_key"]:
+        return f"{place or 'the configuration'}: every key must be a text"
+    if unknown := _UNKNOWN.fullmatch(what):
+        allowed = kind.__struct_fields__
+        near = difflib.get_close_matches(unknown[1], allowed, n=1, cutoff=0.5)
+        hint = f"; did you mean {near[0]}?" if near else ";"
+        return f"{_joined(place, unknown[1])}: unknown key{hint} allowed: {', '.join(allowed)}"
+    if missing := _MISSING.fullmatch(what):
+        return f"{_joined(place, missing[1])}: this key is missing"
+    if get_origin(kind) is Literal:
+        got = "another text" if isinstance(value, str) else _kind_of(value)
+        return f"{place}: expected one of {', '.join(get_args(kind))}, got {got}"
+    if _OWN_KEY.match(what):
+        return _joined(place, what)
+    what = re.sub(r"`([^`]*)`", lambda types: " or ".join(_WORDS.get(t, t) for t in types[1].split(" | ")), what)
+    # Only numbers are shown: a text may be a secret at the wrong place.
+    if kind in (int, float) and isinstance(value, int | float) and " got " not in what and abs(value) < 1e12:
+        what = f"{what}, got {value}"
+    return f"{place or 'the configuration'}: {what[0].lower()}{what[1:]}"
+
+
+def _at(path: str, value: Any, kind: Any) -> tuple[str, Any, Any]:  # noqa: ANN401
+    """Follow a path of msgspec, which does not name the keys of a dict, and return its name, value and type."""
+    place, kind = "", _bare(kind)
+    for field, index, _ in _STEP.findall(path):
+        if field and field not in value:
+            break  # no path: what looks like one was in the name of a key
+        if field:
+            step, value, kind = field, value[field], get_type_hints(kind, include_extras=True)[field]
+        elif index:
+            step, value, kind = index, list(value)[int(index)], get_args(kind)[0]
+        else:
+            kind = get_args(kind)[1]
+            step, value = next((str(name), one) for name, one in value.items() if not _fits(one, kind))
+        place, kind = f"{place}[{step}]" if index else _joined(place, step), _bare(kind)
+    return place, value, kind
+
+
+def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401
+    try:
+        msgspec.convert(value, kind, dec_hook=_parsed)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def _bare(kind: Any) -> Any:  # noqa: ANN401
+    """Return a type without its limits, and without the None of an optional one."""
+    if get_origin(kind) is Annotated:
+        return _bare(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        return _bare(next(one for one in get_args(kind) if one is not NoneType))
+    return kind
+
+
+def _kind_of(value: object) -> str:
+    return _WORDS.get(type(value).__name__, type(value).__name__)
+
+
+def _joined(place: str, key: str) -> str:
+    shown = key if key.isprintable() and len(key) <= 300 else f"{key[:60]!a}..."
+    return f"{place}.{shown}" if place else shown
+
+
+def _parsed(kind: type, value: Any) -> object:  # noqa: ANN401
+    """Parse a value of a class that msgspec does not know; it adds the path to the error."""
+    if isinstance(value, kind):
+        return value
+    if kind not in _PARSERS:
+        raise ValueError(f"expected a {kind.__name__}, got {_kind_of(value)}")
+    parse, expected = _PARSERS[kind]
+    try:
+        return parse(value)
+    # AttributeError, TypeError: not even a text.
+    except (ZoneInfoNotFoundError, AttributeError, OSError, TypeError, ValueError):
+        raise ValueError(f"expected {expected}, got {_kind_of(value)}") from None
+
+
+def _secret(value: str) -> Secret:
+    if not value:
+        raise ValueError
+    return Secret(value)
+
+
+def _path(value: str | os.PathLike[str]) -> Path:
+    if not os.fspath(value):
+        raise ValueError
+    return Path(value).expanduser()
+
+
+def _time_of_day(value: object) -> TimeOfDay:
+    at = TimeOfDay.fromisoformat(str(value))
+    if at.tzinfo is not None:
+        raise ValueError
+    return at
+
+
+_PARSERS: dict[type, tuple[Callable[[Any], object], str]] = {
+    Secret: (_secret, "a text, not an empty one"),
+    Path: (_path, "the path of a folder"),
+    ZoneInfo: (ZoneInfo, "a time zone such as Europe/Berlin"),
+    TimeOfDay: (_time_of_day, "a time of the day without a zone, such as 22:00"),
+}
