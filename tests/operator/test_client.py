@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 import msgspec
 import pandas as pd
 import pytest
-from toolkit.rewards.rules import Configuration
 
 import toolkit
 from tests.conftest import operator_of, raw_call
@@ -26,6 +25,7 @@ from toolkit.errors import Conflict, InvalidArgument, KeyRejected, NotFound, Une
 from toolkit.gateway import Gateway
 from toolkit.operator import wire
 from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, SESSION_COLUMNS
+from toolkit.rewards.configuration import Configuration
 from toolkit.secret import Secret
 
 FRAMES = {
@@ -187,7 +187,7 @@ def test_a_damaged_lock_is_listed_and_repaired(gateway: Gateway, tk: toolkit.Con
     for arguments in ({}, {"thing": "a", "lock": "b"}, {"thing": ""}, {"lock": 5}):
         with pytest.raises(InvalidArgument):
             tk.operator.repair_lock(**arguments)
-    with pytest.raises(InvalidArgument, match="a name, not list"):
+    with pytest.raises(InvalidArgument, match="lock is a str, not a list"):
         tk.operator.revoke_lock([])  # type: ignore[arg-type]
 
 
