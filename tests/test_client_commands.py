@@ -230,6 +230,8 @@ def test_history_is_the_frame_as_parquet(url: str, tk: toolkit.Connection, tmp_p
     written = pd.read_parquet(tmp_path / "k.parquet")
     pd.testing.assert_frame_equal(written.drop(columns="some"), expected.drop(columns="some"))
     assert written["some"].iloc[0] == "{}"
+    said, _ = piped(["history", "kitchen", "--parquet=-"], b"")
+    pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(said)), written)
 
 
 def test_a_range_has_its_start_and_not_its_end(url: str, tk: toolkit.Connection) -> None:

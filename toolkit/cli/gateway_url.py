@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
 
 _CONNECT_SECONDS = 0.5
-_NONE = (
-    f"no gateway runs in {{folder}} or on port {USUAL_PORT}: start one with `toolkit lab` or `toolkit gateway`, "
-    "or name another one with --url"
-)
 
 
 def dweet_calls(url: str | None) -> DweetCalls:
@@ -33,7 +29,10 @@ def gateway_url(given: str | None) -> str:
     """Return the URL that was given, or that of a gateway on this machine; a ClickException if there is none."""
     if found := given or local_url():
         return found
-    raise click.ClickException(_NONE.format(folder=gateway_folder()))
+    raise click.ClickException(
+        f"no gateway runs in {gateway_folder()} or on port {USUAL_PORT}: start one with `toolkit lab` or "
+        "`toolkit gateway`, or name another one with --url"
+    )
 
 
 def local_url() -> str | None:

@@ -10,7 +10,7 @@ import click
 
 from toolkit.cli.gateway_url import dweet_calls
 from toolkit.cli.options import KEY, URL
-from toolkit.cli.pipes import json_text, write_text
+from toolkit.cli.pipes import json_text, write_bytes, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +24,7 @@ _FILE = click.Path(dir_okay=False, allow_dash=True)
 @click.option("--until", metavar="TIME", help="Before this time.")
 @click.option("-n", "--last", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--csv", "csv_file", metavar="FILE", type=_FILE, help="Write CSV to this file, not to stdout.")
-@click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file.")
+@click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file; - is stdout.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects with thing, created and content, one a line.")
 @URL
 @KEY
@@ -61,6 +61,8 @@ def history(
         raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since or until else ""))
     if as_json:
         write_text("".join(f"{json_text(record)}\n" for record in records))
+    elif parquet_file == "-":
+        write_bytes(_frame(records).to_parquet())
     elif parquet_file is not None:
         _frame(records).to_parquet(parquet_file)
     else:

@@ -144,11 +144,10 @@ def _operate(
     try:
         return asyncio.run(run())
     except FolderInUse as error:
-        in_use = error
-    assert folder is not None, "only a folder is in use"
-    running = OperatorFolder(folder).running()
-    if running is None:  # a gateway that is starting, or a `toolkit lock` of another terminal
-        raise FolderInUse(in_use.problem, "run this command again once that gateway accepts calls, or has ended")
+        running = OperatorFolder(folder).running()
+        if running is None:  # a gateway that is starting, or a `toolkit lock` of another terminal
+            advice = "run this command again once that gateway accepts calls, or has ended"
+            raise FolderInUse(error.problem, advice) from None
     return _through_gateway(*running, on_gateway)
 
 

@@ -31,5 +31,5 @@ KEY = click.option(
     metavar="KEY",
     envvar="TOOLKIT_KEY",
     show_envvar=True,
-    help="Key of a locked thing. Better in $TOOLKIT_KEY: other users of the machine can read the arguments of a command.",
+    help="Key of a locked thing. Better in $TOOLKIT_KEY: other users of the machine can read arguments.",
 )

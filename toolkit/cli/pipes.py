@@ -64,10 +64,15 @@ def json_text(value: Any) -> str:  # noqa: ANN401
 
 
 def write_text(text: str) -> None:
-    """Write to stdout at once, in UTF-8 whatever the locale is; nowhere if stdout is closed."""
+    """Write to stdout in UTF-8, whatever the locale is."""
+    shown = text.translate(_OBEYED) if sys.stdout is not None and sys.stdout.isatty() else text
+    write_bytes(shown.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(data: bytes) -> None:
+    """Write to stdout and flush it; do nothing if stdout is closed."""
     if sys.stdout is not None:
-        shown = text.translate(_OBEYED) if sys.stdout.isatty() else text
-        sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
 
