@@ -25,7 +25,7 @@ _WHAT_TO_DO = (
 
 
 class DemoWorld:
-    """What a gateway with this configuration has of the demo world; `configuration` is the whole of both."""
+    """Completes a configuration with the parts of the demo world that it may serve."""
 
     def __init__(self, own: Configuration) -> None:
         self._data = _data()
