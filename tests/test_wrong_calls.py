@@ -153,7 +153,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
 
 
 def payment_ids(payments: Any) -> list[str]:
-    from toolkit.identity.client.payment_ids import payment_ids as ids
+    from toolkit.identity.client.identity import payment_ids as ids
 
     return ids(payments)
 

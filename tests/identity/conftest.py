@@ -20,7 +20,7 @@ from tests.mail_server import eventually
 from toolkit.data_folder import data_folder
 from toolkit.gateway import DEMO_START, Gateway, SteppedClock
 from toolkit.gateway.configuration import configuration_of
-from toolkit.identity.service.subscribers import Subscriber
+from toolkit.identity.service.carrier import Subscriber
 
 _DEMO = json.loads((data_folder() / "demo_world.json").read_bytes())
 CREDENTIALS = _DEMO["credentials"]["identity"]

@@ -15,8 +15,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.gateway.access import Hosts, Proxies, is_loopback
 from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.identity.service.callers import IdentitySettings
-from toolkit.rewards.configuration import with_inherited_limits
-from toolkit.rewards.service.partners import RewardSettings
+from toolkit.rewards.configuration import RewardSettings, with_inherited_limits
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, checked, table_in
 from toolkit.stores.redis.address import RedisAddress

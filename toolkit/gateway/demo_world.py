@@ -14,7 +14,7 @@ from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.carrier import wifi_address
-from toolkit.rewards.service.partners import RewardSettings
+from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit.settings import secrets_in
 

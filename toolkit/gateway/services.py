@@ -21,7 +21,7 @@ from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.identity import IdentityService
 from toolkit.operator.folder import OperatorFolder
 from toolkit.outside_world import OutsideWorld
-from toolkit.rewards.service.partners import RewardSettings
+from toolkit.rewards.configuration import RewardSettings
 from toolkit.rewards.service.rewards import RewardService
 from toolkit.secret import Secret
 from toolkit.stores import Store
