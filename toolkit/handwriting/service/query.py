@@ -40,8 +40,8 @@ def listing_of(query: Mapping[str, str]) -> Listing:
     """Return the requested page of the listing, or raise InvalidParameters with all problems."""
     problems: list[Problem] = []
     parsers: _Parsers = {
-        "limit": _limit,
-        "offset": _offset,
+        "limit": partial(_integer, least=1, most=wire.MAX_LIMIT),
+        "offset": partial(_integer, least=0),
         "order_by": partial(_one_of, words=wire.RECORD_FIELDS),
         "order_dir": partial(_one_of, words=wire.DIRECTIONS),
     }
@@ -169,18 +169,12 @@ def _seed(field: str, text: str) -> int | Decimal | None:
     return int(parsed) if parsed == parsed.to_integral_value() else parsed.normalize()
 
 
-def _limit(field: str, text: str) -> int:
-    count = int(_match(_INTEGER, field, text)[1])
-    if not 1 <= count <= wire.MAX_LIMIT:
-        raise WrongValue(f"{field} must be between 1 and {wire.MAX_LIMIT}")
-    return count
-
-
-def _offset(field: str, text: str) -> int:
-    count = int(_match(_INTEGER, field, text)[1])
-    if count < 0:
-        raise WrongValue(f"{field} must be 0 or more")
-    return count
+def _integer(field: str, text: str, least: int, most: int | None = None) -> int:
+    number = int(_match(_INTEGER, field, text)[1])
+    if number < least or (most is not None and number > most):
+        allowed = f"{least} or more" if most is None else f"between {least} and {most}"
+        raise WrongValue(f"{field} must be {allowed}")
+    return number
 
 
 def _one_of(field: str, text: str, words: Sequence[str]) -> str:
