@@ -66,9 +66,9 @@ class OperatorFolder:
             url, process = self._address.read_text("ascii").split()
             key = Secret((self._folder / "operator.key").read_text("ascii").strip())
             # A killed gateway leaves its address, and another program may have that port now: it must not get the key.
-            with suppress(filelock.Timeout):
-                with filelock.FileLock(self._folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False):
-                    return None
+            lock = filelock.FileLock(self._folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
+            with suppress(filelock.Timeout), lock:
+                return None
             # A gateway that is starting holds the folder, and has not removed the address of a killed one yet.
             return (url, key) if process == (self._folder / "gateway.pid").read_text("ascii").strip() else None
         except (OSError, ValueError):
