@@ -102,8 +102,15 @@ def test_the_address_is_there_while_the_gateway_runs(tmp_path: Path) -> None:
 def test_the_address_of_a_killed_gateway_is_not_believed(tmp_path: Path) -> None:
     with Gateway(tmp_path):
         pass
-    (tmp_path / "gateway.url").write_text("http://127.0.0.1:9\n")
+    (tmp_path / "gateway.url").write_text("http://127.0.0.1:9\n1\n")
     assert OperatorFolder(tmp_path).running() is None
+
+
+def test_an_address_of_an_earlier_process_gets_no_key(tmp_path: Path) -> None:
+    with Gateway(tmp_path):
+        # As a killed gateway leaves it, until the next one has opened its store.
+        (tmp_path / "gateway.url").write_text("http://127.0.0.1:9\n1\n")
+        assert OperatorFolder(tmp_path).running() is None
 
 
 def test_the_file_is_what_curl_needs(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ class OperatorFolder:
     def write_address(self, url: str) -> None:
         if self._folder is not None:
             try:
-                _write(self._address, url)
+                _write(self._address, f"{url}\n{os.getpid()}")
             except OSError as error:
                 log.warning("`toolkit post`, `toolkit lock` and others cannot find this gateway: %s", error)
 
@@ -63,13 +63,14 @@ class OperatorFolder:
         """Return URL and key of the gateway that has the folder open; None where they cannot be read."""
         assert self._folder is not None, "a gateway without a folder is not found by one"
         try:
-            url = self._address.read_text("ascii").strip()
+            url, process = self._address.read_text("ascii").split()
             key = Secret((self._folder / "operator.key").read_text("ascii").strip())
             # A killed gateway leaves its address, and another program may have that port now: it must not get the key.
-            with filelock.FileLock(self._folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False):
+            lock = filelock.FileLock(self._folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
+            with suppress(filelock.Timeout), lock:
                 return None
-        except filelock.Timeout:
-            return url, key
+            # A gateway that is starting holds the folder, and has not removed the address of a killed one yet.
+            return (url, key) if process == (self._folder / "gateway.pid").read_text("ascii").strip() else None
         except (OSError, ValueError):
             return None
 
