@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService
+from toolkit.endpoint import is_loopback
 from toolkit.errors import StoreUnavailable
-from toolkit.gateway.access import Proxies, is_loopback
+from toolkit.gateway.access import Proxies
 from toolkit.gateway.app import Application
 from toolkit.gateway.configuration import Configuration
 from toolkit.gateway.exchange import Routes
