@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import quote, unquote_to_bytes
 
 from toolkit.errors import InvalidArgument
@@ -93,3 +94,17 @@ def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     for name, value in pairs:
         values.setdefault(name, value)
     return values
+
+
+def is_loopback(host: str) -> bool:
+    address = address_in(host)
+    return host == "localhost" or (address is not None and address.is_loopback)
+
+
+def address_in(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the IP address, also of an IPv4 address that is written as one of IPv6."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

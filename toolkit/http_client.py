@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 from weakref import WeakSet
@@ -18,7 +17,7 @@ from weakref import WeakSet
 import requests
 from urllib3.exceptions import HTTPError
 
-from toolkit.endpoint import Endpoint
+from toolkit.endpoint import Endpoint, is_loopback
 from toolkit.errors import ConnectionClosed, InvalidArgument, UnexpectedReply, Unreachable
 from toolkit.secret import Secret
 
@@ -87,7 +86,7 @@ class HttpSession:
         self._streams: WeakSet[HttpStream] = WeakSet()
         logging.getLogger("urllib3.connectionpool").addFilter(_is_not_own_call)  # adding it again changes nothing
         # Proxies and .netrc of the environment are for the outside, never for this machine.
-        self._session.trust_env = not _is_loopback(urlsplit(self.base_url).hostname or "")
+        self._session.trust_env = not is_loopback(urlsplit(self.base_url).hostname or "")
         self._session.headers["User-Agent"] = "gateway-toolkit"
 
     def call(
@@ -238,12 +237,3 @@ def _revealed(value: object) -> str:
     if not isinstance(value, Secret):
         raise TypeError(f"a JSON body cannot hold a {type(value).__name__}")
     return value.reveal()
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

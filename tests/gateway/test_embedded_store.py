@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from toolkit.dweets.service.stored_range import StoredRange
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit.stores import Entry, NewEntry, embedded_journals
 from toolkit.stores.embedded import EmbeddedStore
@@ -525,3 +526,13 @@ def test_a_watcher_that_fails_costs_nobody_an_answer() -> None:
 def test_expired_record_stays_expired_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, lambda store: store.records.put("s", "k", b"1", -1))
     assert with_store(tmp_path, lambda store: store.records.get("s", "k")) is None
+
+
+def test_stored_range_is_whole_after_a_clock_was_set_back() -> None:
+    async def work(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
+        stored = StoredRange(store.journals, "a", 5, 20, asyncio.Semaphore(1))
+        await stored.scan()
+        assert [data async for block in stored.blocks(newest_first=False) for data in block] == [b"10", b"5", b"15"]
+
+    with_store(None, work)

@@ -151,7 +151,9 @@ def test_accept_must_allow_json(caller: Caller, accept: str) -> None:
     assert reply.body == error("not_acceptable", "Accept", "Accept must allow application/json.")
 
 
-@pytest.mark.parametrize("accept", ["*/*", "application/*", "text/html, application/json;q=0.1"])
+@pytest.mark.parametrize(
+    "accept", ["*/*", "application/*", "text/html, application/json;q=0.1", "application/json;q=x"]
+)
 def test_what_allows_json_is_enough(caller: Caller, accept: str) -> None:
     headers = f"Accept: {accept}\r\nContent-Type: application/json; charset=utf-8\r\n"
     assert caller.send(body(MOMENT), headers=headers).status == 200

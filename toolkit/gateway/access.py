@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_network
 
+from toolkit.endpoint import address_in, is_loopback
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.exchange import Request
 
@@ -69,7 +70,7 @@ class Proxies:
     def _last_untrusted(self, caller: str, hops: list[str]) -> str:
         for hop in reversed(hops):
             match = _HOP.fullmatch(hop.strip())
-            address = _parsed(match["v6"] or match["v4"] or match["bare"]) if match is not None else None
+            address = address_in(match["v6"] or match["v4"] or match["bare"]) if match is not None else None
             if address is None:  # "unknown" or nonsense: the proxy behind it is all that is known
                 break
             caller = str(address)
@@ -78,7 +79,7 @@ class Proxies:
         return caller
 
     def _is_trusted(self, address: str) -> bool:
-        parsed = _parsed(address)
+        parsed = address_in(address)
         return parsed is not None and any(parsed in network for network in self._networks)
 
 
@@ -86,13 +87,6 @@ def _checked_name(name: str) -> str:
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise InvalidArgument(f"{name!r} is not a host name: give a name or an address, without scheme, port or path")
     return name.lower().strip("[]").rstrip(".")
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    address = _parsed(host)
-    return address is not None and address.is_loopback
 
 
 def is_from_this_machine(request: Request) -> bool:
@@ -119,11 +113,3 @@ def _for_of(element: str) -> str:
         return ""
     found = [match["hop"] for part in element.split(";") if (match := _FORWARDED_FOR.fullmatch(part))]
     return found[0] if len(found) == 1 else ""
-
-
-def _parsed(text: str) -> IPv4Address | IPv6Address | None:
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return None
-    return getattr(address, "ipv4_mapped", None) or address

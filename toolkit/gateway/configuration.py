@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from toolkit.dweets.service.dweets import DweetSettings
+from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
-from toolkit.gateway.access import Hosts, Proxies, is_loopback
+from toolkit.gateway.access import Hosts, Proxies
 from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.rewards.configuration import RewardSettings, with_inherited_limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ _STATUS_LINES = {one.value: b"HTTP/1.1 %d %b\r\n" % (one.value, one.phrase.encod
 _WITHOUT_BODY = (204, 304)
 _HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")
 _CLOSE = b"connection: close\r\n"
+# Of the header Accept: what comes behind so many characters is not looked at.
+_ACCEPT_CHARACTERS = 4_000
 
 
 @dataclass(slots=True, eq=False)
@@ -70,24 +73,30 @@ class Request:
         return f"http://{host}" if _HOST.fullmatch(host) else ""
 
     @property
+    def accepted(self) -> dict[str, float]:
+        """The media types of the header Accept and their weights (RFC 9110, 12.5.1); empty without the header."""
+        found: dict[str, float] = {}
+        for part in filter(None, self.header(b"accept")[:_ACCEPT_CHARACTERS].split(",")):
+            kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+            found[kind] = _weight(parameters)
+        return found
+
+    @property
     def wants_page(self) -> bool:
         """Whether it asks for HTML, as a browser does, and does not prefer JSON."""
-        qualities = dict.fromkeys(("text/html", "application/json"), 0.0)
-        for part in self.header(b"accept").split(","):
-            kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
-            if kind in qualities:
-                qualities[kind] = _quality(parameters)
-        return qualities["text/html"] > 0 and qualities["text/html"] >= qualities["application/json"]
+        accepted = self.accepted
+        html = accepted.get("text/html", 0.0)
+        return html > 0 and html >= accepted.get("application/json", 0.0)
 
     def header(self, name: bytes) -> str:
         return self.fields.get(name, b"").decode("latin-1")
 
 
-def _quality(parameters: list[str]) -> float:
+def _weight(parameters: list[str]) -> float:
     try:
         return next((float(text.removeprefix("q=")) for text in parameters if text.startswith("q=")), 1.0)
-    except ValueError:
-        return 0.0
+    except ValueError:  # a weight that is no number neither refuses nor prefers its type
+        return math.nan
 
 
 @dataclass(slots=True)

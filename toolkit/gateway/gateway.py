@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from weakref import WeakSet
 
+from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
-from toolkit.gateway.access import is_loopback
 from toolkit.gateway.configuration import Configuration, Source, configuration_of
 from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.routes.identity import SIMULATION_WARNING

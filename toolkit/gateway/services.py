@@ -6,7 +6,8 @@ from contextlib import AsyncExitStack
 
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.gateway.access import Proxies, is_loopback
+from toolkit.endpoint import is_loopback
+from toolkit.gateway.access import Proxies
 from toolkit.gateway.app import Application
 from toolkit.gateway.configuration import Configuration
 from toolkit.gateway.exchange import Routes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from toolkit.errors import KeyRejected, RateLimited, ServiceError
 from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, WrongKey
 from toolkit.rewards import wire
@@ -12,8 +10,6 @@ from toolkit.rewards.service.rewards import RewardRequest, RewardService
 
 _HTML = b"text/html; charset=utf-8"
 _PAGES = b"/reward/"
-# Of the header Accept: what comes behind so many characters is not looked at.
-_ACCEPT_CHARACTERS = 4_000
 # In a sandboxed frame the page has no origin. What it may read is only whether its own event was recorded.
 _READABLE: Header = (b"access-control-allow-origin", b"*")
 
@@ -85,12 +81,6 @@ def _check_media_types(request: Request) -> None:
     content_type = request.header(b"content-type").partition(";")[0].strip().lower()
     if content_type != "application/json":
         raise wire.refusal("unsupported_media_type")
-    accept = request.header(b"accept")[:_ACCEPT_CHARACTERS]
-    if accept and not any(_takes_json(part) for part in accept.split(",")):
+    accepted = request.accepted
+    if accepted and not any(accepted.get(kind) for kind in ("application/json", "application/*", "*/*")):
         raise wire.refusal("not_acceptable")
-
-
-def _takes_json(part: str) -> bool:
-    kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
-    refused = any(re.fullmatch(r"q=0(?:\.0*)?", parameter) for parameter in parameters)
-    return kind in ("application/json", "application/*", "*/*") and not refused
