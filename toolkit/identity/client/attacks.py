@@ -25,10 +25,12 @@ class Scene(NamedTuple):
     gateway: Any  # Gateway; Any, because the clock of the demo world has more methods
 
     def proof(self, preset: str = "no_challenge") -> PhoneProof:
+        """Authenticate a new phone up to the proof."""
         phone = self.gateway.handset(preset)
         return self.client.authenticate_device(self.client.start_authentication(phone), phone)
 
     def user(self, preset: str = "no_challenge") -> AuthenticatedUser:
+        """Authenticate a new user."""
         return self.client.finish_authentication(self.proof(preset))
 
 

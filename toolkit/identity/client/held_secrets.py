@@ -108,6 +108,6 @@ def fresh_verifier() -> tuple[Secret, Secret]:
     return Secret(verifier), Secret(base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"))
 
 
-def hidden(answer: str | Secret | None) -> Secret | None:
+def hide_answer(answer: str | Secret | None) -> Secret | None:
     """Wrap an answer to the challenge in a secret that does not print even its hash."""
     return None if answer is None else Secret(answer, guessable=True)

@@ -15,7 +15,7 @@ from toolkit.identity import wire
 from toolkit.identity.client import held_secrets, responses
 from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hidden
+from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hide_answer
 from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Step
 from toolkit.identity.client.session import IdentitySession, Payments
 from toolkit.identity.flow import Event
@@ -107,7 +107,7 @@ class IdentityClient(PublicNames):
         }
 
         def read(response: responses.Response) -> StartedTransaction:
-            transaction_id, fingerprint, seconds = responses.started(response, self._http.base_url)
+            transaction_id, fingerprint, seconds = responses.transaction_parts(response, self._http.base_url)
             return StartedTransaction(transaction_id, fingerprint, verifier, url, seconds)
 
         return self._recorder.post(wire.START, fields, read, event=Event.START)
@@ -158,7 +158,7 @@ class IdentityClient(PublicNames):
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
 
         def read(response: responses.Response) -> AuthenticatedUser:
-            return responses.authenticated(response, self._recorder.now())
+            return responses.authenticated_user(response, self._recorder.now())
 
         return self._recorder.post(wire.FINISH, fields, read, holder=proof, event=Event.FINISH)
 
@@ -210,7 +210,7 @@ class IdentityClient(PublicNames):
         NotFound
             1012: the user has no customer data.
         """
-        answer = hidden(answer)
+        answer = hide_answer(answer)
         fields = self._proof_of(user, answer)
         return self._recorder.post(
             wire.PAYMENT_LIST, fields, responses.payment_frame, holder=user, event=Event.PAYMENTS
@@ -242,7 +242,7 @@ class IdentityClient(PublicNames):
         ServiceError
             As for `payment_list`.
         """
-        answer = hidden(answer)
+        answer = hide_answer(answer)
         fields = self._proof_of(user, answer) | {"PaymentIds": payment_ids(payments)}
         return self._recorder.post(
             wire.PAYMENT_DETAILS, fields, responses.detail_frame, holder=user, event=Event.PAYMENTS
@@ -288,6 +288,7 @@ class IdentityClient(PublicNames):
 
 
 def payment_ids(payments: Payments) -> list[str]:
+    """Return the ids of payments; raise InvalidArgument if one is not a text."""
     if isinstance(payments, pd.DataFrame):
         if "payment_id" not in payments.columns:
             raise InvalidArgument("the frame has no column payment_id: give rows of payment_list")

@@ -48,16 +48,18 @@ def expect(condition: bool, what: str) -> None:
 
 
 def matching(response: Response, name: str, pattern: re.Pattern[str]) -> str:
+    """Return a text field that matches the pattern; raise UnexpectedReply otherwise."""
     value = response.get(name)
     expect(type(value) is str and pattern.fullmatch(value) is not None, f"{name} has another form")
     return str(value)
 
 
 def secret_in(response: Response, name: str) -> Secret:
+    """Return a token of a response as a secret."""
     return Secret(matching(response, name, _TOKEN))
 
 
-def started(response: Response, base_url: str) -> tuple[str, Secret, int]:
+def transaction_parts(response: Response, base_url: str) -> tuple[str, Secret, int]:
     """Return the id of a new transaction, the first fingerprint and its lifetime in seconds."""
     fingerprint = secret_in(response, "VerificationFingerprint")
     # Otherwise a response could send the phone to another server.
@@ -69,7 +71,8 @@ def started(response: Response, base_url: str) -> tuple[str, Secret, int]:
     return matching(response, "AuthenticateTransactionId", GUID), fingerprint, int(seconds or 0)
 
 
-def authenticated(response: Response, now: int) -> AuthenticatedUser:
+def authenticated_user(response: Response, now: int) -> AuthenticatedUser:
+    """Return the user of a Finish response."""
     expires = _milliseconds(matching(response, "AuthenticationExpiration", _TIME))
     expect(expires > now, "AuthenticationExpiration is not in the future")
     phone = (
@@ -82,6 +85,7 @@ def authenticated(response: Response, now: int) -> AuthenticatedUser:
 
 
 def echo_frame(response: Response) -> pd.DataFrame:
+    """Return the echo as one row."""
     return _frame([response], ECHO_COLUMNS)
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hidden
+from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hide_answer
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ class IdentitySession:
 
     def payment_list(self, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """List the payments on file, masked; see `IdentityClient.payment_list`."""
-        answer = hidden(answer)
+        answer = hide_answer(answer)
         return self._client.payment_list(self.user, answer=answer)
 
     def payment_details(self, payments: Payments, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """Fetch payments in detail, still masked; see `IdentityClient.payment_details`."""
-        answer = hidden(answer)
+        answer = hide_answer(answer)
         return self._client.payment_details(self.user, payments, answer=answer)
 
     @property

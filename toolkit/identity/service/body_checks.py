@@ -21,7 +21,7 @@ def parse_body(body: bytes) -> dict[str, Any]:
         raise refusal(2, envelope.BODY_TOO_LARGE, http=413)
     try:
         # ValueError rather than JSONDecodeError: int() refuses numbers of 5,000 digits.
-        value = json.loads(body.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_unique_names)
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_names)
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails at a lone surrogate, which no response can hold
     except UnicodeError:
         raise refusal(2, envelope.NOT_UNICODE) from None
@@ -73,7 +73,7 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse(_: str) -> NoReturn:
+def _refuse_constant(_: str) -> NoReturn:
     raise ValueError("NaN and Infinity are not JSON")
 
 
