@@ -293,7 +293,7 @@ WRONG: list[tuple[Any, str]] = [
     ),
     (
         {"identity": {"subscribers": [{**SUBSCRIBER, "payments": [{"payment_type": "CREDIT_CARD"}]}]}},
-        "identity.subscribers[0].payments[0].first_six: a card has it, a carrier bill has not",
+        "identity.subscribers[0].payments[0].first_six: required for a card, not allowed for a carrier bill",
     ),
     ({"identity": {"carriers": [CARRIER], "subscribers": [SUBSCRIBER] * 2}}, "identity.subscribers[1].id: the same as"),
     ({"identity": {"carrier": HUSH}}, "identity.carrier: expected a Carrier, got a text"),

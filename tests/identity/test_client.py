@@ -35,9 +35,9 @@ from toolkit.errors import (
     Unreachable,
 )
 from toolkit.gateway import Gateway
-from toolkit.identity.client.answers import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS
-from toolkit.identity.client.calls import TRACE_COLUMNS
 from toolkit.identity.client.identity import IdentityClient
+from toolkit.identity.client.request_recorder import TRACE_COLUMNS
+from toolkit.identity.client.responses import DETAIL_COLUMNS, ELIGIBILITY_COLUMNS, PAYMENT_COLUMNS
 from toolkit.identity.flow import State
 
 ZIP = "97024"
@@ -161,7 +161,7 @@ def test_steps_out_of_order_are_told(lab: Lab, identity: IdentityClient) -> None
             with pytest.raises(InvalidArgument, match=f"call {first} first"):
                 call()
         session.authenticate(lab.gateway.handset("happy"))
-        with pytest.raises(Conflict, match="Call eligibility first"):
+        with pytest.raises(Conflict, match="Event eligibility first"):
             session.payment_list()
     with pytest.raises(InvalidArgument, match="handset"):
         identity.start_authentication()
@@ -211,7 +211,7 @@ def test_n02_what_holds_secrets_is_neither_copied_nor_stored(
     transaction = identity.start_authentication(phone)
     proof = identity.authenticate_device(transaction, phone)
     for holder in (transaction, proof, identity.finish_authentication(proof)):
-        with pytest.raises(TypeError, match="neither copied nor stored"):
+        with pytest.raises(TypeError, match="cannot be copied or pickled"):
             work(holder)
 
 
@@ -235,7 +235,7 @@ def test_n11_a_planted_proof_is_refused_before_any_call(lab: Lab, identity: Iden
         planted = attacker.authenticate_device(phone)
         session.start_authentication(phone)
         calls = len(identity.trace())
-        with pytest.raises(InvalidArgument, match="not of the transaction"):
+        with pytest.raises(InvalidArgument, match="belongs to another transaction"):
             session.finish_authentication(planted)
         assert len(identity.trace()) == calls
 
@@ -276,7 +276,7 @@ def test_n12_the_listener_takes_one_browser_and_closes(lab: Lab, identity: Ident
 
 def test_n12_the_listener_gives_up(identity: IdentityClient) -> None:
     listener = identity.listen()
-    with pytest.raises(Unreachable, match="no browser came"):
+    with pytest.raises(Unreachable, match="no browser opened"):
         listener.fingerprint(timeout=0.01)
     closed = identity.listen()
     closed.close()
@@ -287,7 +287,7 @@ def test_n12_the_listener_gives_up(identity: IdentityClient) -> None:
 def test_n12_a_listener_belongs_to_its_transaction(lab: Lab, identity: IdentityClient) -> None:
     with identity.listen() as listener:
         transaction = identity.start_authentication(lab.gateway.handset("happy"))
-        with pytest.raises(InvalidArgument, match="another final target"):
+        with pytest.raises(InvalidArgument, match="pass this listener"):
             identity.await_device(transaction, listener)
 
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from tests.identity.conftest import PHONE, Lab, Wire, stop_later
 from tests.redis_servers import fresh_url
-from toolkit.identity.flow import MOVES, Call, Fact, ImpossibleMove, Move, State, move
+from toolkit.identity.flow import TRANSITIONS, Event, Fact, ImpossibleTransition, State, Transition, transition
 
 RIGHT, WRONG = "97024", "00000"
 
@@ -86,7 +86,7 @@ class Walk:
         return told.get(status, State.FAILED)
 
 
-def arrange(walk: Walk, row: Move) -> None:
+def arrange(walk: Walk, row: Transition) -> None:
     """Make the fact of the row true."""
     changes: dict[Fact, dict[str, Any]] = {
         Fact.SUSPENDED: {"state": "SUSPENDED"},
@@ -104,7 +104,7 @@ def arrange(walk: Walk, row: Move) -> None:
         walk.prove()
         return
     walk.reach(row.state)
-    if row.state is State.LOCKED and row.call is Call.ELIGIBILITY and row.fact is Fact.CHALLENGED:
+    if row.state is State.LOCKED and row.event is Event.ELIGIBILITY and row.fact is Fact.CHALLENGED:
         walk.lab.clock.advance(seconds=600)
         walk.ask()
         walk.lab.clock.advance(seconds=299)
@@ -115,37 +115,37 @@ def arrange(walk: Walk, row: Move) -> None:
         assert [walk.pay(WRONG), walk.pay(WRONG)] == [2022, 2022]
 
 
-def perform(walk: Walk, row: Move) -> int:
+def perform(walk: Walk, row: Transition) -> int:
     """Make the call of the row and return the status that it answers."""
-    if row.call is Call.START:
+    if row.event is Event.START:
         answer = walk.wire.start()
         walk.first = answer.response["VerificationFingerprint"]
         return answer.status
-    if row.call is Call.OPEN:
+    if row.event is Event.OPEN:
         address = walk.lab.address_of("prepaid") if row.fact is Fact.NOT_IDENTIFIED else PHONE
         answer = walk.wire.open(walk.first, address)
         walk.final = answer.json.get("vfp", walk.final)
         return {200: 0, 410: 2003}[answer.http]
-    if row.call is Call.FINISH:
+    if row.event is Event.FINISH:
         answer = walk.wire.finish(walk.final or walk.first)
         if answer.status == 0:
             walk.pair = {name: answer.response[name] for name in ("ServiceAlias", "AuthenticationCode")}
         return answer.status
-    if row.call is Call.ELIGIBILITY:
+    if row.event is Event.ELIGIBILITY:
         return walk.wire.eligibility(walk.pair).status
     return walk.pay({Fact.WRONG_ANSWER: WRONG, Fact.LAST_WRONG_ANSWER: WRONG, Fact.RIGHT_ANSWER: RIGHT}.get(row.fact))
 
 
-CALLS = [row for row in MOVES if row.call is not Call.TIME]
-TIMES = [row for row in MOVES if row.call is Call.TIME]
+CALLS = [row for row in TRANSITIONS if row.event is not Event.TIME]
+TIMES = [row for row in TRANSITIONS if row.event is Event.TIME]
 
 
-def named(row: Move) -> str:
-    return f"{row.state}-{row.call.name.lower()}-{row.fact.name.lower()}"
+def named(row: Transition) -> str:
+    return f"{row.state}-{row.event.name.lower()}-{row.fact.name.lower()}"
 
 
 @pytest.mark.parametrize("row", CALLS, ids=named)
-def test_every_row_answers_what_it_says_and_leads_where_it_says(make_lab: Callable[..., Lab], row: Move) -> None:
+def test_every_row_answers_what_it_says_and_leads_where_it_says(make_lab: Callable[..., Lab], row: Transition) -> None:
     walk = Walk(make_lab(code_life=600))
     arrange(walk, row)
     assert perform(walk, row) == row.status
@@ -153,7 +153,7 @@ def test_every_row_answers_what_it_says_and_leads_where_it_says(make_lab: Callab
 
 
 @pytest.mark.parametrize("row", TIMES, ids=named)
-def test_time_moves_what_it_says(make_lab: Callable[..., Lab], row: Move) -> None:
+def test_time_moves_what_it_says(make_lab: Callable[..., Lab], row: Transition) -> None:
     walk = Walk(make_lab(code_life=600))
     walk.reach(row.state)
     if row.fact is Fact.NEWER_CODE:
@@ -169,11 +169,11 @@ def test_time_moves_what_it_says(make_lab: Callable[..., Lab], row: Move) -> Non
 
 
 def test_what_the_table_does_not_say_cannot_happen() -> None:
-    with pytest.raises(ImpossibleMove):
-        move(State.NEW, Call.FINISH)
-    assert len({(row.state, row.call, row.fact) for row in MOVES}) == len(MOVES)
-    assert {row.state for row in MOVES} == set(State)
-    reached = {row.next for row in MOVES} | {State.NEW}
+    with pytest.raises(ImpossibleTransition):
+        transition(State.NEW, Event.FINISH)
+    assert len({(row.state, row.event, row.fact) for row in TRANSITIONS}) == len(TRANSITIONS)
+    assert {row.state for row in TRANSITIONS} == set(State)
+    reached = {row.next for row in TRANSITIONS} | {State.NEW}
     assert reached == set(State), "every state can be reached"
 
 

@@ -12,7 +12,7 @@ from tests.identity.conftest import CARRIERS, CLIENTS, PEOPLE, SHOP
 from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
 from toolkit.identity.client.attacks import ATTACKS
-from toolkit.identity.flow import MOVES, Call, State
+from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.widgets.flow_diagrams import _edges, states_svg
 from toolkit.identity.widgets.identity_walkthrough import STEPS, IdentityWalkthrough
 
@@ -121,15 +121,15 @@ def test_the_time_left_follows_the_clock(walkthrough: IdentityWalkthrough) -> No
     assert "300 s left" in walkthrough.life.value
     walkthrough._gateway.clock.advance(seconds=300)
     walkthrough.take("eligibility")
-    assert "the code ended at" in walkthrough.life.value
+    assert "the code expired at" in walkthrough.life.value
     assert "begin again" in walkthrough.status.value
 
 
 def test_diagrams_are_drawn_from_the_table() -> None:
-    moves = {(row.state, row.next) for row in MOVES}
+    moves = {(row.state, row.next) for row in TRANSITIONS}
     assert set(_edges()) <= moves
     left_out = moves - set(_edges())
-    again = {(row.state, row.next) for row in MOVES if row.call is Call.ELIGIBILITY}
+    again = {(row.state, row.next) for row in TRANSITIONS if row.event is Event.ELIGIBILITY}
     assert all(a is b or b in (State.EXPIRED, State.REVOKED) or (a, b) in again for a, b in left_out)
     svg = states_svg({State.PROVEN, State.FAILED})
     assert 'aria-label="State diagram, the flow is failed or proven"' in svg
@@ -141,4 +141,4 @@ def test_every_control_has_a_word_for_those_who_cannot_see_it(walkthrough: Ident
     assert all(control.description for control in controls)
     assert all(control.description for control in (walkthrough.preset, walkthrough.answer, walkthrough.attack))
     assert 'role="img"' in walkthrough.states.value
-    assert 'aria-label="Sequence of calls: nothing was said yet"' in walkthrough.sequence.value
+    assert 'aria-label="Sequence of calls: no requests yet"' in walkthrough.sequence.value

@@ -63,7 +63,7 @@ def test_a_moment_that_earns_nothing_is_a_row(connected: toolkit.Connection) -> 
     moment = connected.rewards.moment(DEVICE, "finished_5k_run")
     assert (moment["rewarded"].iloc[0], moment["reason"].iloc[0]) == (False, "NO_SESSION")
     assert moment[["view_id", "title", "message", "body_url"]].isna().all(axis=None)
-    with pytest.raises(InvalidArgument, match="earned nothing"):
+    with pytest.raises(InvalidArgument, match="earned no reward"):
         connected.rewards.page(moment)
 
 

@@ -357,6 +357,6 @@ def test_a_funnel_and_a_comparison_are_drawn(monkeypatch: pytest.MonkeyPatch) ->
     _, mine = pyplot.subplots()
     assert toolkit.rewards.plot(toolkit.rewards.ab(decisions), ax=mine) is mine
     assert [label.get_text() for label in mine.get_yticklabels()] == ["y - x"]
-    with pytest.raises(InvalidArgument, match="funnel or ab returned"):
+    with pytest.raises(InvalidArgument, match="result of funnel or ab"):
         toolkit.rewards.plot(decisions)
     pyplot.close("all")

@@ -1,4 +1,4 @@
-"""Responses of the six POST calls: the envelope, the status table and all error texts.
+"""The envelope of the six POST operations, the status table and all error texts.
 
 An envelope has ``RequestId, Status, Description``, a ``Response`` on success and ``AdditionalInfo`` on some failures.
 """
@@ -23,7 +23,7 @@ class StatusRow(NamedTuple):
     error: type[errors.ServiceError]
 
 
-#: 1000 to 1039 come from the service of 2014, the others are ours.
+#: The service of 2014 defined 1000 to 1039; the others are ours.
 STATUSES: dict[int, StatusRow] = {
     1: StatusRow(500, "The request cannot be processed.", errors.ServiceFailure),
     2: StatusRow(400, "The request cannot be parsed.", errors.MalformedRequest),
@@ -43,7 +43,7 @@ STATUSES: dict[int, StatusRow] = {
     2010: StatusRow(401, "Authentication is required.", errors.NotAuthenticated),
     2011: StatusRow(401, "The authentication has expired.", errors.NotAuthenticated),
     2012: StatusRow(401, "The authentication was revoked.", errors.NotAuthenticated),
-    2020: StatusRow(409, "Call getEligibility first.", errors.Conflict),
+    2020: StatusRow(409, "Event getEligibility first.", errors.Conflict),
     2021: StatusRow(403, "The challenge must be answered.", errors.KeyRejected),
     2022: StatusRow(403, "The challenge answer is wrong.", errors.KeyRejected),
     2023: StatusRow(429, "The challenge is locked.", errors.RateLimited),
@@ -55,7 +55,7 @@ SUCCESS = "Success."
 GUESSES = frozenset({2010, 2022, 2030})
 WRONG_FINGERPRINT = frozenset({2001, 2003})
 
-# -- texts of AdditionalInfo: constants, so that none can contain what a caller sent ------------------------
+# -- texts of AdditionalInfo: constants, so that they never repeat a value of the request -------------------
 
 NOT_AN_OBJECT = "The body is not a JSON object."
 NOT_JSON_TYPE = "Content-Type must be application/json."
@@ -85,7 +85,7 @@ REVOKED_BY_REUSE = "The authentication that came from it has been revoked."
 START_AGAIN = "Start again at authenticateByRedirect."
 PAYMENT_NOT_ON_FILE = "At least one PaymentId is not on file for this alias."
 
-# The gateway's own refusals, by HTTP status.
+# Refusals of the HTTP layer, by HTTP status.
 _GATEWAY_REFUSALS = {
     404: NO_SUCH_OPERATION,
     405: USE_POST,
@@ -112,7 +112,7 @@ _DIGITS = re.compile(r"[0-9]+")
 def refusal(
     code: int, info: str | None = None, *, http: int | None = None, retry_after: int | None = None
 ) -> errors.ServiceError:
-    """Return the error of a status; `info` is one of the constant texts above, `retry_after` is in seconds."""
+    """Return the error of a status; `info` is one of the texts above, `retry_after` is in seconds."""
     row = STATUSES[code]
     if retry_after is not None:
         info = retry_after_text(retry_after)
@@ -137,7 +137,7 @@ def final_fingerprint(fingerprint: str) -> bytes:
 
 
 def in_dialect(error: errors.ServiceError, *, is_phone: bool) -> errors.ServiceError:
-    """Return an error of the gateway, such as 404 or 413, in the words of this service."""
+    """Return an error of the HTTP layer, such as 404 or 413, with a status of this service."""
     if error.code in STATUSES:
         return error
     if error.status not in _GATEWAY_REFUSALS:
@@ -147,12 +147,11 @@ def in_dialect(error: errors.ServiceError, *, is_phone: bool) -> errors.ServiceE
 
 
 def device_failed(error: errors.ServiceError) -> tuple[int, bytes]:
-    """Return HTTP status and body for a phone."""
     # A phone cannot tell an expired fingerprint from a used one.
     if error.code in (2002, 2003):
         return 410, _json({"error": STATUSES[2002].description})
     code, description, info = _parts_of(error)
-    # 2 and 1000 are about this very call, so the phone learns which rule it broke.
+    # Statuses 2 and 1000 describe the phone's own request, so it may see the rule.
     return error.status, _json({"error": (info if code in (2, 1000) else "") or description})
 
 
@@ -163,11 +162,11 @@ def _parts_of(error: errors.ServiceError) -> tuple[int, str, str]:
 
 
 def _json(value: dict[str, Any]) -> bytes:
-    # ASCII only: every accepted text can be written, and none ends a script or a line.
+    # ASCII escapes keep line separators and script endings out of the response.
     return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
 
-# -- failures as the client reads them -----------------------------------------------------------------------
+# -- errors on the client side -------------------------------------------------------------------------------
 
 _TEXTS = (
     *(value for value in globals().values() if type(value) is str),
@@ -178,12 +177,12 @@ _KNOWN_INFOS = frozenset(_DIGITS.sub("#", text) for text in _TEXTS)
 
 
 def error_of(envelope: Mapping[str, Any], http: int, *, request: str) -> errors.ServiceError | None:
-    """Return the error that the service raised; None for an unknown status."""
+    """Return the error of a failed response; None for an unknown status."""
     code = envelope.get("Status")
     if type(code) is not int or code not in STATUSES:
         return None
     given = envelope.get("AdditionalInfo")
-    # Only our own texts: a foreign server must not be able to put what was sent to it into a traceback.
+    # Only known texts: another server could repeat a secret of the request, and it would appear in a traceback.
     info = given if type(given) is str and _DIGITS.sub("#", given) in _KNOWN_INFOS else None
     seconds = re.fullmatch(r"Retry after ([0-9]{1,6}) seconds\.", info or "")
     error = refusal(code, info, http=http, retry_after=int(seconds[1]) if seconds else None)
@@ -192,5 +191,5 @@ def error_of(envelope: Mapping[str, Any], http: int, *, request: str) -> errors.
 
 
 def time_text(at: int) -> str:
-    """Write milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SSZ``, rounded down so that it still holds."""
+    """Write milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SSZ``, rounded down."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at // 1000))

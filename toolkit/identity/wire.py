@@ -1,6 +1,6 @@
 """Endpoints of mobile identity, and the fields of requests and responses.
 
-The specification names the operations and few fields. The other names are ours, and only this file holds them.
+The specification names the operations and a few fields; the other names are defined here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ANY_TEXT = re.compile(r".*", re.DOTALL)
 @dataclass(frozen=True, slots=True)
 class Field:
     name: str
-    #: The error text when the value does not match `form`.
+    #: The error text if the value does not match `form`.
     rule: str
     form: re.Pattern[str] = _ANY_TEXT
     required: bool = True
@@ -38,7 +38,7 @@ def _matching(name: str, rule: str, pattern: str, *, required: bool = True, secr
 
 REQUEST_ID = _matching("RequestId", "must be 1 to 64 of A-Z a-z 0-9 . _ : -", r"[A-Za-z0-9._:-]{1,64}")
 _ENVELOPE = (REQUEST_ID, Field("ApiClientId", "ApiClientId must be a string.", secret=True))
-# Not required here: missing, unknown and mismatched ones all answer 2010.
+# Optional here, so that missing, unknown and mismatched values all get status 2010.
 _AUTHENTICATED = (
     *_ENVELOPE,
     _text("ServiceAlias", 256, required=False),
@@ -91,7 +91,7 @@ OPEN_TARGET = Endpoint(
     "/mobileauth/2014/07/01/deviceAuthenticate",
     (Parameter("vfp", required=True, secret=True), Parameter("r", pattern="f")),
 )
-#: A simulated handset sends it to a gateway on this machine: the address that its network would have given it.
+#: Header with the mobile address of a simulated handset; accepted only from this machine.
 SIMULATED_ADDRESS = "X-Simulated-Device-Ip"
 
 # -- fields of responses: wire name to dtype -----------------------------------------------------------------
@@ -105,9 +105,9 @@ _EXPIRATION = {"ExpirationMonth": "Int64", "ExpirationYear": "Int64"}
 PAYMENT_FIELDS = _PAYMENT | {"LastFour": "str"} | _EXPIRATION | {"IsDefault": "bool"}
 DETAIL_FIELDS = _PAYMENT | {"MaskedAccountNumber": "str"} | _EXPIRATION | {"NameOnAccount": "str"}
 ADDRESS_FIELDS = dict.fromkeys(("Line1", "Line2", "City", "Region", "PostalCode", "CountryCode"), "str")
-#: What no log, trace or table may show, in requests and in responses.
+#: Fields of requests and responses that no log, trace or table may show.
 SECRET_FIELDS = frozenset(
     {field.name for operation in OPERATIONS for field in operation.fields if field.secret} | {"TargetUrl"}
 )
-#: Secrets of so few possible values that not even their hash may be shown.
+#: Secrets with few possible values: even a hash would reveal them.
 GUESSABLE_FIELDS = frozenset({"ChallengeAnswer"})

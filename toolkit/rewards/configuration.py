@@ -1,4 +1,4 @@
-"""The rules of the reward engine: caps, stock, moments, arms. `toolkit config example` shows every key."""
+"""The settings of mobile rewards: partners, caps, stock, moments, arms. `toolkit config example` shows every key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolkit.secret import Secret
 from toolkit.settings import Table, Text, TimeOfDay, checked, refuse_duplicates, table_in
 
 Share = Annotated[float, Meta(ge=0, le=1)]
-ADay = Annotated[int, Meta(ge=0, le=10_000)]
+PerDay = Annotated[int, Meta(ge=0, le=10_000)]
 Units = Annotated[int, Meta(ge=0, le=1_000_000_000)]
 LimitsT = TypeVar("LimitsT", bound="Limits")
 
@@ -24,17 +24,17 @@ LimitsT = TypeVar("LimitsT", bound="Limits")
 class Limits(Table, frozen=True):
     """How often one kind of moment is rewarded."""
 
-    #: Chance of a reward where no other rule refuses.
+    #: Probability of a reward if no other rule refuses.
     p: Share = 0.3
     #: Rewards of one device, and of one device for this moment, in any 24 hours.
-    per_device_per_day: ADay = 3
-    per_moment_per_day: ADay = 1
+    per_device_per_day: PerDay = 3
+    per_moment_per_day: PerDay = 1
     #: Seconds between two rewards of one device.
     min_gap_s: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
 
 
 class MomentRules(Limits, frozen=True):
-    """What differs for one moment: its limits, the arms of its experiment, its message."""
+    """The settings of one moment: limits, arms of an experiment, message."""
 
     enabled: bool = True
     arms: dict[str, Limits] = {}
@@ -42,7 +42,7 @@ class MomentRules(Limits, frozen=True):
 
 
 class RewardItem(Table, frozen=True):
-    """Something to give away: ``stock`` units, chosen as often as ``weight`` says."""
+    """A reward with ``stock`` units, chosen in proportion to ``weight``."""
 
     id: Annotated[str, Meta(min_length=1, max_length=64)]
     title: Annotated[str, Meta(min_length=1, max_length=200)]
@@ -52,7 +52,7 @@ class RewardItem(Table, frozen=True):
 
 
 class QuietHours(Table, frozen=True):
-    """A part of each day without rewards; it may pass midnight."""
+    """A part of each day without rewards; it may include midnight."""
 
     start: TimeOfDay
     end: TimeOfDay
@@ -66,7 +66,7 @@ class QuietHours(Table, frozen=True):
 
 
 class Pacing(Table, frozen=True):
-    """A campaign over which the stock is spread, with some units of slack."""
+    """Spreads the stock evenly over a campaign; ``slack`` units may be spent early."""
 
     start: Annotated[datetime, Meta(tz=True)]
     end: Annotated[datetime, Meta(tz=True)]
@@ -100,19 +100,19 @@ class Configuration(Table, frozen=True):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Configuration:
-        """Read a ``.toml`` or ``.json`` file; InvalidArgument also where it cannot be read."""
+        """Read a ``.toml`` or ``.json`` file; raise InvalidArgument if it is unreadable or wrong."""
         return cls.parse(table_in(path))
 
     @classmethod
     def parse(cls, table: Mapping[str, Any]) -> Configuration:
-        """Check a configuration given as a table; InvalidArgument names an unknown key or a wrong value.
+        """Convert a table; InvalidArgument names an unknown key or a wrong value.
 
         A moment inherits the default limits, an arm those of its moment.
         """
         return checked(with_inherited_limits(table), cls)
 
     def table(self) -> dict[str, Any]:
-        """Return the configuration as a table that `parse` reads, of values that JSON has too."""
+        """Return the configuration as a table for `parse`, with JSON values only."""
         table: dict[str, Any] = msgspec.to_builtins(self, enc_hook=str)
         return table
 
@@ -124,7 +124,7 @@ class Configuration(Table, frozen=True):
         return sum(reward.stock for reward in self.rewards)
 
     def with_limits(self, **changes: float) -> Configuration:
-        """Return the configuration with other default limits, also for moments and arms that have the old ones."""
+        """Change default limits, also for moments and arms that have the old default."""
         default = replace(self.default, **changes)
 
         def follow(limits: LimitsT) -> LimitsT:
@@ -139,7 +139,7 @@ class Configuration(Table, frozen=True):
 
 
 class Partner(Table, frozen=True):
-    """One caller: its partner key, the token assigned to its company, and the keys of its apps."""
+    """A caller: its partner key, its company token and the keys of its apps."""
 
     gatewaykey: Secret
     company_token: Text
@@ -152,7 +152,7 @@ class RewardSettings(Table, frozen=True):
     #: Without partners every key is refused.
     partners: tuple[Partner, ...] = ()
     rules: Configuration = Configuration()
-    #: Calls that one device may make at one gateway in a minute, None for any number.
+    #: Requests per minute of one device at one gateway; None for no limit.
     calls_a_minute: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
     #: Refuse unknown fields of a body instead of ignoring them.
     strict: bool = False
@@ -163,12 +163,12 @@ class RewardSettings(Table, frozen=True):
 
 
 def with_inherited_limits(table: object) -> object:
-    """Fill in what moments and arms inherit; what is no table is left for the check."""
+    """Add inherited limits to moments and arms; values of wrong types are left for the validation."""
     if not isinstance(table, Mapping) or not isinstance(table.get("moments"), Mapping):
         return table
     default = _limits(table.get("default"))
     moments = {name: _moment(one, default) for name, one in table["moments"].items()}
-    # Last, so that a wrong default is reported as what it is.
+    # Moments come last, so that a wrong default is reported under its own key.
     return {**{name: value for name, value in table.items() if name != "moments"}, "moments": moments}
 
 

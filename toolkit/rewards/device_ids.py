@@ -1,4 +1,4 @@
-"""Device identifiers: the advertiser's, or a generated one where the user opted out; and what is kept of them."""
+"""Device ids: the advertiser identifier, or a generated one if the user opted out; and their stored labels."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def new_device_id(company_token: str) -> str:
 
 
 def device_label(device_id: str) -> str:
-    """Return the name of a device in decisions: the same for the same device, and not its identifier."""
+    """Return the label of a device in decisions, a hash of its identifier."""
     return f"dev-{hashlib.sha256(device_id.encode('utf-8')).hexdigest()[:10]}"
 
 

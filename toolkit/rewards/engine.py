@@ -1,6 +1,6 @@
-"""The engine: ordered rules, the first refusal stops, and each rule leaves a line in the trace.
+"""The engine: ordered rules, of which the first refusal decides; each rule adds a line to the trace.
 
-The same code decides in the gateway and in a simulation.
+The gateway and the simulation use the same code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from toolkit.keyed_noise import KeyedNoise
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
 
-#: Every reason there is, in the order of the rules.
+#: All reasons, in the order of the rules.
 REASONS = (
     "TEST",
     "NO_SESSION",
@@ -34,9 +34,9 @@ TEST_MESSAGE = "This is a test reward."
 TEST_TITLE = "[TEST] "
 
 DAY_MS = 86_400_000
-# A caller that invents a name for every moment must not grow a device's record without bound; a name that was
-# forgotten draws its first number again.
-_NAMES_KEPT = 256
+# Moment ids stored for each device, so that its record stays small. A moment id that was dropped starts again with
+# its first draw.
+_MAX_MOMENT_IDS = 256
 
 Details = dict[str, Any]
 T = TypeVar("T")
@@ -54,9 +54,9 @@ class Session(NamedTuple):
 
 
 class DeviceState(msgspec.Struct, array_like=True):
-    """What is remembered of one device of one app."""
+    """The stored state of one device of one app."""
 
-    #: Those of the last day as (milliseconds, moment), oldest first.
+    #: The rewards of the last 24 hours as (milliseconds, moment id), oldest first.
     rewards: list[tuple[int, str]] = []
     draws: dict[str, int] = {}
 
@@ -68,7 +68,7 @@ class DeviceState(msgspec.Struct, array_like=True):
         """Return the ordinal of this draw of this moment, 0 for the first, and count it."""
         ordinal = self.draws.pop(moment_id, 0)
         self.draws[moment_id] = ordinal + 1
-        if len(self.draws) > _NAMES_KEPT:
+        if len(self.draws) > _MAX_MOMENT_IDS:
             del self.draws[next(iter(self.draws))]
         return ordinal
 
@@ -82,7 +82,7 @@ class Moment:
     moment_id: str
     at: int
     test: bool = False
-    #: None where the device has no live session.
+    #: None if the device has no live session.
     session_age_s: float | None = None
 
 
@@ -127,7 +127,7 @@ def record_of(decision_id: str, moment: Moment, session_id: str | None, decision
 
 @dataclass(slots=True)
 class Case:
-    """What a rule looks at; the draw sets the reward."""
+    """The input of the rules; the draw rule sets `reward`."""
 
     moment: Moment
     rules: MomentRules
@@ -145,12 +145,12 @@ class Engine:
         self.configuration = configuration
 
     def decide(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Decision:
-        """Walk the rules; a draw or a reward is added to `device`, a reward to the units `spent` by its id."""
+        """Apply the rules; records draws and rewards in `device`, and units in `spent` by reward id."""
         rules, arm = self.configuration.rules_for(moment.moment_id), self.arm_of(moment)
         limits = rules if arm is None else rules.arms[arm]
         case = Case(moment, rules, limits, device, spent, self.configuration)
         if moment.test:
-            # A test never fails and never costs: neither a cap nor the stock is looked at or changed.
+            # A test is always rewarded; it neither checks nor changes caps and stock.
             reward = _chosen(case, self.configuration.rewards or Configuration().rewards, 0)
             return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [{"rule": "test", "ok": True}])
         device.forget_before(moment.at)
@@ -172,44 +172,44 @@ class Engine:
         if not arms:
             return None
         unit = [moment.device] if self.configuration.arms_by == "device" else [moment.device, str(moment.at)]
-        # The arms' names are the experiment's name: a device is in the same arm at all moments that share them.
+        # The names of the arms identify the experiment: moments with the same arms put a device in the same arm.
         number = draw(self.configuration.seed, "arm", *arms, moment.app, *unit)
         return _weighted([(arm, 1.0) for arm in arms], number)
 
 
-Verdict = tuple[str | None, Details]
+RuleResult = tuple[str | None, Details]
 
 
-def _session(case: Case) -> Verdict:
+def _session(case: Case) -> RuleResult:
     age = case.moment.session_age_s
     if age is None:
         return "NO_SESSION", {"lives_min": case.configuration.session_minutes}
     return None, {"age_s": age}
 
 
-def _enabled(case: Case) -> Verdict:
+def _enabled(case: Case) -> RuleResult:
     if not case.configuration.enabled:
         return "APP_DISABLED", {}
     return (None if case.rules.enabled else "MOMENT_DISABLED"), {}
 
 
-def _quiet_period(case: Case) -> Verdict:
+def _quiet_period(case: Case) -> RuleResult:
     hours = case.configuration.quiet_hours
     if hours is None or not hours.covers(case.moment.at):
         return None, {}
     return "QUIET_PERIOD", {"until": hours.end.isoformat("minutes"), "zone": hours.zone.key}
 
 
-def _device_cap(case: Case) -> Verdict:
+def _device_cap(case: Case) -> RuleResult:
     return _cap("DEVICE_CAP", [at for at, _ in case.device.rewards], case.limits.per_device_per_day)
 
 
-def _moment_cap(case: Case) -> Verdict:
+def _moment_cap(case: Case) -> RuleResult:
     given = [at for at, moment in case.device.rewards if moment == case.moment.moment_id]
     return _cap("MOMENT_CAP", given, case.limits.per_moment_per_day)
 
 
-def _cap(reason: str, given: list[int], limit: int) -> Verdict:
+def _cap(reason: str, given: list[int], limit: int) -> RuleResult:
     details: Details = {"used": len(given), "limit": limit}
     if len(given) < limit:
         return None, details
@@ -218,30 +218,30 @@ def _cap(reason: str, given: list[int], limit: int) -> Verdict:
     return reason, {**details, "frees_at": frees_at and time.strftime("%Y-%m-%dT%H:%M:%SZ", frees_at)}
 
 
-def _min_gap(case: Case) -> Verdict:
+def _min_gap(case: Case) -> RuleResult:
     needed = case.limits.min_gap_s
     if not case.device.rewards:
         return None, {"needed_s": needed}
-    # Never below zero: the clocks of two gateways differ by a little.
+    # At least zero, because the clocks of two gateways may differ.
     gap = max(case.moment.at - case.device.rewards[-1][0], 0) / 1000
     return ("MIN_GAP" if gap < needed else None), {"gap_s": gap, "needed_s": needed}
 
 
-def _pacing(case: Case) -> Verdict:
+def _pacing(case: Case) -> RuleResult:
     pacing = case.configuration.pacing
     if pacing is None:
         return None, {}
     spent, allowed = sum(case.spent.values()), pacing.allowed(case.configuration.stock, case.moment.at)
-    # The next unit must still be within what has been released: the spending never runs ahead of the plan.
+    # The next unit must also be within the plan.
     return (None if spent + 1 <= allowed else "PACING"), {"spent": spent, "allowed": round(allowed, 3)}
 
 
-def _inventory(case: Case) -> Verdict:
+def _inventory(case: Case) -> RuleResult:
     left = sum(max(item.stock - case.spent.get(item.id, 0), 0) for item in case.configuration.rewards)
     return (None if left else "NO_INVENTORY"), {"left": left}
 
 
-def _draw(case: Case) -> Verdict:
+def _draw(case: Case) -> RuleResult:
     moment, p = case.moment, case.limits.p
     ordinal = case.device.next_draw(moment.moment_id)
     number = draw(case.configuration.seed, "draw", moment.app, moment.device, moment.moment_id, str(ordinal))
@@ -258,13 +258,13 @@ def _chosen(case: Case, items: Sequence[RewardItem], ordinal: int) -> RewardItem
 
 
 def draw(seed: int, *parts: str) -> float:
-    """Return the number in [0, 1) that belongs to these parts."""
-    # With their lengths, or ("a|b",) and ("a", "b") would draw the same number.
+    """Return the pseudorandom number in [0, 1) of these parts."""
+    # The lengths keep ("ab",) and ("a", "b") apart.
     return KeyedNoise(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))
 
 
 def _weighted(choices: Sequence[tuple[T, float]], number: float) -> T:
-    """Return the choice at `number` (0 to 1) of the way through the weights laid end to end."""
+    """Return a choice by its weight; `number` is in [0, 1)."""
     target = number * sum(weight for _, weight in choices)
     for choice, weight in choices:
         target -= weight
@@ -274,7 +274,7 @@ def _weighted(choices: Sequence[tuple[T, float]], number: float) -> T:
 
 
 #: The rules in their fixed order: the name in the trace, and what evaluates a case.
-RULES: tuple[tuple[str, Callable[[Case], Verdict]], ...] = (
+RULES: tuple[tuple[str, Callable[[Case], RuleResult]], ...] = (
     ("session", _session),
     ("enabled", _enabled),
     ("quiet_period", _quiet_period),

@@ -1,4 +1,4 @@
-"""The two forms of the one body: a session request or a moment request, checked field by field."""
+"""The two forms of a body: session request and moment request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 from toolkit.rewards import wire
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# Date, time, and a zone; what else `fromisoformat` would take (weeks, bare dates) is no instant.
+# `fromisoformat` also accepts weeks and dates without a time.
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)")
 
 
@@ -31,7 +31,7 @@ class MomentForm(NamedTuple):
 
 
 def read_form(body: bytes, now: int, *, strict: bool = False) -> SessionForm | MomentForm:
-    """Read a body, or raise the refusal of the first rule that it breaks; keys and device are not checked here.
+    """Read a body, or raise the first refusal; keys and device are not checked here.
 
     A session must start near `now` (milliseconds since the epoch); `strict` refuses unknown fields.
     """
@@ -64,7 +64,7 @@ def checked_moment_id(moment_id: object) -> str:
 
 
 def start_text(start: datetime) -> str:
-    """Write an instant in UTC with ``Z``, and decimals only where it has some."""
+    """Format a time in UTC with ``Z``, with decimals only if it has any."""
     return start.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -12,7 +12,7 @@ from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
 
 GATEWAYKEY = Parameter("gatewaykey", secret=True)
-#: Only there so that no browser answers from its cache; it never changes the answer.
+#: Prevents browser caching; the service ignores the value.
 R = Parameter("r", pattern=r"[0-9]{1,13}")
 TOKEN = Parameter("k", secret=True)
 
@@ -22,7 +22,7 @@ ENGAGEMENT = Endpoint("POST", "/reward/{view}/{event}", (TOKEN,))
 
 REQUIRED_FIELDS = ("app_key", "device_id", "protocol", "sdk_version")
 FIELDS = frozenset({*REQUIRED_FIELDS, "events", "moment_id", "test", "app_version", "value"})
-#: Fields of the provider's other, nested form; here they only show that a caller read another document.
+#: Objects of the provider's nested server form, refused with a hint to the flat web form.
 SERVER_FORM_FIELDS = ("app", "device", "connection", "user", "location")
 
 SESSION_START = "session_start"
@@ -94,7 +94,7 @@ REFUSALS: dict[str, Refusal] = {
     "failed": Refusal("The gateway failed at this request.", None, 500),
     "unavailable": Refusal("The gateway cannot keep anything right now. Try again.", None, 503),
 }
-#: What the HTTP layer refuses before this service is asked carries a status only.
+#: Errors of the HTTP layer have only a status; these are the codes that they get.
 _FROM_HTTP = ("not_found", "method_not_allowed", "too_slow", "too_large", "wrong_host", "failed", "unavailable")
 _CODE_OF_STATUS = {REFUSALS[code].status: code for code in _FROM_HTTP}
 _KINDS: dict[int, type[ServiceError]] = {
@@ -124,7 +124,7 @@ def _error(status: int, code: str, message: str, field: str | None, retry_after:
 
 
 def in_dialect(error: ServiceError) -> ServiceError:
-    """Give an error of the HTTP layer a code of the table."""
+    """Return an error of the HTTP layer with a code of the table."""
     if isinstance(error.code, str):
         return error
     return refusal(_CODE_OF_STATUS.get(error.status, "failed"))
@@ -136,7 +136,7 @@ def written(error: ServiceError) -> bytes:
 
 
 def error_of(status: int, body: bytes, *, request: str, retry_after: str | None = None) -> ServiceError:
-    """Return the error that a reply stands for: the class that the service raised."""
+    """Return the error of a response, in the class that the service raised."""
     try:
         row = dict(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -149,6 +149,6 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
 
 
 def reason_of(header: str | None) -> str | None:
-    """Read the reason of a header such as ``d-000042; reason=DEVICE_CAP``; None where a server does not send one."""
+    """Read the reason of a header such as ``d-000042; reason=DEVICE_CAP``; None if the server sends none."""
     _, mark, reason = (header or "").partition("; reason=")
     return reason if mark else None

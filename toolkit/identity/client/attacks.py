@@ -1,6 +1,6 @@
-"""Ten attacks on a flow. Each is really sent, and a rule with a name refuses it.
+"""Ten attacks on the flow, sent as real requests, each of which one rule of the service must refuse.
 
-They use their own phones and leave a person's present flow alone; only "let the clock run" makes it older.
+They use phones of their own, so they do not affect the current flow; only "let the clock run" advances its clock.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 
 class Scene(NamedTuple):
-    """The client that is attacked, another one, and the demo world."""
+    """The attacked client, a second client, and the gateway with the demo world."""
 
     client: IdentityClient
     other: IdentityClient
-    gateway: Any  # of the demo world, whose clock can be advanced
+    gateway: Any  # Gateway; Any, because the clock of the demo world has more methods
 
     def proof(self, preset: str = "no_challenge") -> PhoneProof:
-        """Return a fresh proof of a phone."""
+        """Authenticate a new phone up to the proof."""
         phone = self.gateway.handset(preset)
         return self.client.authenticate_device(self.client.start_authentication(phone), phone)
 
     def user(self, preset: str = "no_challenge") -> AuthenticatedUser:
-        """Return a freshly authenticated user."""
+        """Authenticate a new user."""
         return self.client.finish_authentication(self.proof(preset))
 
 
 class Attack(NamedTuple):
-    """An attack, the rule and status that refuse it, and the reason for the rule."""
+    """An attack, the rule and status that must refuse it, and the reason for the rule."""
 
     title: str
     rule: str
@@ -45,7 +45,7 @@ class Attack(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of an attack; `refused` is whether the rule held."""
+    """The result of an attack; `refused` says whether the service refused it as expected."""
 
     title: str
     status: int | str | None
@@ -59,7 +59,7 @@ def _replay_final(scene: Scene) -> ServiceError:
     proof = scene.proof()
     user = scene.client.finish_authentication(proof)
     _refused(lambda: scene.client.finish_authentication(proof))
-    # The second use also revoked the code of the first.
+    # The second use has also revoked the code of the first.
     return _refused(lambda: scene.client.eligibility(user))
 
 
@@ -95,7 +95,7 @@ def _swap_client(scene: Scene) -> ServiceError:
 def _wait(scene: Scene) -> ServiceError:
     user = scene.user()
     scene.gateway.clock.advance(seconds=301)
-    # The client does not send an expired code, so the forged user claims a later end.
+    # The client does not send an expired code, so the forged user has a later expiry time.
     return _refused(lambda: scene.client.eligibility(_forged(user.service_alias, user)))
 
 
@@ -140,10 +140,11 @@ def _refused(work: Callable[[], object]) -> ServiceError:
 
 
 _ONCE, _BOUND = "a one-time secret works once: NIST 800-63B", "a code is bound to client and alias: RFC 6749, 10.5"
-_STOLEN, _PREVIEW = "used twice is stolen once: RFC 6749, 4.1.2", "only GET uses a fingerprint: the phone still can"
-_LIFE, _EXACT = "at most ten minutes: RFC 6749, 4.1.2", "exact match of redirect URIs: RFC 9700, 2.1"
-_PKCE, _NETWORK = "PKCE binds it to who began: RFC 7636", "only the network's answer is a proof"
-_SAME, _FEW = "and one answer for all mismatches tells nothing", "few attempts, then a lock: NIST 800-63B"
+_STOLEN = "a second use means that it was stolen: RFC 6749, 4.1.2"
+_PREVIEW = "only GET uses the fingerprint, so the phone still can"
+_LIFE, _EXACT = "a code lives at most ten minutes: RFC 6749, 4.1.2", "redirect URIs must match exactly: RFC 9700, 2.1"
+_PKCE, _NETWORK = "PKCE binds it to the client that started: RFC 7636", "only the network can prove a phone"
+_SAME, _FEW = "all mismatches get the same error", "too many attempts lock the question: NIST 800-63B"
 
 ATTACKS: dict[str, Attack] = {
     "replay the final fingerprint": Attack("Use the final fingerprint twice", "S07", 2012, _STOLEN, _replay_final),
@@ -152,15 +153,15 @@ ATTACKS: dict[str, Attack] = {
     "plant a fingerprint": Attack("Finish with somebody else's final fingerprint", "S16", 1000, _PKCE, _planted),
     "swap the alias": Attack("Use a code with another user's alias", "S17", 2010, _BOUND, _swap_alias),
     "swap the client": Attack("Use a code as another client", "S17", 2010, _SAME, _swap_client),
-    "let the clock run": Attack("Use a code after its end", "S06", 2011, _LIFE, _wait),
+    "let the clock run": Attack("Use an expired code", "S06", 2011, _LIFE, _wait),
     "open redirect": Attack("Send the phone to an address of our own", "S11", 1000, _EXACT, _open_redirect),
-    "guess the ZIP code": Attack("Guess three times, then answer rightly", "S22", 2023, _FEW, _guess),
-    "link preview": Attack("Let a chat program look at TargetUrl first", "S14", 405, _PREVIEW, _preview),
+    "guess the ZIP code": Attack("Guess three times, then answer correctly", "S22", 2023, _FEW, _guess),
+    "link preview": Attack("Let a chat program preview TargetUrl first", "S14", 405, _PREVIEW, _preview),
 }
 
 
-def carry_out(name: str, client: IdentityClient, gateway: Gateway) -> Outcome:
-    """Try one of `ATTACKS` on a client of the demo world."""
+def run_attack(name: str, client: IdentityClient, gateway: Gateway) -> Outcome:
+    """Send one of `ATTACKS` as a client of the demo world."""
     attack = ATTACKS[name]
     keys = gateway.credentials
     scene = Scene(client.called_by(keys["ApiClientId"]), client.called_by(keys["OtherApiClientId"]), gateway)

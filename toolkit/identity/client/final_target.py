@@ -1,4 +1,4 @@
-"""A listener on this machine for the end of the redirects: it takes one final fingerprint, then closes."""
+"""A listener on this machine that receives one final fingerprint at the end of the redirects."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SOCKET_SECONDS = 5.0
 class FinalTargetListener:
     """Listens on a free port of 127.0.0.1 for one request to ``/done``.
 
-    Pass it as ``start_authentication(final_target_url=...)``. Its page and logs never contain the fingerprint.
+    Pass it as ``start_authentication(final_target_url=...)``. The fingerprint never appears in its page or in a log.
 
     Examples
     --------
@@ -30,8 +30,8 @@ class FinalTargetListener:
 
     def __init__(self) -> None:
         self._received: Secret | None = None
-        self._is_over = threading.Event()
-        # Not HTTPServer, which looks up its own host name first.
+        self._is_done = threading.Event()
+        # HTTPServer would look up the host name of this machine first.
         self._server = TCPServer(("127.0.0.1", 0), self._handler())
         self._server.timeout = _POLL_SECONDS
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}"
@@ -41,19 +41,19 @@ class FinalTargetListener:
     def fingerprint(self, timeout: float = 60.0) -> Secret:
         """Wait for the browser, close the listener and return the final fingerprint.
 
-        Raises Unreachable if no browser comes in time, SessionClosed if it was closed before.
+        Raises Unreachable if no browser comes in time, SessionClosed if the listener was closed first.
         """
-        came = self._is_over.wait(timeout)
+        is_received = self._is_done.wait(timeout)
         self.close()
-        if not came:
-            raise Unreachable(f"no browser came to {self.url} within {timeout:g} seconds")
+        if not is_received:
+            raise Unreachable(f"no browser opened {self.url} within {timeout:g} seconds")
         if self._received is None:
-            raise SessionClosed("this listener was closed before a browser came")
+            raise SessionClosed("this listener was closed before a browser opened it; start another one")
         return self._received
 
     def close(self) -> None:
         """Stop listening; a second call does nothing."""
-        self._is_over.set()
+        self._is_done.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
@@ -65,7 +65,7 @@ class FinalTargetListener:
 
     def _serve(self) -> None:
         with self._server:
-            while not self._is_over.is_set():
+            while not self._is_done.is_set():
                 self._server.handle_request()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -86,10 +86,10 @@ class FinalTargetListener:
                 if fits:
                     listener._received = Secret(given[0])
                     self.wfile.write(_PAGE)
-                    listener._is_over.set()
+                    listener._is_done.set()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-                """Write nothing: the request line holds the fingerprint."""
+                """Write nothing, because the request line contains the fingerprint."""
 
             def version_string(self) -> str:
                 return "gateway-toolkit"

@@ -10,10 +10,11 @@ from toolkit.secret import Secret
 
 @dataclass(frozen=True, slots=True)
 class Handset:
-    """A phone as a caller sees it. Made by ``gateway.handset("happy")``.
+    """A simulated phone. Made by ``gateway.handset("happy")``.
 
-    ``address`` is its address on its network, ``device_ip`` and ``carrier_short_code`` are what its app tells the
-    caller, if it knows them. ``result`` says how a flow with this phone ends, ``answer`` is its owner's.
+    ``address`` is its address on the mobile network; ``device_ip`` and ``carrier_short_code`` are the values for
+    `start_authentication`. ``result`` says how a flow with this phone ends; ``answer`` is the owner's answer to the
+    challenge.
 
     Examples
     --------
@@ -30,5 +31,5 @@ class Handset:
 
     @property
     def network_headers(self) -> dict[str, str]:
-        """The headers that the simulated network adds to this phone's calls."""
+        """The headers that the simulated network adds to requests of this phone."""
         return {SIMULATED_ADDRESS: self.address}

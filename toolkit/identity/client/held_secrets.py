@@ -1,6 +1,6 @@
-"""What a caller holds between two calls: a transaction, a proof, an authenticated user.
+"""The objects that hold secrets between two requests: a transaction, a proof, an authenticated user.
 
-Their secrets can be forgotten. They cannot be pickled or copied, and show at most a short hash.
+Their secrets can be forgotten. They cannot be pickled or copied, and print at most as a short hash.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolkit.secret import Secret
 
 
 class Holder:
-    """Holds secrets until `forget`; `states` is where the flow may stand for all the caller knows."""
+    """Holds secrets until `forget`; `states` are the possible states of the flow as far as the client knows."""
 
     def __init__(self, states: frozenset[State], **held: Secret) -> None:
         self._held: dict[str, Secret] | None = held
@@ -25,16 +25,16 @@ class Holder:
 
     @property
     def state(self) -> str:
-        """Where the flow stands, as far as the caller can know: ``started``, ``failed or proven``, ``eligible``."""
+        """The state of the flow as far as the client knows: ``started``, ``failed or proven``, ``eligible``."""
         return " or ".join(sorted(self.states))
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether its secrets are gone."""
+        """Whether the secrets are forgotten."""
         return self._held is None
 
     def secret(self, name: str) -> Secret:
-        """Return one of its secrets; SessionClosed if they are forgotten."""
+        """Return a secret by name; raise SessionClosed after `forget`."""
         if self._held is None:
             raise SessionClosed("this session is over and its secrets are forgotten; begin a new one")
         return self._held[name]
@@ -44,14 +44,14 @@ class Holder:
         self._held = None
 
     def _refuse(self, *_: object) -> NoReturn:
-        # A copy would outlive the forgetting.
-        raise TypeError("what holds secrets is neither copied nor stored; authenticate the phone again")
+        # A copy would still hold the secrets after `forget`.
+        raise TypeError("objects with secrets cannot be copied or pickled; authenticate the phone again")
 
     __copy__ = __deepcopy__ = __reduce_ex__ = __reduce__ = __getstate__ = _refuse
 
 
 class StartedTransaction(Holder):
-    """A transaction that a phone has yet to open: made by ``start_authentication``."""
+    """A transaction that waits for the phone. Made by ``start_authentication``."""
 
     def __init__(
         self, transaction_id: str, fingerprint: Secret, verifier: Secret, final_target_url: str, seconds: int
@@ -66,7 +66,7 @@ class StartedTransaction(Holder):
 
 
 class PhoneProof(Holder):
-    """What the phone brought back from its network: made by ``authenticate_device``."""
+    """The final fingerprint that the phone received. Made by ``authenticate_device``."""
 
     def __init__(self, transaction: StartedTransaction, fingerprint: Secret) -> None:
         states = frozenset({State.PROVEN, State.FAILED})
@@ -74,11 +74,11 @@ class PhoneProof(Holder):
         self.transaction = transaction
 
     def __repr__(self) -> str:
-        return f"<proof of transaction {self.transaction.transaction_id[:8]}: {self.state}, told at the next step>"
+        return f"<proof of transaction {self.transaction.transaction_id[:8]}: {self.state} after finish_authentication>"
 
 
 class AuthenticatedUser(Holder):
-    """A user whose phone was proven; ``service_alias`` may be stored. Made by ``finish_authentication``."""
+    """A user whose phone is authenticated; ``service_alias`` may be stored. Made by ``finish_authentication``."""
 
     def __init__(self, service_alias: str, code: Secret, expires: int, phone: tuple[str, str, str]) -> None:
         super().__init__(frozenset({State.FINISHED}), code=code)
@@ -89,11 +89,11 @@ class AuthenticatedUser(Holder):
 
     @property
     def expires_at(self) -> datetime:
-        """When the code ends (UTC)."""
+        """When the code expires (UTC)."""
         return datetime.fromtimestamp(self._expires / 1000, UTC)
 
     def seconds_left(self, now: int) -> float:
-        """Return how long the code still lives, 0 once it is over; `now` in milliseconds since the epoch."""
+        """Return the seconds until the code expires, at least 0; `now` is in milliseconds since the epoch."""
         return max(0.0, (self._expires - now) / 1000)
 
     def __repr__(self) -> str:
@@ -108,6 +108,6 @@ def fresh_verifier() -> tuple[Secret, Secret]:
     return Secret(verifier), Secret(base64.urlsafe_b64encode(digest).rstrip(b"=").decode("ascii"))
 
 
-def hidden(answer: str | Secret | None) -> Secret | None:
-    """Return an answer to the challenge as a secret that shows not even a hash."""
+def hide_answer(answer: str | Secret | None) -> Secret | None:
+    """Wrap an answer to the challenge in a secret that does not print even its hash."""
     return None if answer is None else Secret(answer, guessable=True)

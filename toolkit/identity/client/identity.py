@@ -12,38 +12,38 @@ from toolkit.errors import CodeExpired, InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import wire
-from toolkit.identity.client import answers, held_secrets
-from toolkit.identity.client.calls import TRACE_COLUMNS, RecordedCalls, Step
+from toolkit.identity.client import held_secrets, responses
 from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hidden
+from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hide_answer
+from toolkit.identity.client.request_recorder import TRACE_COLUMNS, RequestRecorder, Step
 from toolkit.identity.client.session import IdentitySession, Payments
-from toolkit.identity.flow import Call
+from toolkit.identity.flow import Event
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
-#: Where a phone is sent at the end when nobody listens: this machine, any port.
-_NOBODY_LISTENS = "http://127.0.0.1/done"
+#: Default final target: on this machine, where nothing needs to listen.
+_DEFAULT_FINAL_TARGET = "http://127.0.0.1/done"
 
 
 class IdentityClient(PublicNames):
     """Mobile identity and checkout data. Use it as ``tk.identity``.
 
     The order of calls: `start_authentication`, `authenticate_device`, `finish_authentication`, `eligibility`,
-    `payment_list`, `payment_details`. Fingerprints and codes stay inside the objects that these calls return.
+    `payment_list`, `payment_details`. The returned objects hold the fingerprints and codes.
     """
 
     def __init__(
         self, http: HttpSession, api_client_id: Callable[[], Secret], now: Callable[[], int] | None = None
     ) -> None:
         self._http = http
-        self._calls = RecordedCalls(http, api_client_id, now)
+        self._recorder = RequestRecorder(http, api_client_id, now)
 
     def __repr__(self) -> str:
         return f"<Mobile identity at {self._http.base_url}>"
 
     def echo(self, message: str) -> pd.DataFrame:
-        """Ask whether the service is there: ``POST /account/2014/07/25/accountEcho``.
+        """Check that the service is available: ``POST /account/2014/07/25/accountEcho``.
 
         Returns
         -------
@@ -53,7 +53,7 @@ class IdentityClient(PublicNames):
         Raises
         ------
         KeyRejected
-            The ApiClientId is not known.
+            The ApiClientId is unknown or disabled.
 
         Examples
         --------
@@ -63,7 +63,7 @@ class IdentityClient(PublicNames):
         ...     toolkit.connect(gateway).identity.echo("hello").loc[0, "api_version"]
         '2014/07/25'
         """
-        return self._calls.post(wire.ECHO, {"EchoMessage": message}, answers.echo_frame)
+        return self._recorder.post(wire.ECHO, {"EchoMessage": message}, responses.echo_frame)
 
     def start_authentication(
         self,
@@ -71,20 +71,20 @@ class IdentityClient(PublicNames):
         *,
         device_ip: str | None = None,
         carrier_short_code: str | None = None,
-        final_target_url: str | FinalTargetListener = _NOBODY_LISTENS,
+        final_target_url: str | FinalTargetListener = _DEFAULT_FINAL_TARGET,
     ) -> StartedTransaction:
-        """Begin to authenticate a phone: ``POST /mobileauth/2014/07/01/authenticateByRedirect``.
+        """Start to authenticate a phone: ``POST /mobileauth/2014/07/01/authenticateByRedirect``.
 
-        Only this program can finish what it begins: a PKCE challenge goes with it.
+        A PKCE challenge is sent, so that only this client can finish the transaction.
 
         Parameters
         ----------
         handset
-            A simulated phone, in place of `device_ip` and `carrier_short_code`.
+            A simulated phone, instead of `device_ip` and `carrier_short_code`.
         device_ip, carrier_short_code
             The phone's address, the short code of its carrier, or both.
         final_target_url
-            Where the phone is redirected at the end: a URL registered for this client, or a listener.
+            Where the phone is redirected afterwards: a URL registered for this client, or a listener.
 
         Raises
         ------
@@ -106,29 +106,29 @@ class IdentityClient(PublicNames):
             "CodeChallenge": challenge,
         }
 
-        def read(response: answers.Response) -> StartedTransaction:
-            transaction_id, fingerprint, seconds = answers.started(response, self._http.base_url)
+        def read(response: responses.Response) -> StartedTransaction:
+            transaction_id, fingerprint, seconds = responses.transaction_parts(response, self._http.base_url)
             return StartedTransaction(transaction_id, fingerprint, verifier, url, seconds)
 
-        return self._calls.post(wire.START, fields, read, call=Call.START)
+        return self._recorder.post(wire.START, fields, read, event=Event.START)
 
     def authenticate_device(self, transaction: StartedTransaction, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone: ``GET /mobileauth/2014/07/01/deviceAuthenticate?vfp=...&r=f``.
 
         Works once for each transaction. If the network does not identify the phone, only `finish_authentication`
-        says so. Without a `handset` this machine opens TargetUrl, over its own network.
+        reports it. Without a `handset`, this machine opens TargetUrl over its own network.
 
         Raises
         ------
         Conflict
-            It was opened before, or its 120 seconds are over.
+            It was opened before, or it has expired (after 120 seconds).
         """
         headers = handset.network_headers if handset is not None else {}
-        final = self._calls.open(transaction.secret("fingerprint"), headers, transaction)
+        final = self._recorder.open(transaction.secret("fingerprint"), headers, transaction)
         return PhoneProof(transaction, final)
 
     def preview(self, transaction: StartedTransaction) -> int:
-        """Look at TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405, nothing is used."""
+        """Request TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405."""
         look = Endpoint("HEAD", wire.OPEN_TARGET.template, wire.OPEN_TARGET.query)
         return self._http.call(look, query={"vfp": transaction.secret("fingerprint")}).status
 
@@ -140,7 +140,7 @@ class IdentityClient(PublicNames):
         Raises Unreachable if no browser comes within `timeout` seconds.
         """
         if transaction.final_target_url != listener.url:
-            raise InvalidArgument("this transaction was started with another final target")
+            raise InvalidArgument("pass this listener to start_authentication as final_target_url")
         return PhoneProof(transaction, listener.fingerprint(timeout))
 
     def finish_authentication(self, proof: PhoneProof) -> AuthenticatedUser:
@@ -153,45 +153,45 @@ class IdentityClient(PublicNames):
         NotAuthenticated
             1001 the network did not identify the phone, 1006 suspended, 1007 deactivated, 1038 another carrier.
         Conflict
-            2002 too late (60 seconds), 2003 used before.
+            2002 the proof has expired (after 60 seconds), 2003 it was used before.
         """
         fields = {"VerificationFingerprint": proof.secret("fingerprint"), "CodeVerifier": proof.secret("verifier")}
 
-        def read(response: answers.Response) -> AuthenticatedUser:
-            return answers.authenticated(response, self._calls.now())
+        def read(response: responses.Response) -> AuthenticatedUser:
+            return responses.authenticated_user(response, self._recorder.now())
 
-        return self._calls.post(wire.FINISH, fields, read, holder=proof, call=Call.FINISH)
+        return self._recorder.post(wire.FINISH, fields, read, holder=proof, event=Event.FINISH)
 
     def eligibility(self, user: AuthenticatedUser) -> pd.DataFrame:
-        """Ask whether payments may be fetched: ``POST /account/2014/07/25/getEligibility``.
+        """Ask whether the user is eligible: ``POST /account/2014/07/25/getEligibility``.
 
-        A user who is not eligible is no error here; the payment calls are refused then.
+        A user who is not eligible is not an error here, but `payment_list` and `payment_details` are refused.
 
         Returns
         -------
         pandas.DataFrame
             One row: ``eligible``, ``ineligible_reason``, and the challenge: ``challenge_id``, ``question_type``,
-            ``question``, ``answer_format``, ``attempts_left``, ``expires_at`` (UTC), all missing where there is none.
+            ``question``, ``answer_format``, ``attempts_left``, ``expires_at`` (UTC), all missing without a challenge.
 
         Raises
         ------
         CodeExpired
-            The code's life is over; nothing was sent.
+            The code has expired; nothing was sent.
         NotAuthenticated
             2012: the code was revoked.
         """
-        fields, read = self._proof_of(user), answers.eligibility_frame
-        frame = self._calls.post(
-            wire.ELIGIBILITY, fields, read, holder=user, call=Call.ELIGIBILITY, state_of=answers.state_of
+        fields, read = self._proof_of(user), responses.eligibility_frame
+        frame = self._recorder.post(
+            wire.ELIGIBILITY, fields, read, holder=user, event=Event.ELIGIBILITY, state_of=responses.state_of
         )
         row = frame.iloc[0]
         user.challenge_id = None if pd.isna(row["challenge_id"]) else row["challenge_id"]
         return frame
 
     def payment_list(self, user: AuthenticatedUser, *, answer: str | Secret | None = None) -> pd.DataFrame:
-        """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Call `eligibility` first.
+        """List the payments on file, masked: ``POST /account/2014/07/25/getPaymentList``. Event `eligibility` first.
 
-        The challenge's question needs an `answer` until one was right.
+        A user with a challenge must give an `answer` until one was correct.
 
         Returns
         -------
@@ -202,17 +202,19 @@ class IdentityClient(PublicNames):
         Raises
         ------
         CodeExpired
-            The code's life is over; nothing was sent.
+            The code has expired; nothing was sent.
         NotEligible, Conflict
             1010 the user is not eligible, 2020 `eligibility` was not called yet.
         KeyRejected, RateLimited
             2021 an answer is needed, 2022 it is wrong; 2023 the challenge is locked for ``retry_after`` seconds.
         NotFound
-            1012: there is no customer data.
+            1012: the user has no customer data.
         """
-        answer = hidden(answer)
+        answer = hide_answer(answer)
         fields = self._proof_of(user, answer)
-        return self._calls.post(wire.PAYMENT_LIST, fields, answers.payment_frame, holder=user, call=Call.PAYMENTS)
+        return self._recorder.post(
+            wire.PAYMENT_LIST, fields, responses.payment_frame, holder=user, event=Event.PAYMENTS
+        )
 
     def payment_details(
         self, user: AuthenticatedUser, payments: Payments, *, answer: str | Secret | None = None
@@ -222,7 +224,7 @@ class IdentityClient(PublicNames):
         Parameters
         ----------
         payments
-            The frame of `payment_list` or some of its rows, a Series or list of ids, or one id; 1 to 20 distinct ones.
+            The frame of `payment_list` or some of its rows, a Series or list of ids, or one id; 1 to 20 different ids.
         answer
             As for `payment_list`.
 
@@ -236,46 +238,48 @@ class IdentityClient(PublicNames):
         Raises
         ------
         NotFound
-            2030: one of them is not on file for this user.
+            2030: at least one of them is not on file for this user.
         ServiceError
             As for `payment_list`.
         """
-        answer = hidden(answer)
+        answer = hide_answer(answer)
         fields = self._proof_of(user, answer) | {"PaymentIds": payment_ids(payments)}
-        return self._calls.post(wire.PAYMENT_DETAILS, fields, answers.detail_frame, holder=user, call=Call.PAYMENTS)
+        return self._recorder.post(
+            wire.PAYMENT_DETAILS, fields, responses.detail_frame, holder=user, event=Event.PAYMENTS
+        )
 
     def session(self) -> IdentitySession:
-        """Return a session for one phone, for a ``with`` statement, which forgets all secrets at its end."""
+        """Return a session for one phone; as a context manager it forgets all secrets at the end."""
         return IdentitySession(self)
 
     def listen(self) -> FinalTargetListener:
-        """Listen on a free port of this machine for one browser with a final fingerprint."""
+        """Listen on a free port of this machine for one final fingerprint."""
         return FinalTargetListener()
 
     def called_by(self, api_client_id: Secret) -> IdentityClient:
-        """Return a client with another key, over the same connection and with its own trace."""
-        return IdentityClient(self._http, lambda: api_client_id, self._calls.now)
+        """Return a client with another ApiClientId and a separate trace, over the same connection."""
+        return IdentityClient(self._http, lambda: api_client_id, self._recorder.now)
 
     def trace(self) -> pd.DataFrame:
-        """Return one row for each of the last 1,000 calls, oldest first, without any secret.
+        """Return one row for each of the last 1,000 requests, oldest first, without secrets.
 
         Returns
         -------
         pandas.DataFrame
-            ``n``, ``operation``, ``http``, ``status``, ``description``, ``transition``, ``ms``, ``seconds_left`` (of
-            the code, where there is one).
+            ``n``, ``operation``, ``http``, ``status``, ``description``, ``transition``, ``ms``, ``seconds_left``
+            (until the code expires; missing without a code).
         """
-        rows = [{name: getattr(step, name) for name in TRACE_COLUMNS} for step in self._calls.steps]
+        rows = [{name: getattr(step, name) for name in TRACE_COLUMNS} for step in self._recorder.steps]
         return declared_frame(rows, TRACE_COLUMNS)
 
     @property
     def steps(self) -> tuple[Step, ...]:
-        """The calls of the trace with their redacted requests and responses."""
-        return tuple(self._calls.steps)
+        """The steps of the trace with their requests and responses, secrets redacted."""
+        return tuple(self._recorder.steps)
 
     def _proof_of(self, user: AuthenticatedUser, answer: Secret | None = None) -> dict[str, object]:
         fields: dict[str, object] = {"ServiceAlias": user.service_alias, "AuthenticationCode": user.secret("code")}
-        if not user.seconds_left(self._calls.now()):
+        if not user.seconds_left(self._recorder.now()):
             ended = f"{user.expires_at:%H:%M:%S} UTC"
             raise CodeExpired(f"the code expired at {ended}; begin again with start_authentication")
         if answer is not None and user.challenge_id is not None:
@@ -284,6 +288,7 @@ class IdentityClient(PublicNames):
 
 
 def payment_ids(payments: Payments) -> list[str]:
+    """Return the ids of payments; raise InvalidArgument if one is not a text."""
     if isinstance(payments, pd.DataFrame):
         if "payment_id" not in payments.columns:
             raise InvalidArgument("the frame has no column payment_id: give rows of payment_list")

@@ -1,4 +1,4 @@
-"""A session: the calls for one phone, whose secrets are forgotten at its end."""
+"""A session: the requests for one phone, whose secrets are forgotten at the end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pandas as pd
 
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hidden
+from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hide_answer
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ HeldT = TypeVar("HeldT", bound=Holder)
 
 
 class IdentitySession:
-    """The calls of the client for one phone; it holds what they need. Made by ``tk.identity.session()``.
+    """Authenticates one phone and holds its secrets. Made by ``tk.identity.session()``.
 
     Examples
     --------
@@ -48,7 +48,7 @@ class IdentitySession:
     def start_authentication(
         self, handset: Handset | None = None, *, device_ip: str | None = None, carrier_short_code: str | None = None
     ) -> StartedTransaction:
-        """Begin with a phone; see `IdentityClient.start_authentication`."""
+        """Start to authenticate a phone; see `IdentityClient.start_authentication`."""
         self._check_open()
         self._transaction = self._client.start_authentication(
             handset, device_ip=device_ip, carrier_short_code=carrier_short_code
@@ -65,33 +65,33 @@ class IdentitySession:
     def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
         """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
 
-        A `proof` must be of this session's own transaction: an attacker could have planted another.
+        A `proof` must belong to the transaction of this session, because an attacker could plant another one.
         """
         self._check_open()
         proof = proof or _needed(self._proof, "authenticate_device")
         if proof.transaction is not self._transaction:
-            raise InvalidArgument("this proof is not of the transaction that this session started")
+            raise InvalidArgument("this proof belongs to another transaction: call authenticate_device of this session")
         self._user = self._client.finish_authentication(proof)
         return self._hold(self._user)
 
     def authenticate(self, handset: Handset) -> AuthenticatedUser:
-        """Make the three calls that lead from a phone to an authenticated user."""
+        """Call `start_authentication`, `authenticate_device` and `finish_authentication`."""
         self.start_authentication(handset)
         self.authenticate_device(handset)
         return self.finish_authentication()
 
     def eligibility(self) -> pd.DataFrame:
-        """Ask whether payments may be fetched; see `IdentityClient.eligibility`."""
+        """Ask whether the user is eligible; see `IdentityClient.eligibility`."""
         return self._client.eligibility(self.user)
 
     def payment_list(self, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """List the payments on file, masked; see `IdentityClient.payment_list`."""
-        answer = hidden(answer)
+        answer = hide_answer(answer)
         return self._client.payment_list(self.user, answer=answer)
 
     def payment_details(self, payments: Payments, *, answer: str | Secret | None = None) -> pd.DataFrame:
         """Fetch payments in detail, still masked; see `IdentityClient.payment_details`."""
-        answer = hidden(answer)
+        answer = hide_answer(answer)
         return self._client.payment_details(self.user, payments, answer=answer)
 
     @property
@@ -102,7 +102,7 @@ class IdentitySession:
 
     @property
     def state(self) -> str:
-        """Where the flow stands, as far as the caller can know."""
+        """The state of the flow as far as the client knows."""
         newest = self._user or self._proof or self._transaction
         return newest.state if newest is not None else "new"
 

@@ -1,4 +1,4 @@
-"""Read the body of a call: one JSON object, with every field of its declared form."""
+"""Parse the body of a request and check its fields."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MAX_PAYMENT_IDS = 20
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
-    """Return the body's object, or raise status 2, also for a name twice, NaN, a lone surrogate and deep nesting."""
+    """Return the body's object, or raise status 2, also for a repeated name, NaN, a lone surrogate or deep nesting."""
     if len(body) > MAX_BODY_BYTES:
         raise refusal(2, envelope.BODY_TOO_LARGE, http=413)
     try:
-        # ValueError: also what an integer of 5,000 digits raises, which is no JSONDecodeError.
-        value = json.loads(body.decode("utf-8"), parse_constant=_refuse, object_pairs_hook=_no_name_twice)
+        # ValueError rather than JSONDecodeError: int() refuses numbers of 5,000 digits.
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_names)
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # fails at a lone surrogate, which no response can hold
     except UnicodeError:
         raise refusal(2, envelope.NOT_UNICODE) from None
@@ -33,7 +33,7 @@ def parse_body(body: bytes) -> dict[str, Any]:
 
 
 def echoable_request_id(body: bytes) -> str | None:
-    """Return the RequestId of a body that was refused, or None where it has none that may be echoed."""
+    """Return the RequestId of a refused body, or None if it is missing or malformed."""
     try:
         value = parse_body(body).get("RequestId")
     except ServiceError:
@@ -42,9 +42,9 @@ def echoable_request_id(body: bytes) -> str | None:
 
 
 def check_fields(operation: Operation, body: dict[str, Any]) -> None:
-    """Check every field; AdditionalInfo of status 1000 names the rule, never the value."""
+    """Raise status 1000 if a field is wrong; the error names the rule, never the value."""
     for field in operation.fields:
-        # null is the same as absent for an optional field, and never a value.
+        # null means absent.
         missing = body.get(field.name) is None
         if (missing and field.required) or (not missing and not _is_well_formed(field, body[field.name])):
             raise refusal(1000, field.rule)
@@ -55,8 +55,8 @@ def check_fields(operation: Operation, body: dict[str, Any]) -> None:
 
 
 def normal_address(text: object) -> str | None:
-    """Return an IP address in its one normal form, or None if it is not one."""
-    # ip_address accepts numbers and True, and a zone means nothing outside its machine.
+    """Return an IP address in its normal form, or None if it is not an address."""
+    # ip_address also accepts numbers and True; a zone is valid on one machine only.
     if type(text) is not str or "%" in text:
         return None
     try:
@@ -66,14 +66,14 @@ def normal_address(text: object) -> str | None:
     return str(getattr(address, "ipv4_mapped", None) or address)
 
 
-def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise refusal(2, envelope.DUPLICATE_NAMES)
     return found
 
 
-def _refuse(_: str) -> NoReturn:
+def _refuse_constant(_: str) -> NoReturn:
     raise ValueError("NaN and Infinity are not JSON")
 
 

@@ -1,4 +1,4 @@
-"""Who may call section D, where phones may be sent to for them, and the settings of the service."""
+"""Clients of mobile identity, their final targets, and the settings of the service."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from toolkit.identity.service.carrier import Carrier, Network, Subscriber
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, refuse_duplicates
 
-#: RFC 6749 and NIST 800-63B both end at ten minutes for a code that is sent around.
+#: Seconds; RFC 6749 (4.1.2) and NIST 800-63B recommend at most ten minutes for a code.
 LONGEST_LIFE = 600
 
-Life = Annotated[int, Meta(ge=1, le=LONGEST_LIFE)]
-Calls = Annotated[int, Meta(ge=1, le=10**9)]
+Seconds = Annotated[int, Meta(ge=1, le=LONGEST_LIFE)]
+PerMinute = Annotated[int, Meta(ge=1, le=10**9)]
 
-_LONGEST_URL = 2048
-# Checked before parsing: parsers drop tabs and line ends and read a backslash as a slash.
+_MAX_URL_CHARACTERS = 2048
+# Checked before parsing, because URL parsers drop tabs and line ends and read a backslash as a slash.
 _PRINTABLE = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
-# Only literals: `localhost`, 127.1 or 0x7f000001 may be resolved differently by another program.
+# Only literals: programs differ in how they resolve `localhost`, 127.1 or 0x7f000001.
 _LOOPBACK = re.compile(r"(?P<host>127\.0\.0\.1|\[::1\])(?::(?P<port>[0-9]{1,5}))?")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,251}[A-Za-z0-9])?(?::(?P<port>[0-9]{1,5}))?")
 
@@ -44,24 +44,24 @@ class Caller(Table, frozen=True):
 
 
 class IdentitySettings(Table, frozen=True):
-    """Who may call mobile identity, the networks that identify phones, and limits."""
+    """The section ``identity`` of a gateway's configuration."""
 
-    #: Without clients nobody may call.
+    #: Without clients every request is refused.
     clients: tuple[Caller, ...] = ()
     #: The simulated carriers and their subscribers.
     carriers: tuple[Network, ...] = ()
     subscribers: tuple[Subscriber, ...] = ()
-    #: An object that asks real networks instead; in Python only.
+    #: An object that asks real networks instead; can be given in Python only.
     carrier: Carrier | None = None
-    #: Seconds that the first fingerprint, the final one and the code live.
-    first_life: Life = 120
-    final_life: Life = 60
-    code_life: Life = 300
-    #: For one client.
-    calls_a_minute: Calls = 600
-    #: Guesses of one client, wrong fingerprints of one client or address.
-    failures_a_minute: Calls = 60
-    #: Answer failures with HTTP 200, as the service of 2014 did; ``Status`` still names the failure.
+    #: Lifetimes of the first fingerprint, the final fingerprint and the code, in seconds.
+    first_life: Seconds = 120
+    final_life: Seconds = 60
+    code_life: Seconds = 300
+    #: Requests of one client.
+    calls_a_minute: PerMinute = 600
+    #: Failed guesses of one client; wrong fingerprints of one client or one address.
+    failures_a_minute: PerMinute = 60
+    #: Send errors with HTTP status 200, as the service of 2014 did; ``Status`` still has the code.
     legacy_http_200: bool = False
 
     def __post_init__(self) -> None:
@@ -78,8 +78,8 @@ class IdentitySettings(Table, frozen=True):
 
 
 def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
-    """Return the enabled caller with this ApiClientId; unknown and disabled ones are refused with one text."""
-    # Every caller is compared, each in constant time: the time of the response must not help to guess a key.
+    """Return the enabled caller with this ApiClientId; raise the same error for unknown and disabled ones."""
+    # Compares every caller in constant time, so that response times do not help to guess a key.
     given = Secret(api_client_id if type(api_client_id) is str else "")
     fitting = [caller for caller in callers if caller.api_client_id == given and given]
     if not fitting or not fitting[0].enabled:
@@ -88,8 +88,8 @@ def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
 
 
 def is_allowed_form(url: str) -> bool:
-    """Whether a URL could be a final target: https, or http to a loopback literal."""
-    if len(url) > _LONGEST_URL or not _PRINTABLE.fullmatch(url):
+    """Return whether a URL may be a final target: https, or http to a loopback literal."""
+    if len(url) > _MAX_URL_CHARACTERS or not _PRINTABLE.fullmatch(url):
         return False
     scheme, _, rest = url.partition("://")
     host = re.split(r"[/?#]", rest, maxsplit=1)[0]
@@ -97,7 +97,7 @@ def is_allowed_form(url: str) -> bool:
     named = {"http": literal, "https": literal or _HOST.fullmatch(host)}.get(scheme)
     if named is None or not 0 < int(named["port"] or 443) < 65536:
         return False
-    # The parser must agree with the patterns, or one of the two is wrong.
+    # Refuse a URL that the parser and the patterns above read differently.
     parts = urlsplit(url)
     if parts.netloc != host or "#" in url:
         return False
@@ -105,7 +105,7 @@ def is_allowed_form(url: str) -> bool:
 
 
 def is_registered(url: str, registered: tuple[str, ...]) -> bool:
-    """Whether a URL is registered exactly, or but for the port of a loopback literal."""
+    """Return whether a URL is registered; the port of a loopback literal may differ."""
     return url in registered or any(_without_loopback_port(url) == _without_loopback_port(own) for own in registered)
 
 

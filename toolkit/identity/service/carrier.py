@@ -1,4 +1,7 @@
-"""The mobile network: the small interface that a real one implements, and the simulated one of the demo world."""
+"""Mobile carriers: the interface for real ones, the simulated ones, and their subscribers.
+
+Of a card number only the first six and last four digits are stored.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class Payment(Table, frozen=True):
     def __post_init__(self) -> None:
         for key in ("first_six", "last_four", "digits"):
             if (getattr(self, key) is None) != (self.payment_type == "CARRIER_BILL"):
-                raise InvalidArgument(f"{key}: a card has it, a carrier bill has not")
+                raise InvalidArgument(f"{key}: required for a card, not allowed for a carrier bill")
 
     @property
     def masked_number(self) -> str | None:
@@ -58,10 +61,10 @@ class Subscriber(Table, frozen=True):
     payments: tuple[Payment, ...] = ()
     account: Literal["POSTPAID", "PREPAID", "BUSINESS"] = "POSTPAID"
     state: Literal["ACTIVE", "SUSPENDED", "DEACTIVATED"] = "ACTIVE"
-    #: NONE: there never was one; LOST: there should be one.
+    #: The customer record. NONE: never created; LOST: it should exist but is missing.
     record: Literal["PRESENT", "NONE", "LOST"] = "PRESENT"
     opted_out: bool = False
-    #: Whether the payment calls need the challenge answered.
+    #: Whether the payment operations require an answer to the challenge.
     asks: bool = True
     wrong_answers: Annotated[int, Meta(ge=0, le=100)] = 0
 
@@ -80,28 +83,28 @@ class Subscriber(Table, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """How a phone's call reached the gateway."""
+    """How the request of a phone reached the gateway."""
 
-    #: The address that the call came from.
+    #: The address that the request came from.
     peer: str
-    #: The phone's own address: the peer's, or the one that a simulated handset on this machine names.
+    #: The phone's address: `peer`, or the one in the header of a simulated handset on this machine.
     address: str
-    #: With lower-case names. A carrier that enriches headers puts the subscriber here.
+    #: Names in lower case. A carrier that enriches headers adds the subscriber here.
     headers: Mapping[str, str]
 
 
 @runtime_checkable
 class Carrier(Protocol):
-    """What the service asks mobile networks; implement it to connect a real one."""
+    """The interface of a mobile network; implement it to connect a real one."""
 
     async def supports(self, short_code: str) -> bool:
-        """Whether this is the short code of a carrier that can identify phones now."""
+        """Return whether this carrier can identify phones now."""
 
     async def serving(self, address: str) -> str | None:
-        """Return the short code of the carrier that this address belongs to."""
+        """Return the short code of the carrier that owns this address."""
 
     async def identify(self, arrival: Arrival) -> Subscriber | None:
-        """Return whose phone made this call, or None if its network is not certain."""
+        """Return the subscriber whose phone sent the request, or None if the network is not certain."""
 
     async def subscriber(self, subscriber_id: str) -> Subscriber | None: ...
 
@@ -121,13 +124,13 @@ class Network(Table, frozen=True):
             try:
                 ip_network(block)
             except ValueError:
-                raise InvalidArgument(f"networks[{number}]: expected an address block, as 203.0.113.0/24") from None
+                raise InvalidArgument(f"networks[{number}]: expected an address block such as 203.0.113.0/24") from None
 
 
 class SimulatedCarrier:
-    """Mobile networks in memory, for the demo world and for tests.
+    """Mobile networks in memory, for the demo world and tests.
 
-    The first half of each address block is mobile, the second half is Wi-Fi, where a phone is not identified.
+    The first half of each address block is the mobile network; phones in the second half (Wi-Fi) are not identified.
     """
 
     def __init__(self, networks: Iterable[Network] = (), subscribers: Iterable[Subscriber] = ()) -> None:
@@ -141,7 +144,7 @@ class SimulatedCarrier:
             self.put(subscriber)
 
     def put(self, subscriber: Subscriber) -> None:
-        """Add a subscriber, or change the one with this id."""
+        """Add or replace a subscriber."""
         self._by_id[subscriber.id] = subscriber
         self._by_address[subscriber.device_ip] = subscriber.id
 
@@ -172,5 +175,5 @@ class SimulatedCarrier:
 
 
 def wifi_address(address: str) -> str:
-    """Return the phone's address on Wi-Fi: the same place in the other half of an IPv4 /24."""
+    """Return the Wi-Fi address of a phone: 128 above its mobile address in the same IPv4 /24."""
     return str(ip_address(int(ip_address(address)) + 128))

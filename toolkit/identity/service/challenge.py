@@ -1,6 +1,6 @@
-"""The challenge: one question about the account, few attempts, then a lock.
+"""The challenge: one question about the account, which is locked after a few wrong answers.
 
-It shows how 2014 worked. NIST 800-63B no longer allows knowledge questions as authentication.
+NIST 800-63B no longer allows such questions; they are here because the service of 2014 asked them.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _ZIP = re.compile(r"([0-9]{5})(?:-?[0-9]{4})?")
 
 
 def is_right(answer: str, subscriber: Subscriber) -> bool:
-    # However it was typed: full-width digits, spaces around, ZIP+4.
+    # Accepts full-width digits, surrounding spaces and ZIP+4.
     typed = _ZIP.fullmatch(unicodedata.normalize("NFKC", answer).strip())
     given = typed[1] if typed else ""
     return hmac.compare_digest(given.encode("ascii"), subscriber.address.postal_code.encode("ascii"))
 
 
 class Attempts(msgspec.Struct, frozen=True, array_like=True):
-    """Wrong answers for one alias."""
+    """The wrong answers for one alias."""
 
     in_a_row: int = 0
-    #: When each wrong answer of the last hour was given.
+    #: The time of each wrong answer of the last hour, in milliseconds since the epoch.
     times: tuple[int, ...] = ()
 
-    def at(self, now: int) -> Attempts:
-        """Return what still counts: the end of a lock also ends its row of answers."""
+    def counting_at(self, now: int) -> Attempts:
+        """Return the attempts that still count at `now`: an expired lock resets `in_a_row`."""
         times = tuple(time for time in self.times if time > now - _HOUR)
-        over = not times or (self.in_a_row >= ATTEMPTS and now >= times[-1] + LOCK_SECONDS * 1000)
-        return Attempts(0 if over else self.in_a_row, times)
+        is_reset = not times or (self.in_a_row >= ATTEMPTS and now >= times[-1] + LOCK_SECONDS * 1000)
+        return Attempts(0 if is_reset else self.in_a_row, times)
 
     def left(self) -> int:
         return max(0, min(ATTEMPTS - self.in_a_row, ATTEMPTS_AN_HOUR - len(self.times)))
@@ -59,8 +59,8 @@ class Attempts(msgspec.Struct, frozen=True, array_like=True):
         return max(0, -(-(max(ends) - now) // 1000)) if ends else 0
 
 
-class ChallengeBook:
-    """The attempts of all aliases, stored durably: neither a new code nor a restart gives new ones."""
+class AttemptRepository:
+    """Stores the attempts by alias, durably: neither a new code nor a restart resets them."""
 
     def __init__(self, records: Records) -> None:
         self._records = records
@@ -69,16 +69,16 @@ class ChallengeBook:
         return (await self._read(alias, subscriber, now))[1]
 
     async def evaluate(self, alias: str, subscriber: Subscriber, answer: str, now: int) -> tuple[Fact, Attempts]:
-        """Evaluate one answer, unless locked; return the result and the attempts after it.
+        """Evaluate one answer, unless the question is locked; return the result and the attempts after it.
 
-        It returns only once the attempt is stored, so a hundred guesses at once learn no more than three in a row.
+        Returns after the attempt is stored, so concurrent guesses get no more attempts than sequential ones.
         """
         while True:
             stored, attempts = await self._read(alias, subscriber, now)
             if attempts.seconds_locked(now):
                 return Fact.STILL_LOCKED, attempts
             if is_right(answer, subscriber):
-                # A right answer ends the row of wrong ones but not their hour.
+                # A right answer resets the row, but wrong answers of the last hour still count.
                 fact, after = Fact.RIGHT_ANSWER, Attempts(0, attempts.times)
             else:
                 after = Attempts(attempts.in_a_row + 1, (*attempts.times, now))
@@ -91,11 +91,11 @@ class ChallengeBook:
     async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[bytes | None, Attempts]:
         stored = await self._records.get(_SPACE, alias)
         if stored is None and subscriber.wrong_answers:
-            # Wrong answers in the carrier's own file count as given just now.
+            # Wrong answers from the carrier's data count as if given now.
             seeded = Attempts(subscriber.wrong_answers, (now,) * subscriber.wrong_answers)
             await self._records.compare_and_set(
                 _SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR
             )
             stored = await self._records.get(_SPACE, alias)
         attempts = Attempts() if stored is None else msgspec.json.decode(stored, type=Attempts)
-        return stored, attempts.at(now)
+        return stored, attempts.counting_at(now)

@@ -1,6 +1,6 @@
-"""The rules in their order: client, fields, rate limit, authentication, eligibility, challenge, payments.
+"""Mobile identity without HTTP. Checks, in order: client, fields, rate limit, authentication, eligibility, challenge.
 
-A caller learns nothing about an alias before its authentication has passed.
+No response reveals anything about an alias before authentication has succeeded.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from msgspec.structs import replace
 from toolkit.errors import ServiceError
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
-from toolkit.identity.flow import Call, Fact, State, move
+from toolkit.identity.flow import Event, Fact, State, transition
 from toolkit.identity.service import challenge
 from toolkit.identity.service.body_checks import check_fields
 from toolkit.identity.service.callers import Caller, IdentitySettings, caller_with
 from toolkit.identity.service.carrier import Arrival, Carrier, Payment, SimulatedCarrier, Subscriber
-from toolkit.identity.service.challenge import Attempts, ChallengeBook
-from toolkit.identity.service.mobile_authentication import MobileAuthentication, Opened
-from toolkit.identity.service.one_time import Authentication, Found
+from toolkit.identity.service.challenge import AttemptRepository, Attempts
+from toolkit.identity.service.mobile_authentication import MobileAuthentication, Redirect
+from toolkit.identity.service.one_time import Authentication, Snapshot
 from toolkit.identity.service.rate_limits import RateLimits
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Store
 
 Body = dict[str, Any]
-_Work = Callable[[Caller, Body], Awaitable[Body]]
+_Handler = Callable[[Caller, Body], Awaitable[Body]]
 
 
 class IdentityService:
@@ -36,9 +36,9 @@ class IdentityService:
         self.carrier: Carrier = settings.carrier or SimulatedCarrier(settings.carriers, settings.subscribers)
         self._limits = RateLimits(store.ephemeral, world.clock.now, settings)
         self._authentication = MobileAuthentication(store, world, settings, self.carrier)
-        self._challenges = ChallengeBook(store.records)
+        self._challenges = AttemptRepository(store.records)
         self.settings = settings
-        self._work: dict[str, _Work] = {
+        self._handlers: dict[str, _Handler] = {
             wire.ECHO.name: _echo,
             wire.FINISH.name: self._authentication.finish,
             wire.ELIGIBILITY.name: self._eligibility,
@@ -47,17 +47,17 @@ class IdentityService:
         }
 
     async def answer(self, operation: wire.Operation, body: Body, origin: str) -> Body:
-        """Make a POST call and return the ``Response`` of its envelope; the fields of `body` are not checked yet.
+        """Execute a POST operation and return the ``Response`` of its envelope.
 
-        `origin` is the scheme and host by which the gateway was reached.
+        The fields of `body` are not checked yet; `origin` is the gateway's scheme and host as the caller used them.
         """
         caller = caller_with(body.get("ApiClientId"), self.settings.clients)
         check_fields(operation, body)
-        await self._limits.count_call(caller.name)
+        await self._limits.count_request(caller.name)
         try:
             if operation is wire.START:
                 return await self._authentication.start(caller, body, origin)
-            return await self._work[operation.name](caller, body)
+            return await self._handlers[operation.name](caller, body)
         except ServiceError as error:
             if error.code in envelope.WRONG_FINGERPRINT:
                 await self._limits.count_wrong_fingerprint(f"client {caller.name}")
@@ -65,7 +65,7 @@ class IdentityService:
                 await self._limits.count_guess(caller.name)
             raise
 
-    async def open_target(self, fingerprint: str, arrival: Arrival) -> Opened:
+    async def open_target(self, fingerprint: str, arrival: Arrival) -> Redirect:
         try:
             return await self._authentication.open_target(fingerprint, arrival)
         except ServiceError as error:
@@ -75,16 +75,16 @@ class IdentityService:
 
     async def _eligibility(self, caller: Caller, request: Body) -> Body:
         while True:
-            found, authentication = await self._authentication.authenticated(caller, request, Call.ELIGIBILITY)
+            snapshot, authentication = await self._authentication.authenticated(caller, request, Event.ELIGIBILITY)
             subscriber = await self._subscriber_of(authentication)
             now = self._world.clock.now()
             attempts = await self._challenges.attempts(authentication.alias, subscriber, now)
             locked = attempts.seconds_locked(now) > 0
-            step = move(authentication.state, Call.ELIGIBILITY, _eligibility_fact(subscriber, locked))
+            step = transition(authentication.state, Event.ELIGIBILITY, _eligibility_fact(subscriber, locked))
             asked = step.next in (State.ELIGIBLE, State.LOCKED)
             challenge_id = authentication.challenge_id or (self._world.fresh_id() if asked else None)
             after = replace(authentication, state=step.next, challenge_id=challenge_id)
-            if await self._authentication.advance(found, after):
+            if await self._authentication.advance(snapshot, after):
                 return _eligibility_answer(after, subscriber, attempts)
 
     async def _payment_list(self, caller: Caller, request: Body) -> Body:
@@ -98,33 +98,33 @@ class IdentityService:
         payments = _payments_of(authentication, subscriber)
         asked = [payment_id.lower() for payment_id in request["PaymentIds"]]
         if not payments.keys() >= set(asked):
-            # One answer for unknown ids and for those of others, and it does not say which id it was.
+            # The same error for unknown ids and for ids of other users, without naming the id.
             raise refusal(2030, envelope.PAYMENT_NOT_ON_FILE)
         return {"Payments": [_details(one, payments[one], subscriber) for one in asked]}
 
     async def _unlocked(self, caller: Caller, request: Body) -> tuple[Authentication, Subscriber]:
-        """Pass authentication, eligibility, challenge and record, in this order, or raise at the first that fails."""
+        """Check authentication, eligibility, challenge and customer record, in this order; raise the first failure."""
         while True:
-            found, authentication = await self._authentication.authenticated(caller, request, Call.PAYMENTS)
+            snapshot, authentication = await self._authentication.authenticated(caller, request, Event.PAYMENTS)
             subscriber = await self._subscriber_of(authentication)
             if authentication.state in (State.ELIGIBLE, State.LOCKED):
-                if not await self._answer_challenge(found, authentication, subscriber, request):
+                if not await self._answer_challenge(snapshot, authentication, subscriber, request):
                     continue
-            elif step_status := move(authentication.state, Call.PAYMENTS).status:
+            elif step_status := transition(authentication.state, Event.PAYMENTS).status:
                 raise refusal(step_status)
             if subscriber.record != "PRESENT":
                 raise refusal(1012)
             return authentication, subscriber
 
     async def _answer_challenge(
-        self, found: Found, authentication: Authentication, subscriber: Subscriber, request: Body
+        self, snapshot: Snapshot, authentication: Authentication, subscriber: Subscriber, request: Body
     ) -> bool:
-        """Evaluate the answer; False if the record changed in between and the caller must start over."""
+        """Evaluate the answer; return False if the record has changed since it was read."""
         now = self._world.clock.now()
         attempts = await self._challenges.attempts(authentication.alias, subscriber, now)
         state = authentication.state
         if state is State.LOCKED and not attempts.seconds_locked(now):
-            state = move(state, Call.TIME, Fact.LOCK_OVER).next
+            state = transition(state, Event.TIME, Fact.LOCK_OVER).next
         if attempts.seconds_locked(now):
             fact = Fact.STILL_LOCKED
         elif request.get("ChallengeAnswer") is None or request["ChallengeId"].lower() != authentication.challenge_id:
@@ -132,9 +132,9 @@ class IdentityService:
         else:
             answer = request["ChallengeAnswer"]
             fact, attempts = await self._challenges.evaluate(authentication.alias, subscriber, answer, now)
-        step = move(state, Call.PAYMENTS, fact)
+        step = transition(state, Event.PAYMENTS, fact)
         written = step.next is authentication.state or await self._authentication.advance(
-            found, replace(authentication, state=step.next)
+            snapshot, replace(authentication, state=step.next)
         )
         if step.status:
             raise _challenge_refusal(step.status, attempts, now)
@@ -191,7 +191,7 @@ def _challenge_refusal(status: int, attempts: Attempts, now: int) -> ServiceErro
 
 
 def _payments_of(authentication: Authentication, subscriber: Subscriber) -> dict[str, Payment]:
-    # Derived from the alias, so that an id of one client's user means nothing to another client.
+    # Derived from the alias, so that two clients get different ids for the same payment.
     scope = UUID(authentication.alias)
     return {str(uuid5(scope, f"payment {n}")): payment for n, payment in enumerate(subscriber.payments)}
 

@@ -1,4 +1,4 @@
-"""Records of fingerprints and codes: stored under the hash of the secret, and never on a disk."""
+"""Records of fingerprints and codes, ephemeral and stored under the hash of the secret."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import msgspec
 
 from toolkit.identity.flow import State
 
-#: Records as they were read, by key: what a change expects to find.
-Found = Mapping[str, bytes | None]
+#: Records by key as they were read, for a compare-and-set.
+Snapshot = Mapping[str, bytes | None]
 
 
 def fresh_token() -> str:
-    """Return 256 random bits of the operating system as 43 characters of base64url, never seeded."""
+    """Return 256 random bits of the operating system as 43 base64url characters; a seed does not affect them."""
     return secrets.token_urlsafe(32)
 
 
@@ -53,7 +53,7 @@ class Proof(_Record, frozen=True):
     carrier: str
     code_challenge: str | None
     subscriber: str | None
-    #: Alias and code hash, once it was exchanged for a code.
+    #: Alias and code hash, after the proof was exchanged for a code.
     issued: tuple[str, str] | None = None
 
 
@@ -71,5 +71,5 @@ def key_of(record: type[_Record], secret: str) -> str:
 
 
 def live_code_key(alias: str) -> str:
-    """Return the key of the hash of an alias's only valid code."""
+    """Return the key under which the hash of the only valid code of an alias is stored."""
     return f"live:{alias}"

@@ -1,4 +1,4 @@
-"""Limits by the minute on calls, guesses and wrong fingerprints, shared by the gateways of a store."""
+"""Limits per minute on requests, guesses and wrong fingerprints, shared by all gateways of a store."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class RateLimits:
         self._calls = settings.calls_a_minute
         self._failures = settings.failures_a_minute
 
-    async def count_call(self, caller: str) -> None:
-        """Count a call of a known client; refuse it after too many calls or guesses of the client."""
+    async def count_request(self, caller: str) -> None:
+        """Count a request of a known client; refuse it after too many requests or guesses."""
         guesses = await self._records.get(_SPACE, f"guesses of {caller}")
         if int(guesses or 0) >= self._failures:
             raise self._too_many()
@@ -31,12 +31,9 @@ class RateLimits:
     async def count_guess(self, caller: str) -> None:
         await self._records.increment(_SPACE, f"guesses of {caller}", expires=self._end())
 
-    async def count_wrong_fingerprint(self, whose: str) -> None:
-        """Count a wrong fingerprint of a client or an address; right ones are never limited.
-
-        A fingerprint is too long to guess, and anybody could send wrong ones in another's name.
-        """
-        if await self._records.increment(_SPACE, f"fingerprints of {whose}", expires=self._end()) > self._failures:
+    async def count_wrong_fingerprint(self, sender: str) -> None:
+        """Count a wrong fingerprint; valid ones are never limited, because anyone can send wrong ones."""
+        if await self._records.increment(_SPACE, f"fingerprints of {sender}", expires=self._end()) > self._failures:
             raise self._too_many()
 
     def _too_many(self) -> ServiceError:

@@ -1,4 +1,4 @@
-"""Two diagrams of a flow: the calls so far, and its state in the state table."""
+"""Two diagrams of a flow: the sequence of its requests, and its state among all states."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from toolkit.identity.client.calls import Step
-from toolkit.identity.flow import MOVES, Call, State
+from toolkit.identity.client.request_recorder import Step
+from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.themed_svg import INK, themed_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-#: ``plain`` follows the theme; ``good`` and ``bad`` have a colour and always a word as well.
+#: ``plain`` has the colour of the theme; ``good`` and ``bad`` are never shown by colour alone.
 Tone = Literal["plain", "good", "bad"]
 Point = tuple[float, float]
 
@@ -26,9 +26,9 @@ _HEADS = 44.0
 _CALLER, _GATEWAY, _CARRIER, _PHONE = 70.0, 370.0, 560.0, 750.0
 _PEOPLE = {"your program": _CALLER, "gateway": _GATEWAY, "carrier": _CARRIER, "phone": _PHONE}
 
-#: What the diagram says when a call succeeds.
-_BROUGHT = {
-    Call.START.value: "TargetUrl, first fingerprint",
+#: The label of the response when a request succeeds.
+_RESPONSE_LABELS = {
+    Event.START.value: "TargetUrl, first fingerprint",
     "authenticateByRedirectFinish": "alias, code",
     "getEligibility": "eligible or not, challenge",
     "getPaymentList": "payments, masked",
@@ -52,15 +52,15 @@ _PLACES: dict[State, Point] = {
     State.EXPIRED: (60, 190),
     State.REVOKED: (465, 190),
 }
-#: Almost every state can end in these two, so words replace a dozen arrows.
-_ENDS_IN_WORDS: dict[State, tuple[Point, str]] = {
+#: Almost every state leads to these two, so a text replaces a dozen arrows.
+_TEXT_INSTEAD_OF_ARROWS: dict[State, tuple[Point, str]] = {
     State.EXPIRED: ((238.0, 190.0), "the life of a fingerprint or a code is over"),
     State.REVOKED: ((620.0, 190.0), "used twice, or a newer code came"),
 }
 _BAD = {State.FAILED, State.REFUSED, State.NOT_ELIGIBLE, State.LOCKED, State.EXPIRED, State.REVOKED}
 
 
-class _Said(NamedTuple):
+class _Message(NamedTuple):
     start: float
     end: float
     text: str
@@ -69,7 +69,7 @@ class _Said(NamedTuple):
 
 
 def states_svg(current: Iterable[State]) -> str:
-    """Return the state table as SVG, the present state filled; moves by a repeated getEligibility are left out."""
+    """Return the states as SVG, the current one filled; transitions of a repeated getEligibility are left out."""
     here = frozenset(current)
     figure, axes = _sheet(_STATES_HEIGHT)
     _draw_states(axes, here)
@@ -77,61 +77,65 @@ def states_svg(current: Iterable[State]) -> str:
 
 
 def calls_svg(steps: Sequence[Step]) -> str:
-    """Return a sequence diagram of the calls as SVG; a refusal is red and begins with a cross and its status."""
-    said = [one for step in steps for one in _said_in(step)]
-    figure, axes = _sheet(_calls_height(said))
-    _draw_calls(axes, said)
-    spoken = "; ".join(one.text for one in said) or "nothing was said yet"
-    return themed_svg(figure, f"Sequence of calls: {spoken}", _IN_A_PAGE)
+    """Return a sequence diagram as SVG; a refusal is red and starts with a cross and its status."""
+    messages = [message for step in steps for message in _messages_of(step)]
+    figure, axes = _sheet(_calls_height(messages))
+    _draw_calls(axes, messages)
+    description = "; ".join(message.text for message in messages) or "no requests yet"
+    return themed_svg(figure, f"Sequence of calls: {description}", _IN_A_PAGE)
 
 
 def diagrams_png(current: Iterable[State], steps: Sequence[Step]) -> bytes:
     """Return both diagrams as one PNG on white."""
-    said = [one for step in steps for one in _said_in(step)]
-    figure, axes = _sheet(_STATES_HEIGHT + _calls_height(said))
+    messages = [message for step in steps for message in _messages_of(step)]
+    figure, axes = _sheet(_STATES_HEIGHT + _calls_height(messages))
     _draw_states(axes, frozenset(current))
-    _draw_calls(axes, said, _STATES_HEIGHT)
+    _draw_calls(axes, messages, _STATES_HEIGHT)
     out = io.BytesIO()
-    # Without a software name the same diagrams are the same bytes.
+    # The name of the software would make the bytes depend on its version.
     figure.savefig(out, format="png", metadata={"Software": None})
     return out.getvalue()
 
 
-def _calls_height(said: Sequence[_Said]) -> float:
-    return _HEADS + _ROW * max(1, len(said)) + 12
+def _calls_height(messages: Sequence[_Message]) -> float:
+    return _HEADS + _ROW * max(1, len(messages)) + 12
 
 
-def _draw_calls(axes: Axes, said: Sequence[_Said], top: float = 0.0) -> None:
+def _draw_calls(axes: Axes, messages: Sequence[_Message], top: float = 0.0) -> None:
     for name, x in _PEOPLE.items():
-        axes.plot([x, x], [top + _HEADS - 14, top + _calls_height(said) - 4], color=INK, alpha=0.3, linewidth=1)
+        axes.plot([x, x], [top + _HEADS - 14, top + _calls_height(messages) - 4], color=INK, alpha=0.3, linewidth=1)
         _box(axes, (x, top + 16), (110, 26), name)
-    for place, one in enumerate(said):
+    for place, message in enumerate(messages):
         y = top + _HEADS + _ROW * (place + 0.75)
-        _arrow(axes, (one.start, y), (one.end, y), one.tone, dashed=one.dashed)
-        # Beside the gateway's line, not on it, where an arrow passes by.
-        middle = (_CALLER + _GATEWAY) / 2 if {one.start, one.end} == {_CALLER, _PHONE} else (one.start + one.end) / 2
-        _label(axes, (middle, y - 9), one.text, one.tone)
+        _arrow(axes, (message.start, y), (message.end, y), message.tone, dashed=message.dashed)
+        # An arrow that crosses the line of the gateway has its text beside the line.
+        middle = (
+            (_CALLER + _GATEWAY) / 2
+            if {message.start, message.end} == {_CALLER, _PHONE}
+            else (message.start + message.end) / 2
+        )
+        _label(axes, (middle, y - 9), message.text, message.tone)
 
 
-def _said_in(step: Step) -> list[_Said]:
+def _messages_of(step: Step) -> list[_Message]:
     refused = step.status != 0
     answer = f"✗ {step.status or step.http or ''} {step.description}".replace("  ", " ") if refused else ""
     shown = answer if len(answer) <= 46 else f"{answer[:45]}…"
     tone: Tone = "bad" if refused else "good"
-    if step.operation != Call.OPEN:
-        back = _Said(_GATEWAY, _CALLER, shown or _BROUGHT[step.operation], tone, True)
-        return [_Said(_CALLER, _GATEWAY, step.operation), back]
+    if step.operation != Event.OPEN:
+        back = _Message(_GATEWAY, _CALLER, shown or _RESPONSE_LABELS[step.operation], tone, True)
+        return [_Message(_CALLER, _GATEWAY, step.operation), back]
     opening = [
-        _Said(_CALLER, _PHONE, "TargetUrl", dashed=True),
-        _Said(_PHONE, _GATEWAY, "deviceAuthenticate, over its network"),
+        _Message(_CALLER, _PHONE, "TargetUrl", dashed=True),
+        _Message(_PHONE, _GATEWAY, "deviceAuthenticate, over its network"),
     ]
     if refused:
-        return [*opening, _Said(_GATEWAY, _PHONE, shown, tone, True)]
+        return [*opening, _Message(_GATEWAY, _PHONE, shown, tone, True)]
     return [
         *opening,
-        _Said(_GATEWAY, _CARRIER, "whose phone is this?"),
-        _Said(_GATEWAY, _PHONE, "final fingerprint", tone, True),
-        _Said(_PHONE, _CALLER, "final fingerprint", dashed=True),
+        _Message(_GATEWAY, _CARRIER, "whose phone is this?"),
+        _Message(_GATEWAY, _PHONE, "final fingerprint", tone, True),
+        _Message(_PHONE, _CALLER, "final fingerprint", dashed=True),
     ]
 
 
@@ -142,13 +146,13 @@ def _draw_states(axes: Axes, here: frozenset[State]) -> None:
         is_here = state in here
         tone: Tone = ("bad" if state in _BAD else "good") if is_here else "plain"
         _box(axes, place, _NODE, f"● {state}" if is_here else str(state), tone)
-    for place, text in _ENDS_IN_WORDS.values():
+    for place, text in _TEXT_INSTEAD_OF_ARROWS.values():
         _label(axes, place, text)
 
 
 def _edges() -> list[tuple[State, State]]:
-    again = {row for row in MOVES if row.call is Call.ELIGIBILITY and row.state is not State.FINISHED}
-    rows = [row for row in MOVES if row not in again and row.next not in _ENDS_IN_WORDS]
+    repeated = {row for row in TRANSITIONS if row.event is Event.ELIGIBILITY and row.state is not State.FINISHED}
+    rows = [row for row in TRANSITIONS if row not in repeated and row.next not in _TEXT_INSTEAD_OF_ARROWS]
     return sorted({(row.state, row.next) for row in rows if row.state is not row.next})
 
 
@@ -158,7 +162,7 @@ def _between(start: Point, end: Point) -> tuple[Point, Point]:
         side = _NODE[0] / 2 if x2 > x1 else -_NODE[0] / 2
         return (x1 + side, y1), (x2 - side, y2)
     side = _NODE[1] / 2 if y2 > y1 else -_NODE[1] / 2
-    # Two arrows in opposite directions stand beside each other.
+    # Arrows in opposite directions are drawn side by side.
     shift = -8.0 if y2 > y1 else 8.0
     return (x1 + shift, y1 + side), (x2 + shift, y2 - side)
 
@@ -182,7 +186,7 @@ def _arrow(axes: Axes, start: Point, end: Point, tone: Tone = "plain", *, dashed
 
 
 def _box(axes: Axes, middle: Point, size: tuple[float, float], text: str, tone: Tone = "plain") -> None:
-    """Draw a box with a text; only a plain one is not filled."""
+    """Draw a box with a text; a box that is not plain is filled."""
     from matplotlib.colors import to_rgba
     from matplotlib.patches import FancyBboxPatch
 

@@ -1,4 +1,4 @@
-"""IdentityWalkthrough: the authentication flow step by step, with its diagrams and with attacks on it."""
+"""IdentityWalkthrough: the authentication flow step by step, with diagrams and attacks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pandas as pd
 import traitlets
 
 from toolkit.errors import InvalidArgument
-from toolkit.identity.client.attacks import ATTACKS, Outcome, carry_out
-from toolkit.identity.client.calls import Step
+from toolkit.identity.client.attacks import ATTACKS, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser
+from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.flow import State
 from toolkit.identity.widgets.flow_diagrams import calls_svg, diagrams_png, states_svg
 from toolkit.secret import Secret
@@ -23,7 +23,7 @@ from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, i
 if TYPE_CHECKING:
     from toolkit.connection import Connection
 
-#: The label of each step's button, in their order.
+#: The labels of the buttons, in the order of the steps.
 STEPS: dict[str, str] = {
     "start": "1 Start",
     "open": "2 Open TargetUrl",
@@ -35,29 +35,29 @@ STEPS: dict[str, str] = {
 
 
 class IdentityWalkthrough(ServiceWidget):
-    """Walk through the flow: choose a phone, take step after step, see each request and response; then attack it.
+    """Choose a phone, take the flow step by step, see each request and response, then attack it.
 
-    A step opens only after the one before it succeeded. Every call is really made; secrets are shown as short hashes.
+    A step is enabled after the one before it has succeeded. All requests are really sent; secrets appear as hashes.
 
     Parameters
     ----------
     tk
         A connection to a gateway of this process with the demo world.
     preset
-        The phone to begin with.
+        The phone that is selected first.
 
     Attributes
     ----------
     preset : ipywidgets.Dropdown
-        The phone; choosing another one begins again.
+        The phone; another choice restarts the flow.
     start, open, finish, eligibility, payment_list, payment_details, again : ipywidgets.Button
-        The steps, and a new beginning.
+        One button for each step, and one that restarts the flow.
     answer : ipywidgets.Password
-        To the challenge; forgotten as soon as it is used. Left empty, the phone's owner answers.
+        The answer to the challenge, cleared when it is used; if empty, the correct answer is sent.
     attack, attack_button : ipywidgets.Dropdown, ipywidgets.Button
-        Choose an attack and try it.
+        The choice of an attack, and the button that sends it.
     state : str
-        The state of the flow, as far as the caller can know.
+        The state of the flow as far as the client knows.
     outcome : Outcome or None
         The result of the last attack.
 
@@ -77,7 +77,9 @@ class IdentityWalkthrough(ServiceWidget):
 
     def __init__(self, tk: Connection, *, preset: str = "happy") -> None:
         if tk.gateway is None or not tk.gateway.presets:
-            raise InvalidArgument("the walkthrough needs the demo world in this process: connect(Gateway.demo())")
+            raise InvalidArgument(
+                "the walkthrough needs a gateway of this process with the demo world: connect(Gateway.demo())"
+            )
         super().__init__()
         self._gateway = tk.gateway
         self._main = tk.identity
@@ -89,22 +91,22 @@ class IdentityWalkthrough(ServiceWidget):
 
     @property
     def trace(self) -> pd.DataFrame:
-        """The calls of the present flow; see `IdentityClient.trace`."""
+        """The requests of the current flow; see `IdentityClient.trace`."""
         return self._client.trace()
 
     @in_turn
     def take(self, step: str) -> None:
-        """Take a step as a click on its button would: one of `STEPS`."""
+        """Take one of `STEPS`, as a click on its button does."""
         label = STEPS[step][2:]
         with self.working(label):
-            said: str = getattr(self, f"_{step}")()
+            message: str = getattr(self, f"_{step}")()
             self._done = list(STEPS).index(step) + 1
-            self.say(f"{label}: {said}")
+            self.say(f"{label}: {message}")
         self._refresh()
 
     @in_turn
     def run_all(self) -> None:
-        """Begin again and take every step, until one is refused."""
+        """Restart the flow and take all steps until one is refused."""
         self._begin()
         for step in STEPS:
             self.take(step)
@@ -113,10 +115,10 @@ class IdentityWalkthrough(ServiceWidget):
 
     @in_turn
     def try_attack(self, name: str) -> Outcome | None:
-        """Try one of the attacks and return its result; None if it could not be tried."""
+        """Send one of the attacks and return its result, or None if it could not be sent."""
         self.outcome = None
         with self.working(f"Trying: {ATTACKS[name].title}"):
-            self.outcome = carry_out(name, self._main, self._gateway)
+            self.outcome = run_attack(name, self._main, self._gateway)
             self._refused_attacks += self.outcome.refused
             self.result.value = _outcome_html(self.outcome)
             self.say(f"{ATTACKS[name].title}: {'refused' if self.outcome.refused else 'not refused'}.")
@@ -128,7 +130,7 @@ class IdentityWalkthrough(ServiceWidget):
         return diagrams_png(self._states, self._client.steps)
 
     def summary(self) -> str:
-        """Return phone, state and counts."""
+        """Return the phone, the state and the numbers of requests and refused attacks."""
         calls = len(self._client.steps)
         return (
             f"IdentityWalkthrough: {self.preset.value}, {self.state} after {calls} call{'s' * (calls != 1)}, "
@@ -184,21 +186,21 @@ class IdentityWalkthrough(ServiceWidget):
 
     def _start(self) -> str:
         transaction = self._session.start_authentication(self._phone)
-        return f"a TargetUrl, good once and for {transaction.expires_in} seconds."
+        return f"a TargetUrl, valid once and for {transaction.expires_in} seconds."
 
     def _open(self) -> str:
         self._session.authenticate_device(self._phone)
-        return "the phone brought a final fingerprint; the next step says whether it proves anything."
+        return "the phone received a final fingerprint; the next step shows if the network identified it."
 
     def _finish(self) -> str:
         user = self._session.finish_authentication()
         return f"a code of {user.mobile_operator_name} for the phone {user.mobile_number}."
 
     def _eligibility(self) -> str:
-        told = self._session.eligibility().iloc[0]
-        if not told["eligible"]:
-            return f"not eligible ({told['ineligible_reason']}). That is no error, but the next step is refused."
-        return str(told["question"]) if pd.notna(told["question"]) else "eligible, and nothing is asked."
+        eligibility = self._session.eligibility().iloc[0]
+        if not eligibility["eligible"]:
+            return f"not eligible ({eligibility['ineligible_reason']}); the next step will be refused."
+        return str(eligibility["question"]) if pd.notna(eligibility["question"]) else "eligible, without a challenge."
 
     def _payment_list(self) -> str:
         listed = self._session.payment_list(answer=self._answer())
@@ -207,12 +209,12 @@ class IdentityWalkthrough(ServiceWidget):
 
     def _payment_details(self) -> str:
         if not self._payment_ids:
-            raise InvalidArgument("there is no payment on file to ask for")
+            raise InvalidArgument("there is no payment on file")
         details = self._session.payment_details(self._payment_ids)
         return ", ".join(details["masked_account_number"].dropna()) or "no card, a carrier bill only."
 
     def _answer(self) -> Secret | None:
-        # Cleared, as a widget's values are saved with the notebook.
+        # Cleared, because the values of widgets are saved with the notebook.
         typed = Secret(self.answer.value, guessable=True)
         self.answer.value = ""
         return typed or self._phone.answer
@@ -254,7 +256,7 @@ def _life_html(user: AuthenticatedUser | None, now: int) -> str:
         return "no code yet"
     left = user.seconds_left(now)
     until = f"{user.expires_at:%H:%M:%S} UTC"
-    return f"the code is valid until {until}, {left:.0f} s left" if left else f"the code ended at {until}"
+    return f"the code is valid until {until}, {left:.0f} s left" if left else f"the code expired at {until}"
 
 
 def _outcome_html(outcome: Outcome) -> str:

@@ -1,0 +1,1 @@
+"""Rates, funnels and experiments over decisions: plain functions on DataFrames."""

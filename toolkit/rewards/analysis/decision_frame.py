@@ -11,8 +11,8 @@ from toolkit.frames import declared_frame
 
 _UTC = "datetime64[us, UTC]"
 
-#: ``device`` is a label; ``p`` the chance that applied; ``shown_at`` and the like are missing where it never
-#: happened; ``trace`` holds one line a rule, and is missing where it was not asked for.
+#: ``device`` is a label, ``p`` the probability that applied; ``shown_at``, ``claimed_at`` and ``dismissed_at`` are
+#: missing if the event did not happen; ``trace`` has one line per rule, or is missing.
 DECISION_COLUMNS = {
     "decision_id": "str",
     "at": _UTC,

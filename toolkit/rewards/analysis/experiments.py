@@ -53,8 +53,8 @@ def ab(
     Notes
     -----
     Caps make the moments of a device dependent: trust the interval by device, not the z test or Newcombe's interval.
-    Randomise by device, never by moment: where one device meets both arms, the rewards of A use up the cap that B
-    needs. Then devices_a and devices_b add up to more than there are devices.
+    Randomise by device, never by moment: if one device is in both arms, rewards of A use up the cap for B.
+    devices_a and devices_b then add up to more than the number of devices.
     """
     if metric not in METRICS:
         raise InvalidArgument(f"metric must be {', '.join(METRICS)}, not {metric!r}")

@@ -14,7 +14,7 @@ from toolkit.rewards.analysis.statistics import wilson
 Unit = Literal["session", "device"]
 
 _COLUMNS = ["step", "n", "devices", "of_previous", "of_first", "low", "high"]
-#: A session is known by its device, too: frames of two gateways may use the same session_id.
+#: The device is part of the key, because two gateways may use the same session_id.
 _KEYS = {"session": ("device", "session_id"), "device": ("device",)}
 
 
@@ -26,14 +26,14 @@ def funnel(
     by: str | None = None,
     unit: Unit | None = None,
 ) -> pd.DataFrame:
-    """Count how many sessions, or devices, get from a session to a claimed reward.
+    """Count the sessions, or devices, that reach each step from a session to a claimed reward.
 
     Each step counts the units that took this step and all steps before it, each unit once, so no share is above 1.
 
     Parameters
     ----------
     decisions
-        Needs device and rewarded; session_id, shown_at and claimed_at where they are known.
+        Needs device and rewarded; session_id, shown_at and claimed_at if they are known.
     sessions
         As ``tk.operator.reward_sessions()``; None counts the sessions that had a moment.
     by
@@ -95,7 +95,7 @@ def moments_per_session(decisions: pd.DataFrame, sessions: pd.DataFrame | None =
 
 
 def _unit_of(decisions: pd.DataFrame, unit: Unit | None) -> Unit:
-    # To count sessions would lose rewards, unless each reward belongs to one.
+    # Sessions can be counted only if each reward belongs to one.
     inside = _in_sessions(decisions)
     is_lost = inside.empty or inside["rewarded"].sum() < decisions["rewarded"].sum()
     if unit == "session" and is_lost:
@@ -124,7 +124,7 @@ def _stages(decisions: pd.DataFrame, unit: Unit) -> dict[str, pd.MultiIndex]:
 
 
 def _after_sessions(started: pd.MultiIndex, stages: dict[str, pd.MultiIndex]) -> dict[str, pd.MultiIndex]:
-    """Put the session step in front, unless a reward outside of all known sessions shows that some are missing."""
+    """Add the session step, unless a reward outside of the known sessions shows that sessions are missing."""
     if started.empty or not stages["rewarded"].isin(started).all():
         return stages
     return {"session": started, **stages, "moment": stages["moment"].intersection(started)}

@@ -18,12 +18,12 @@ from toolkit.rewards.analysis.statistics import wilson
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.engine import REASONS
 
-#: Below this many moments a rate says little.
+#: Rates of fewer moments are marked as ``few``.
 FEW = 30
 
 
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
-    """Return the decisions that count, in their order, or raise InvalidArgument where they cannot be read."""
+    """Return the decisions that count, in their order, or raise InvalidArgument if a column is missing or wrong."""
     checked_columns(decisions, needed, "decisions")
     answers = {name: _booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
     kept = decisions.assign(**answers)
@@ -33,7 +33,7 @@ def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.D
 
 
 def checked_columns(frame: pd.DataFrame, needed: Iterable[str], what: str) -> None:
-    """Raise InvalidArgument where a frame has not each of these columns once."""
+    """Raise InvalidArgument unless the frame has each of these columns once."""
     if missing := [name for name in needed if name not in frame.columns]:
         raise InvalidArgument(f"the {what} have no column {', '.join(missing)}")
     if not frame.columns.is_unique:
@@ -70,12 +70,12 @@ def rate_by_moment(decisions: pd.DataFrame, *, by: str = "moment_id") -> pd.Data
 
 @checked_arguments
 def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
-    """Return moments and rewards hour by hour, hours without any kept.
+    """Return moments and rewards hour by hour, including hours without moments.
 
     Parameters
     ----------
     tz
-        Time zone of the hours, as ``Europe/Berlin``.
+        Time zone of the hours, such as ``Europe/Berlin``.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def by_hour(decisions: pd.DataFrame, tz: str = "UTC") -> pd.DataFrame:
 
 @checked_arguments
 def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[str, Any] | None = None) -> pd.DataFrame:
-    """Return what each device got, and how close it came to its cap.
+    """Return the rewards of each device, and how close it came to its cap.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def _busiest_day(times: pd.Series[pd.Timestamp]) -> int:
 
 @checked_arguments
 def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
-    """Return how often each rule decided: reason, n, share; in the order of the rules, also those that never did."""
+    """Return how often each rule decided: reason, n, share, in the order of the rules; n may be 0."""
     kept = without_tests(decisions, ("reason",))
     counts = kept["reason"].value_counts().reindex([reason for reason in REASONS if reason != "TEST"], fill_value=0)
     result = counts.rename_axis("reason").reset_index(name="n")
@@ -151,12 +151,12 @@ def cap_report(decisions: pd.DataFrame) -> pd.DataFrame:
 
 
 def checked_configuration(configuration: Configuration | Mapping[str, Any] | None) -> Configuration:
-    """Return a configuration, checked where it is given as a table."""
+    """Convert a table to a configuration; None means the default one."""
     if configuration is None:
         return Configuration()
     return configuration if isinstance(configuration, Configuration) else Configuration.parse(configuration)
 
 
 def share(n: int, of: int) -> float:
-    """Return ``n / of``, NaN where there is nothing to divide by."""
+    """Return ``n / of``, or NaN if `of` is 0."""
     return n / of if of else float("nan")

@@ -39,12 +39,12 @@ def simulate(
     configuration
         The rules, as a `Configuration` or a table.
     events
-        at (UTC), device, moment_id; app_key_sha256, test and session_id where there are such. Decisions of a
-        gateway are events. They are taken in the order of `at`.
+        at (UTC), device, moment_id; optionally app_key_sha256, test and session_id. Decisions of a gateway can be
+        used as events. They are processed in the order of `at`.
     sessions
         Session starts (at, device), as ``tk.operator.reward_sessions()``; a session then lives as long as the
         configuration says. None takes the sessions of the events: a moment without a session_id is in no session.
-        Where no event says anything about sessions, every moment is in one whose id is not known.
+        If no event has a session_id, every moment is in a session with an unknown id.
     trace
         Keep the trace of every decision, for `explain`; without it a frame is a fifth of the size.
     shown, claimed
@@ -106,10 +106,10 @@ def _sessions_of(
     """Return id and age (seconds) of each event's session, by the given starts, or as the events say."""
     if sessions is None:
         ids = events["session_id"] if "session_id" in events else pd.Series(None, index=events.index, dtype="object")
-        # Whether a missing id means that there was no session; a refusal for that reason says so, too.
-        says = ids.notna().any() or ("reason" in events and (events["reason"] == "NO_SESSION").any())
+        # If other rows have an id or were refused as NO_SESSION, a missing id means that there was no session.
+        has_sessions = ids.notna().any() or ("reason" in events and (events["reason"] == "NO_SESSION").any())
         for given in ids:
-            yield (None, None if says else 0.0) if pd.isna(given) else (str(given), 0.0)
+            yield (None, None if has_sessions else 0.0) if pd.isna(given) else (str(given), 0.0)
         return
     ordered = sessions.sort_values("at", kind="stable")
     starts = deque(enumerate(zip(_milliseconds(ordered["at"]), ordered["device"], strict=True), 1))
@@ -140,7 +140,7 @@ def _milliseconds(times: pd.Series[Any]) -> list[int]:
 def made_up_moments(
     *, devices: int, days: int, seed: int = 0, start: TimeLike = MADE_UP_START, count: int | None = None
 ) -> pd.DataFrame:
-    """Return moments of made-up devices: some are keen, most are not, and nights are quiet.
+    """Return moments of made-up devices: a few are very active, most are not, and nights are quiet.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def made_up_moments(
     keenness = generator.gamma(1.2, 1.0, devices) + 0.05
     who = generator.choice(devices, total, p=keenness / keenness.sum())
     what = generator.choice(list(MADE_UP_MOMENTS), total, p=list(MADE_UP_MOMENTS.values()))
-    # Two humps: around noon, and a larger one in the evening.
+    # Two peaks: one at noon and a larger one in the evening.
     evening = generator.random(total) < 0.65
     hour = np.where(evening, generator.normal(19, 2.2, total), generator.normal(12, 2.5, total)) % 24
     offset = generator.integers(0, days, total) * 86_400_000 + (hour * 3_600_000).astype(np.int64)

@@ -82,14 +82,14 @@ def bootstrap_difference(
 ) -> Interval:
     """Return the bootstrap interval of the difference of two rates; each group has one row a device: hits, moments.
 
-    Whole devices are drawn: moments of one device are not independent, as caps tie them together.
+    Samples devices, not moments, because caps make the moments of one device dependent.
     """
     if not len(first) or not len(second):
         return Interval(math.nan, math.nan)
     generator = np.random.default_rng(seed)
     rates = []
     for group in (first, second):
-        # How often each device is drawn, instead of which: one small table in place of one row a draw.
+        # Counts of each device in a sample, which need less memory than the list of drawn devices.
         counts = generator.multinomial(len(group), np.full(len(group), 1 / len(group)), size=samples)
         hits, moments = (counts @ group).T
         rates.append(hits / moments)

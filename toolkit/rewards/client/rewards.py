@@ -41,9 +41,9 @@ SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool
 
 
 class RewardPage:
-    """The page of one reward: title and message as plain text, and its ``html`` once it was fetched.
+    """The page of one reward: title and message as plain text, and ``html`` after `fetch`.
 
-    Its URL holds the view's token, so it is never part of a saved output.
+    Its URL holds the view's token, so it is not part of a saved output.
     """
 
     def __init__(self, title: str, message: str, body_url: str) -> None:
@@ -53,7 +53,7 @@ class RewardPage:
         self.html = ""
 
     def fetch(self) -> None:
-        """Read the page into ``html``, which does not count as shown.
+        """Fetch the page into ``html``; this does not count as shown.
 
         Raises
         ------
@@ -75,13 +75,13 @@ class RewardPage:
             error.service, error.request = "rewards", "GET /reward/{view}"
             raise error
         if reply.status != 200 or not reply.headers.get("content-type", "").startswith("text/html"):
-            raise UnexpectedReply("the answer to GET /reward/{view} is no page")
+            raise UnexpectedReply("the response to GET /reward/{view} is not an HTML page")
         self.html = reply.body.decode("utf-8", "replace")
 
     @property
     def frame(self) -> str:
         """The HTML of a sandboxed frame with the page: its script runs, without the notebook's origin."""
-        # With the page's own colour schemes, or a dark notebook would put white behind it.
+        # Without the colour schemes of the page, a dark notebook would show it on white.
         address, name = html.escape(f"{self.body_url}#show"), html.escape(self.title)
         return (
             f'<iframe src="{address}" title="{name}" sandbox="allow-scripts" referrerpolicy="no-referrer"'
@@ -92,7 +92,7 @@ class RewardPage:
         from ipywidgets import HTML
 
         live: dict[str, Any] = HTML(self.frame)._repr_mimebundle_() or {}
-        # For a saved notebook: the words without the address, which holds the token.
+        # A saved notebook shows the texts without the URL, which contains the token.
         title, message = html.escape(self.title), html.escape(self.message)
         style = "border:1px solid #8888;border-radius:8px;max-width:24em;padding:1em;text-align:center"
         words = f'<div style="{style}"><p><strong>{title}</strong></p><p>{message}</p></div>'
@@ -150,7 +150,7 @@ class RewardClient(PublicNames):
         Raises
         ------
         MalformedRequest, KeyRejected, RateLimited
-            The service refused; ``error.code`` and ``error.field`` say what.
+            The service refused; ``error.code`` and ``error.field`` say why.
 
         Examples
         --------
@@ -174,9 +174,9 @@ class RewardClient(PublicNames):
         moment_id
             Your name for the action, 1 to 128 characters; new names need no registration.
         test
-            A test always earns a reward, and counts nowhere.
+            A test always earns a reward and does not count.
         idempotency_key
-            Sent again with the same key, the same moment gets the same answer for a day.
+            The same moment, sent again with the same key within a day, gets the same response.
 
         Returns
         -------
@@ -187,7 +187,7 @@ class RewardClient(PublicNames):
         Raises
         ------
         InvalidArgument
-            The moment cannot have this name.
+            `moment_id` is not allowed.
         MalformedRequest, KeyRejected, Conflict, RateLimited
             As in `start_session`; Conflict if the idempotency key was used with another body.
         """
@@ -204,7 +204,7 @@ class RewardClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            One row a moment, the columns of `moment`. After an error, the moments sent before it are decided.
+            One row per moment, with the columns of `moment`. After an error, the moments sent before it are decided.
         """
         analysis.checked_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
@@ -227,7 +227,7 @@ class RewardClient(PublicNames):
             reward = reward.iloc[0]
         url = reward.get("body_url")
         if not isinstance(url, str):
-            raise InvalidArgument("this moment earned nothing, so there is no page")
+            raise InvalidArgument("this moment earned no reward, so there is no page")
         page = RewardPage(str(reward["title"]), str(reward["message"]), url)
         page.fetch()
         return page
@@ -241,22 +241,22 @@ class RewardClient(PublicNames):
         row = {"date": _utc(answer.date), "moment_id": moment_id, "device": device, "test": test, "reason": reason}
         return {**row, "rewarded": view is not None, **words, **address}
 
-    def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_Answer, str | None]:
+    def _post(self, fields: Mapping[str, object], key: str | None) -> tuple[_MomentResponse, str | None]:
         gatewaykey, app_key = self._credential(wire.GATEWAYKEY.name), self._credential("app_key")
         body = {"app_key": app_key, "protocol": wire.PROTOCOL, "sdk_version": wire.SDK_VERSION, **fields}
         headers = {"Accept": "application/json"}
         if key is not None:
             headers[wire.IDEMPOTENCY_HEADER] = key
-        # `r` keeps caches from answering; the service does not look at it.
+        # `r` prevents cached responses; the service ignores it.
         query: dict[str, str | Secret] = {wire.R.name: str(int(time.time())), wire.GATEWAYKEY.name: gatewaykey}
         reply = self._session.call(wire.MOMENT, query=query, body=body, headers=headers)
         request = f"{wire.MOMENT.method} {wire.MOMENT.template}"
         if reply.status != 200:
             raise wire.error_of(reply.status, reply.body, request=request, retry_after=reply.headers.get("retry-after"))
         try:
-            answer = msgspec.json.decode(reply.body, type=_Answer)
+            answer = msgspec.json.decode(reply.body, type=_MomentResponse)
         except (ValueError, RecursionError):
-            raise UnexpectedReply(f"the answer to {request} is no session and no moment") from None
+            raise UnexpectedReply(f"the response to {request} is neither a session nor a moment") from None
         return answer, wire.reason_of(reply.headers.get(wire.DECISION_HEADER.lower()))
 
 
@@ -271,7 +271,7 @@ class _View(msgspec.Struct):
     modal: _Modal
 
 
-class _Answer(msgspec.Struct):
+class _MomentResponse(msgspec.Struct):
     date: datetime
     view: _View | None = None
 

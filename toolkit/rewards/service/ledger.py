@@ -1,9 +1,9 @@
 """The ledger decides moments in batches, so that caps and stock are never overspent and no decision is lost.
 
-Moments that arrive while one batch is being decided form the next. A batch changes its devices, the ledger and its own
-records in **one** conditional write; if another gateway was faster, nothing has changed and the batch is decided again.
-The records then go to the journal. If a gateway dies in between, another one finds them in the batch and writes them.
-So the journal may hold a record twice; it is read once, by its id.
+Moments that arrive while one batch is decided form the next. One compare-and-set writes the devices, the ledger and
+the records of a batch; if another gateway was faster, nothing is written and the batch is decided again. The records
+are then appended to the journal. If a gateway dies in between, another one appends the records of its batches.
+The journal may therefore contain a record twice; readers drop the duplicates by id.
 """
 
 from __future__ import annotations
@@ -21,29 +21,30 @@ from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Sessio
 from toolkit.rewards.service.sessions import Sessions
 from toolkit.stores import NewEntry, Store
 
-#: One space for devices, stock and unwritten batches: what belongs together changes together.
+#: One space for devices, ledger and batches, because one compare-and-set changes all of them.
 SPACE = "rewards"
 JOURNAL = "rewards:decisions"
 _LEDGER = "ledger"
-_MOMENTS_A_BATCH = 256
-# How far back a start looks for records that a gateway wrote before it died; more than any batch on its way.
+# Moments in one batch.
+_MAX_BATCH = 256
+# Newest journal entries that are searched for records of an abandoned batch; more than any batch has.
 _ENTRIES_SEARCHED = 4_096
 
 Record = dict[str, Any]
 T = TypeVar("T")
-#: The part of a record that is kept in the batch, to repeat what was cut short, and never reaches the journal.
+#: The field of a record that is stored in the batch only: what `save` needs, never written to the journal.
 PRIVATE = "private"
 
 
-class Ticket(NamedTuple):
-    """A moment that waits for its decision, and the private part of its record."""
+class PendingMoment(NamedTuple):
+    """A moment without a decision, and the private part of its record."""
 
     moment: Moment
     private: Record
 
 
-class Books(msgspec.Struct):
-    """The ledger's own record: units spent by reward, the next number, and batches not yet in the journal."""
+class LedgerState(msgspec.Struct):
+    """Units spent by reward id, the next decision number, and the batches that are not in the journal yet."""
 
     spent: dict[str, int] = {}
     next: int = 1
@@ -53,7 +54,7 @@ class Books(msgspec.Struct):
 class Ledger:
     """Decides moments, atomically and durably; several gateways may share the store.
 
-    `describe` makes the record of a decision. `keep` stores what belongs to records (views, answers) and is idempotent.
+    `describe` makes the record of a decision. `save` stores the views and answers of records and is idempotent.
     """
 
     def __init__(
@@ -61,62 +62,62 @@ class Ledger:
         store: Store,
         engine: Engine,
         sessions: Sessions,
-        describe: Callable[[str, Ticket, Session | None, Decision], Record],
-        keep: Callable[[Sequence[Record]], list[Awaitable[Any]]],
-        seconds_between_looks: float,
+        describe: Callable[[str, PendingMoment, Session | None, Decision], Record],
+        save: Callable[[Sequence[Record]], list[Awaitable[Any]]],
+        poll_seconds: float,
     ) -> None:
         self._store = store
         self._engine = engine
         self._sessions = sessions
         self._describe = describe
-        self._keep_with = keep
-        self._seconds_between_looks = seconds_between_looks
-        self._waiting: list[tuple[Ticket, asyncio.Future[Record]]] = []
+        self._save_with = save
+        self._poll_seconds = poll_seconds
+        self._waiting: list[tuple[PendingMoment, asyncio.Future[Record]]] = []
         self._deciding: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[None]] = set()
         self._journaled: list[str] = []
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
-        """Write down what gateways that died had decided, now and from time to time."""
-        await self._take_up((await self._read_books()).batches)
-        self._looking = asyncio.ensure_future(self._look_for_abandoned())
+        """Journal the batches of gateways that have died, now and periodically."""
+        await self._finish_batches((await self._read_state()).batches)
+        self._polling = asyncio.ensure_future(self._finish_abandoned_batches())
 
     async def close(self) -> None:
-        if self._looking is not None:
-            self._looking.cancel()
+        if self._polling is not None:
+            self._polling.cancel()
         while self._deciding is not None or self._writing:
             await asyncio.gather(*self._writing, *([self._deciding] if self._deciding else []))
 
-    async def _look_for_abandoned(self) -> None:
+    async def _finish_abandoned_batches(self) -> None:
         seen: set[str] = set()
         while True:
-            await asyncio.sleep(self._seconds_between_looks)
+            await asyncio.sleep(self._poll_seconds)
             try:
-                left = [key for key in (await self._read_books()).batches if key not in self._journaled]
-                await self._take_up([key for key in left if key in seen])
+                left = [key for key in (await self._read_state()).batches if key not in self._journaled]
+                await self._finish_batches([key for key in left if key in seen])
                 seen = set(left)
             except StoreUnavailable:
-                continue  # a later look finds the same
+                continue  # the next poll finds the same batches
 
-    async def _read_books(self) -> Books:
-        return _read(await self._store.records.get(SPACE, _LEDGER), Books)
+    async def _read_state(self) -> LedgerState:
+        return _read(await self._store.records.get(SPACE, _LEDGER), LedgerState)
 
-    async def _take_up(self, batches: Sequence[str]) -> None:
-        """Write batches to the journal whose gateway may have died before it did."""
+    async def _finish_batches(self, batches: Sequence[str]) -> None:
+        """Append batches to the journal whose gateway may have died."""
         if not batches:
             return
         newest = await self._store.journals.last(JOURNAL, _ENTRIES_SEARCHED)
         written = {entry.id for entry in newest}
         for key in batches:
             records: list[Record] = msgspec.json.decode(await self._store.records.get(SPACE, key) or b"[]")
-            await self._keep(records, written)
+            await self._save(records, written)
             self._journaled.append(key)
 
-    def decide(self, ticket: Ticket) -> asyncio.Future[Record]:
-        """Return the record of the decision as a future, done once it is durable."""
+    def decide(self, waiting: PendingMoment) -> asyncio.Future[Record]:
+        """Decide a moment; the future is done when the decision is durable."""
         future: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
-        self._waiting.append((ticket, future))
+        self._waiting.append((waiting, future))
         if self._deciding is None:
             self._deciding = asyncio.ensure_future(self._decide_all())
         return future
@@ -129,30 +130,30 @@ class Ledger:
     async def _decide_all(self) -> None:
         try:
             while self._waiting:
-                batch, self._waiting = self._waiting[:_MOMENTS_A_BATCH], self._waiting[_MOMENTS_A_BATCH:]
+                batch, self._waiting = self._waiting[:_MAX_BATCH], self._waiting[_MAX_BATCH:]
                 futures = [future for _, future in batch]
-                decided = asyncio.ensure_future(self._decide_batch([ticket for ticket, _ in batch]))
+                decided = asyncio.ensure_future(self._decide_batch([waiting for waiting, _ in batch]))
                 await asyncio.wait([decided])
                 if error := decided.exception():
                     # Every caller of this batch gets the error; none was acknowledged.
                     _fail(futures, error)
                     continue
-                # Not waited for: the next batch is decided while this one is on its way to the journal.
+                # The next batch is decided while this one is written.
                 task = asyncio.ensure_future(self._write(*decided.result(), futures))
                 self._writing.add(task)
                 task.add_done_callback(self._writing.discard)
         finally:
             self._deciding = None
 
-    async def _decide_batch(self, tickets: Sequence[Ticket]) -> tuple[str, list[Record]]:
-        keys = list({_LEDGER, *(device_key(ticket.moment) for ticket in tickets if not ticket.moment.test)})
+    async def _decide_batch(self, pending: Sequence[PendingMoment]) -> tuple[str, list[Record]]:
+        keys = list({_LEDGER, *(device_key(waiting.moment) for waiting in pending if not waiting.moment.test)})
         while True:
             sessions, values = await asyncio.gather(
-                self._sessions.live([ticket.moment for ticket in tickets]),
+                self._sessions.live([waiting.moment for waiting in pending]),
                 asyncio.gather(*(self._store.records.get(SPACE, key) for key in keys)),
             )
             before = dict(zip(keys, values, strict=True))
-            batch, records, changes = self._decide_in_memory(tickets, sessions, before)
+            batch, records, changes = self._decide_in_memory(pending, sessions, before)
             done = list(self._journaled)
             if await self._store.records.compare_and_set(SPACE, before, {**changes, **dict.fromkeys(done)}):
                 self._journaled = [key for key in self._journaled if key not in done]
@@ -160,27 +161,27 @@ class Ledger:
             # Another gateway has changed the ledger or a device since it was read.
 
     def _decide_in_memory(
-        self, tickets: Sequence[Ticket], sessions: Sequence[Session | None], before: dict[str, bytes | None]
+        self, pending: Sequence[PendingMoment], sessions: Sequence[Session | None], before: dict[str, bytes | None]
     ) -> tuple[str, list[Record], dict[str, bytes]]:
-        books = _read(before[_LEDGER], Books)
+        state = _read(before[_LEDGER], LedgerState)
         devices = {key: _read(data, DeviceState) for key, data in before.items() if key != _LEDGER}
-        batch, records = f"batch:{books.next}", []
-        for ticket, session in zip(tickets, sessions, strict=True):
-            age = None if session is None else session.age_s(ticket.moment.at)
-            moment = replace(ticket.moment, session_age_s=age)
+        batch, records = f"batch:{state.next}", []
+        for waiting, session in zip(pending, sessions, strict=True):
+            age = None if session is None else session.age_s(waiting.moment.at)
+            moment = replace(waiting.moment, session_age_s=age)
             device = DeviceState() if moment.test else devices[device_key(moment)]
-            decision = self._engine.decide(moment, device, books.spent)
-            records.append(self._describe(f"d-{books.next:06d}", ticket, session, decision))
-            books.next += 1
-        books.batches = [key for key in books.batches if key not in self._journaled] + [batch]
-        changed = {**devices, batch: records, _LEDGER: books}
+            decision = self._engine.decide(moment, device, state.spent)
+            records.append(self._describe(f"d-{state.next:06d}", waiting, session, decision))
+            state.next += 1
+        state.batches = [key for key in state.batches if key not in self._journaled] + [batch]
+        changed = {**devices, batch: records, _LEDGER: state}
         return batch, records, {key: msgspec.json.encode(value) for key, value in changed.items()}
 
     async def _write(self, key: str, records: list[Record], futures: list[asyncio.Future[Record]]) -> None:
-        written = asyncio.ensure_future(self._keep(records))
+        written = asyncio.ensure_future(self._save(records))
         await asyncio.wait([written])
         if error := written.exception():
-            # What was decided stays in the batch, for a later look.
+            # The records stay in the batch, and a later poll appends them.
             _fail(futures, OutcomeUnknown(str(error)) if isinstance(error, StoreUnavailable) else error)
             return
         self._journaled.append(key)
@@ -188,13 +189,13 @@ class Ledger:
             if not future.done():
                 future.set_result(record)
 
-    async def _keep(self, records: Sequence[Record], written: Container[str] = ()) -> None:
+    async def _save(self, records: Sequence[Record], written: Container[str] = ()) -> None:
         drafts = [_draft(record) for record in records if record["decision_id"] not in written]
-        await asyncio.gather(self._store.journals.append(JOURNAL, drafts), *self._keep_with(records))
+        await asyncio.gather(self._store.journals.append(JOURNAL, drafts), *self._save_with(records))
 
 
 def device_key(moment: Moment) -> str:
-    # The length goes first, so that no two pairs of app and device share a record.
+    # The length prevents two pairs of app and device from sharing a key.
     text = f"{len(moment.app)}:{moment.app}{moment.device}"
     return f"device:{hashlib.sha256(text.encode('utf-8')).hexdigest()[:32]}"
 

@@ -1,4 +1,4 @@
-"""The reward page: HTML with escaped texts, and a content security policy that allows its own script only."""
+"""Reward pages: who may see one, what the reader did, and the HTML with its content security policy."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from toolkit.stores import Records
 
 _VIEWS = "reward-views"
 _ENGAGEMENTS = "reward-engagements"
-# A view stays known after its life, so that its page can say that it has expired.
-_KNOWN_SECONDS = 30 * wire.VIEW_SECONDS
+# Views are stored longer than they are valid, so that the page can say that the reward has expired.
+_STORED_SECONDS = 30 * wire.VIEW_SECONDS
 
 
 class View(msgspec.Struct, frozen=True):
-    """A reward page: ``at`` is when it was issued (milliseconds), ``test`` marks one that is never counted."""
+    """A reward page; ``at`` is the time of the decision in milliseconds, and events of a ``test`` are not counted."""
 
     id: str
     token: str
@@ -37,15 +37,15 @@ class Views:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    def keep(self, view: View) -> asyncio.Future[None]:
-        expires = view.at + _KNOWN_SECONDS * 1000
+    def save(self, view: View) -> asyncio.Future[None]:
+        expires = view.at + _STORED_SECONDS * 1000
         return self._records.put(_VIEWS, view.id, msgspec.json.encode(view), expires)
 
     async def find(self, view_id: str, token: str, now: int) -> View:
-        """Return the view; NotFound where there is none with this token (404), or it has expired (410)."""
+        """Return the view, or raise NotFound: no view with this token (404), or it has expired (410)."""
         data = await self._records.get(_VIEWS, view_id) if view_id.isascii() else None
         view = None if data is None else msgspec.json.decode(data, type=View)
-        # Compared in constant time, and the same answer for a wrong token as for a view that never was.
+        # Compared in constant time; a wrong token gets the same error as an unknown view.
         given = token.encode("utf-8", "surrogatepass")
         if view is None or not hmac.compare_digest(view.token.encode("ascii"), given):
             raise wire.refusal("unknown_reward")
@@ -54,7 +54,7 @@ class Views:
         return view
 
     async def engage(self, view: View, event: str, at: int) -> None:
-        # The first one counts, and none of a test.
+        # Only the first event of its kind counts.
         if not view.test:
             key = f"{view.id} {event}"
             await self._records.compare_and_set(_ENGAGEMENTS, {key: None}, {key: b"%d" % at})
@@ -63,7 +63,7 @@ class Views:
         return await self._records.get(_ENGAGEMENTS, f"{view.id} {event}") is not None
 
     async def engagements(self) -> dict[str, dict[str, int]]:
-        """Return milliseconds since the epoch by event, by view id."""
+        """Return the time of each event (milliseconds since the epoch) by view id."""
         found: dict[str, dict[str, int]] = {}
         for key, at in (await self._records.scan(_ENGAGEMENTS)).items():
             view_id, _, event = key.partition(" ")
@@ -77,7 +77,7 @@ class Document(NamedTuple):
 
 
 def page(view: View, *, claimed: bool) -> Document:
-    """Return the page of a view. It stays hidden until ``#show``, or until its frame's owner posts ``show``."""
+    """Return the page of a view. It is hidden until ``#show``, or until the embedding page posts ``show``."""
     words = {
         "view_id": view.id,
         "title": view.title,
@@ -89,7 +89,7 @@ def page(view: View, *, claimed: bool) -> Document:
 
 
 def notice(text: str) -> Document:
-    """Return a page with one sentence, as for a reward that has expired."""
+    """Return a page with one sentence, for example for an expired reward."""
     return _filled("notice_page.html", {"text": text}, "")
 
 

@@ -1,4 +1,4 @@
-"""The rules of mobile rewards: sessions, moments, reward pages. No HTTP in here."""
+"""Mobile rewards without HTTP: sessions, moments, reward pages."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from toolkit.rewards.configuration import Configuration, Partner, RewardSettings
 from toolkit.rewards.device_ids import app_label, checked_device_id, device_label
 from toolkit.rewards.engine import Decision, Engine, Moment, Session, record_of
 from toolkit.rewards.forms import MomentForm, SessionForm, read_form, start_text
-from toolkit.rewards.service.answers import Answer, Answers, answer_key, hash_of
-from toolkit.rewards.service.ledger import PRIVATE, Ledger, Record, Ticket
+from toolkit.rewards.service.idempotency import Answer, Answers, answer_key, hash_of
+from toolkit.rewards.service.ledger import PRIVATE, Ledger, PendingMoment, Record
 from toolkit.rewards.service.reward_page import View, Views
 from toolkit.rewards.service.sessions import Sessions
 from toolkit.secret import Secret
@@ -31,7 +31,7 @@ class RewardRequest(NamedTuple):
     r: str | None
     body: bytes
     idempotency_key: str
-    #: Where callers and browsers reach the gateway.
+    #: The URL by which callers and browsers reach the gateway.
     base_url: str
 
 
@@ -46,7 +46,7 @@ class RewardService:
         limit = settings.calls_a_minute
         self._limit = limit and RateLimit(limit, limit / 60, lambda: world.clock.now() / 1000)
         engine, look = Engine(settings.rules), world.timings.reward_look
-        self._ledger = Ledger(store, engine, self._sessions, self._describe, self._keep, look)
+        self._ledger = Ledger(store, engine, self._sessions, self._describe, self._save, look)
 
     async def open(self) -> None:
         await self._ledger.open()
@@ -55,7 +55,7 @@ class RewardService:
         await self._ledger.close()
 
     async def answer(self, request: RewardRequest) -> Answer:
-        """Answer a session or a moment request; errors have a code of `wire.REFUSALS`."""
+        """Handle a session or moment request; errors have a code of `wire.REFUSALS`."""
         partner = self._partner(request)
         form = read_form(request.body, self._world.clock.now(), strict=self._settings.strict)
         if Secret(form.app_key) not in partner.apps:
@@ -79,12 +79,12 @@ class RewardService:
         return await (self._answers.once(key, request.body, answer) if key else answer())
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
-        """Return a view and whether it was claimed; NotFound also where it has expired."""
+        """Return a view and whether it was claimed; raise NotFound if it is unknown or expired."""
         view = await self._views.find(view_id, token, self._world.clock.now())
         return view, await self._views.has(view, wire.CLAIMED)
 
     async def engage(self, view_id: str, token: str, event: str) -> None:
-        """Record what the reader of a view did; each event counts once."""
+        """Record an event of the reader; each event of a view counts once."""
         if event not in wire.ENGAGEMENTS:
             raise wire.refusal("unknown_reward")
         view = await self._views.find(view_id, token, self._world.clock.now())
@@ -117,7 +117,7 @@ class RewardService:
         await self._sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
         answer = Answer(msgspec.json.encode({"date": start_text(form.start)}))
         if key:
-            await self._answers.keep(key, hash_of(request.body), answer, at)
+            await self._answers.save(key, hash_of(request.body), answer, at)
         return answer
 
     async def _decide(self, form: MomentForm, device: str, request: RewardRequest, key: str) -> Answer:
@@ -126,33 +126,35 @@ class RewardService:
         private: Record = {"base_url": request.base_url}
         if key:
             private |= {"key": key, "body": hash_of(request.body)}
-        return _answer_of(await self._ledger.decide(Ticket(moment, private)))
+        return _answer_of(await self._ledger.decide(PendingMoment(moment, private)))
 
-    def _describe(self, decision_id: str, ticket: Ticket, session: Session | None, decision: Decision) -> Record:
-        private, view_id = dict(ticket.private), None
+    def _describe(
+        self, decision_id: str, pending: PendingMoment, session: Session | None, decision: Decision
+    ) -> Record:
+        private, view_id = dict(pending.private), None
         if session is not None:
             private["session"] = session
         if decision.reward is not None:
             view_id = self._world.fresh_id().replace("-", "")
             private["token"] = self._world.fresh_secret()
-        record = record_of(decision_id, ticket.moment, session and session.id, decision)
+        record = record_of(decision_id, pending.moment, session and session.id, decision)
         words = {"view_id": view_id, "title": decision.title, "message": decision.message}
         return {**record, **words, PRIVATE: private}
 
-    def _keep(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
+    def _save(self, records: Sequence[Record]) -> list[Awaitable[Any]]:
         """Store views and the answers of idempotency keys, and extend the sessions."""
-        kept: list[Awaitable[Any]] = []
+        saved: list[Awaitable[Any]] = []
         for record in records:
             private, at = record[PRIVATE], record["at"]
             if record["view_id"] is not None:
                 words = record["title"], record["message"]
-                kept.append(self._views.keep(View(record["view_id"], private["token"], *words, at, record["test"])))
+                saved.append(self._views.save(View(record["view_id"], private["token"], *words, at, record["test"])))
             if "session" in private:
                 session = Session(*private["session"])
-                kept.append(self._sessions.extend(record["app_key_sha256"], record["device"], session, at))
+                saved.append(self._sessions.extend(record["app_key_sha256"], record["device"], session, at))
             if "key" in private:
-                kept.append(self._answers.keep(private["key"], private["body"], _answer_of(record), at))
-        return kept
+                saved.append(self._answers.save(private["key"], private["body"], _answer_of(record), at))
+        return saved
 
 
 def _answer_of(record: Record) -> Answer:

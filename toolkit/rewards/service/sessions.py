@@ -1,4 +1,4 @@
-"""Sessions: one starts when a device comes online, and stays live until some time after its last call."""
+"""Sessions: a session starts when a device comes online and expires some time after its last moment."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _NUMBERS = "reward-numbers"
 class Sessions:
     def __init__(self, store: Store, minutes: float) -> None:
         self._store = store
-        self._life = round(minutes * 60_000)
+        self._lifetime = round(minutes * 60_000)
 
     async def start(self, app: str, device: str, at: int, *, test: bool) -> None:
-        # It replaces the device's earlier one.
+        # Replaces the earlier session of the device.
         number = await self._store.records.increment(_NUMBERS, "session")
         session = Session(f"s-{number:04d}", at, at)
-        line = {"session_id": session.id, "at": at, "app_key_sha256": app, "device": device, "test": test}
+        entry = {"session_id": session.id, "at": at, "app_key_sha256": app, "device": device, "test": test}
         await asyncio.gather(
-            self._store.journals.append(JOURNAL, [NewEntry(at, session.id, msgspec.json.encode(line))]),
-            self._store.ephemeral.put(_LIVE, f"{app} {device}", msgspec.json.encode(session), at + self._life),
+            self._store.journals.append(JOURNAL, [NewEntry(at, session.id, msgspec.json.encode(entry))]),
+            self._store.ephemeral.put(_LIVE, f"{app} {device}", msgspec.json.encode(session), at + self._lifetime),
         )
 
     async def live(self, moments: Sequence[Moment]) -> list[Session | None]:
@@ -37,7 +37,7 @@ class Sessions:
         found = {key: data and msgspec.json.decode(data, type=Session) for key, data in zip(keys, stored, strict=True)}
         sessions = [found[f"{moment.app} {moment.device}"] for moment in moments]
         return [
-            session if session and moment.at < session.last + self._life else None
+            session if session and moment.at < session.last + self._lifetime else None
             for moment, session in zip(moments, sessions, strict=True)
         ]
 
@@ -46,7 +46,7 @@ class Sessions:
         if at > session.last:
             key, later = f"{app} {device}", session._replace(last=at)
             before, after = msgspec.json.encode(session), msgspec.json.encode(later)
-            await self._store.ephemeral.compare_and_set(_LIVE, {key: before}, {key: after}, at + self._life)
+            await self._store.ephemeral.compare_and_set(_LIVE, {key: before}, {key: after}, at + self._lifetime)
 
     async def started(self) -> list[dict[str, Any]]:
         return [msgspec.json.decode(entry.data) for entry in await self._store.journals.after(JOURNAL, 0)]

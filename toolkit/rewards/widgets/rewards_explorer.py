@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
 
 _LABEL = "11em"
-# Shares of made-up readers who look at a reward, and who of these claim it.
+# Made-up readers: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
 
 
 class RewardsExplorer(ServiceWidget):
-    """Change the engine's settings; funnel and rates are drawn again from the same moments.
+    """Change the engine's settings; the same moments are decided again, and funnel and rates are redrawn.
 
     Parameters
     ----------
@@ -43,12 +43,12 @@ class RewardsExplorer(ServiceWidget):
         Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. Two weeks of 200
         made-up devices if None.
     configuration
-        Initial values of the controls, and all other settings; the default one if None.
+        Initial values of the controls and all other settings; the default configuration if None.
 
     Attributes
     ----------
     decisions, funnel, rates : pandas.DataFrame
-        What is shown; observe them to follow.
+        The data that is shown; observe them to react to changes.
     p, per_device, per_moment, gap, stock, arms_by, why, page_button
         The controls: set ``.value`` or ``.click()`` as a person would.
 
@@ -80,7 +80,7 @@ class RewardsExplorer(ServiceWidget):
         self._lay_out()
         with self.working("Deciding"):
             self._decide()
-        self._follow()
+        self._observe_controls()
 
     @property
     def configuration(self) -> Configuration:
@@ -118,13 +118,13 @@ class RewardsExplorer(ServiceWidget):
         results = (self.plots, self.why, self.explanation, *page)
         self.show(row(column(*self._controls[:3]), column(*self._controls[3:])), results=results)
 
-    def _follow(self) -> None:
+    def _observe_controls(self) -> None:
         for control in self._controls:
-            control.observe(self._changed, "value")
+            control.observe(self._on_change, "value")
         self.why.observe(self._explain, "value")
         self.page_button.on_click(self._show_page)
 
-    def _changed(self, _change: object) -> None:
+    def _on_change(self, _change: object) -> None:
         with self.working("Deciding"):
             self._decide()
 
@@ -147,7 +147,7 @@ class RewardsExplorer(ServiceWidget):
             self.rates = analysis.rate_by_moment(decided)
 
     def _offer_reasons(self) -> None:
-        """Offer one example of each reason; keep the chosen reason where it still happens."""
+        """Offer one example of each reason, and keep the selected reason if it still occurs."""
         first = self.decisions.drop_duplicates("reason").set_index("reason")["decision_id"]
         shares = self.decisions["reason"].value_counts(normalize=True)
         options = [(f"{reason} ({shares[reason]:.1%})", reason) for reason in REASONS if reason in first.index]
@@ -162,11 +162,11 @@ class RewardsExplorer(ServiceWidget):
         decision = self.decisions[self.decisions["reason"] == self.why.value].head(1)
         trace = explain(decision)
         who = f"{decision['moment_id'].iloc[0]}, {decision['device'].iloc[0]}, {decision['at'].iloc[0]:%d %B %H:%M} UTC"
-        told = (
+        html = (
             f'<p style="margin:0.3em 0" aria-live="polite"><strong>{escape(trace.attrs["sentence"])}</strong> '
             f'<span style="opacity:.7">{escape(who)}</span></p>'
         )
-        self.explanation.value = told + scrolled(_trace_html(trace), caption="Trace of the decision")
+        self.explanation.value = html + scrolled(_trace_html(trace), caption="Trace of the decision")
 
     def _show_page(self, _button: object) -> None:
         if self._rewards is None:

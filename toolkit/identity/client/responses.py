@@ -1,4 +1,4 @@
-"""Read responses: check them against the contract, wrap every secret and make DataFrames."""
+"""Check responses against the contract, wrap their secrets and convert them to DataFrames."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MASKED_PHONE = re.compile(r"\*{4,}[0-9]{0,4}")
 
 
 def column_name(name: str) -> str:
-    """Return the column of a wire name: ``PaymentId`` is ``payment_id``."""
+    """Convert a wire name to a column name: ``PaymentId`` to ``payment_id``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
@@ -42,39 +42,39 @@ DETAIL_COLUMNS = _columns(wire.DETAIL_FIELDS) | _columns(wire.ADDRESS_FIELDS, "b
 
 
 def expect(condition: bool, what: str) -> None:
-    """Raise UnexpectedReply where a response breaks the contract; `what` must hold nothing of the response."""
+    """Raise UnexpectedReply unless the condition holds; `what` must not contain values of the response."""
     if not condition:
         raise UnexpectedReply(f"the response breaks the contract: {what}")
 
 
 def matching(response: Response, name: str, pattern: re.Pattern[str]) -> str:
-    """Return a text field that must match as a whole."""
+    """Return a text field that matches the pattern; raise UnexpectedReply otherwise."""
     value = response.get(name)
     expect(type(value) is str and pattern.fullmatch(value) is not None, f"{name} has another form")
     return str(value)
 
 
 def secret_in(response: Response, name: str) -> Secret:
-    """Return a token, wrapped."""
+    """Return a token of a response as a secret."""
     return Secret(matching(response, name, _TOKEN))
 
 
-def started(response: Response, base_url: str) -> tuple[str, Secret, int]:
-    """Read a new transaction: its id, the first fingerprint and its life in seconds."""
+def transaction_parts(response: Response, base_url: str) -> tuple[str, Secret, int]:
+    """Return the id of a new transaction, the first fingerprint and its lifetime in seconds."""
     fingerprint = secret_in(response, "VerificationFingerprint")
-    # A phone must be sent to this very gateway, and to nothing but the fingerprint's own URL.
+    # Otherwise a response could send the phone to another server.
     own = Secret(f"{base_url}{wire.OPEN_TARGET.path_for()}?vfp={response['VerificationFingerprint']}")
     given = response.get("TargetUrl")
-    expect(isinstance(given, str) and Secret(given) == own, "TargetUrl is not on the gateway's own origin")
+    expect(isinstance(given, str) and Secret(given) == own, "TargetUrl is not a URL of this gateway")
     seconds = response.get("ExpiresIn")
     expect(type(seconds) is int and 0 < seconds <= 600, "ExpiresIn is not 1 to 600 seconds")
     return matching(response, "AuthenticateTransactionId", GUID), fingerprint, int(seconds or 0)
 
 
-def authenticated(response: Response, now: int) -> AuthenticatedUser:
-    """Read an authenticated user."""
+def authenticated_user(response: Response, now: int) -> AuthenticatedUser:
+    """Return the user of a Finish response."""
     expires = _milliseconds(matching(response, "AuthenticationExpiration", _TIME))
-    expect(expires > now, "AuthenticationExpiration does not lie in the future")
+    expect(expires > now, "AuthenticationExpiration is not in the future")
     phone = (
         matching(response, "MobileNumber", _MASKED_PHONE),
         matching(response, "MobileCountryCode", re.compile(r"[A-Z]{2}")),
@@ -85,12 +85,12 @@ def authenticated(response: Response, now: int) -> AuthenticatedUser:
 
 
 def echo_frame(response: Response) -> pd.DataFrame:
-    """Read an echo."""
+    """Return the echo as one row."""
     return _frame([response], ECHO_COLUMNS)
 
 
 def eligibility_frame(response: Response) -> pd.DataFrame:
-    """Read a user's eligibility and challenge: one row."""
+    """Return eligibility and challenge as one row."""
     expect(type(response.get("Eligible")) is bool, "Eligible is not a boolean")
     challenge = response.get("Challenge")
     expect(challenge is None or isinstance(challenge, dict), "Challenge is not an object")
@@ -101,7 +101,7 @@ def eligibility_frame(response: Response) -> pd.DataFrame:
 
 
 def state_of(eligibility: pd.DataFrame) -> State:
-    """Return the state in which an eligibility response leaves the flow."""
+    """Return the state of the flow after an eligibility response."""
     row = eligibility.iloc[0]
     if not row["eligible"]:
         return State.NOT_ELIGIBLE
@@ -111,7 +111,7 @@ def state_of(eligibility: pd.DataFrame) -> State:
 
 
 def payment_frame(response: Response) -> pd.DataFrame:
-    """Read a payment list: one row per payment, in the order of the response."""
+    """Return one row per payment, in the order of the response."""
     payments = _payments(response)
     for payment in payments:
         if payment.get("LastFour") is not None:
@@ -122,7 +122,7 @@ def payment_frame(response: Response) -> pd.DataFrame:
 
 
 def detail_frame(response: Response) -> pd.DataFrame:
-    """Read payment details: one row per payment, the address in columns ``billing_...``."""
+    """Return one row per payment, with the address in columns ``billing_...``."""
     payments = _payments(response)
     rows = []
     for payment in payments:
@@ -148,7 +148,7 @@ def _frame(rows: Iterable[Response], columns: Mapping[str, str]) -> pd.DataFrame
     try:
         return declared_frame(named, columns)
     except (ValueError, TypeError, OverflowError):
-        # The caller drops the context: the library's text quotes values.
+        # The message of pandas would quote values of the response.
         raise UnexpectedReply("the response breaks the contract: a field has another type") from None
 
 

@@ -1,4 +1,4 @@
-"""Calls of the identity client: each is sent once, recorded as a step of the trace, and its errors show no secret."""
+"""Send the requests of the identity client once each, and record them as steps of a trace without secrets."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from typing import Any, TypeVar
 from toolkit.endpoint import Endpoint
 from toolkit.errors import ServiceError, ToolkitError, UnexpectedReply
 from toolkit.http_client import HttpReply, HttpSession
-from toolkit.identity.client.answers import Response, expect, secret_in
 from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder
+from toolkit.identity.client.responses import Response, expect, secret_in
 from toolkit.identity.envelope import SUCCESS, error_of
-from toolkit.identity.flow import MOVES, Call, State
+from toolkit.identity.flow import TRANSITIONS, Event, State
 from toolkit.identity.wire import GUESSABLE_FIELDS, OPEN_TARGET, SECRET_FIELDS, Operation
 from toolkit.secret import Secret
 
 T = TypeVar("T")
-_STEPS_KEPT = 1_000
-#: What a caller types, by the name of the operation in the messages of a service.
+#: The length of the trace, in requests.
+_MAX_STEPS = 1_000
+#: Client methods by operation; error messages of the service name the operation.
 _METHODS = {
     "accountEcho": "echo",
     "authenticateByRedirectFinish": "finish_authentication",
@@ -48,7 +49,7 @@ TRACE_COLUMNS = {
 
 @dataclass(slots=True)
 class Step:
-    """One call, with every secret redacted; `before` and `after` are where the flow may have stood."""
+    """One request and its response, secrets redacted; `before` and `after` are the possible states of the flow."""
 
     n: int
     operation: str
@@ -64,17 +65,16 @@ class Step:
 
     @property
     def transition(self) -> str:
-        """``started → failed or proven``; empty where the call moved nothing."""
+        """``started → failed or proven``; empty if the state did not change."""
         before, after = (" or ".join(sorted(states)) for states in (self.before, self.after))
         return "" if before == after else f"{before} → {after}"
 
 
-class RecordedCalls:
-    """Sends the calls of one client and keeps a step of each.
+class RequestRecorder:
+    """Sends the requests of one client and records each as a step.
 
-    Each call is sent once: a second Finish or a second opening would revoke the code, so nothing is retried.
-    Errors are raised in frames that hold no response, and without context: notebooks save tracebacks, and IPython
-    can print every value in them.
+    Nothing is retried, because a second Finish would revoke the code. Errors are raised in frames without a response
+    and without context, because notebooks save tracebacks and IPython can print every value in them.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RecordedCalls:
         self._http = http
         self._api_client_id = api_client_id
         self.now = now or (lambda: time.time_ns() // 1_000_000)
-        self.steps: deque[Step] = deque(maxlen=_STEPS_KEPT)
+        self.steps: deque[Step] = deque(maxlen=_MAX_STEPS)
         self._count = 0
 
     def post(
@@ -93,12 +93,12 @@ class RecordedCalls:
         read: Callable[[Response], T],
         *,
         holder: Holder | None = None,
-        call: Call | None = None,
+        event: Event | None = None,
         state_of: Callable[[T], State] | None = None,
     ) -> T:
-        """Make a POST call and return what `read` makes of its response.
+        """Send a POST request and return its response as converted by `read`.
 
-        `call` moves the flow of `holder`; `state_of` says where to, if the table leaves more than one state.
+        `event` changes the state of `holder`; `state_of` returns the new state if the table allows several.
         """
         given = {name: value for name, value in fields.items() if value is not None}
         body = {"RequestId": f"req-{self._count + 1:03d}", "ApiClientId": self._api_client_id(), **given}
@@ -108,7 +108,7 @@ class RecordedCalls:
             envelope = _object_of(reply, step, operation.endpoint)
             return read(_response_of(envelope, body, reply, _line_of(operation.endpoint)))
 
-        outcome = self._record(operation.name, body, send, holder, call, state_of)
+        outcome = self._record(operation.name, body, send, holder, event, state_of)
         return _result(outcome)
 
     def open(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret:
@@ -121,10 +121,10 @@ class RecordedCalls:
             if reply.status != 200:
                 raise _device_error(reply.status)
             final = secret_in(answer, "vfp")
-            expect(final != fingerprint, "the final fingerprint is the first one")
+            expect(final != fingerprint, "the final fingerprint equals the first one")
             return final
 
-        return _result(self._record(Call.OPEN, query, send, holder, Call.OPEN))
+        return _result(self._record(Event.OPEN, query, send, holder, Event.OPEN))
 
     def _record(
         self,
@@ -132,11 +132,11 @@ class RecordedCalls:
         sent: Mapping[str, Any],
         send: Callable[[Step], T],
         holder: Holder | None,
-        call: Call | None,
+        event: Event | None,
         state_of: Callable[[T], State] | None = None,
     ) -> T | ToolkitError:
         self._count += 1
-        before = holder.states if holder else frozenset({State.NEW} if call is Call.START else ())
+        before = holder.states if holder else frozenset({State.NEW} if event is Event.START else ())
         step = Step(self._count, operation, redacted(sent), before, before)
         known: State | None = None
         outcome: T | ToolkitError
@@ -151,8 +151,8 @@ class RecordedCalls:
         step.ms = round((time.perf_counter() - began) * 1000, 3)
         if known is not None:
             step.after = frozenset({known})
-        elif call is not None and step.status is not None:
-            step.after = states_after(before, call, step.status)
+        elif event is not None and step.status is not None:
+            step.after = states_after(before, event, step.status)
         if holder is not None:
             holder.states = step.after
         user = outcome if isinstance(outcome, AuthenticatedUser) else holder
@@ -164,7 +164,7 @@ class RecordedCalls:
 
 def _result(outcome: T | ToolkitError) -> T:
     if isinstance(outcome, ToolkitError):
-        # Without the frames and errors behind it, which saw the response.
+        # Drop the frames and errors that hold the response.
         outcome.__context__ = outcome.__cause__ = None
         raise outcome.with_traceback(None)
     return outcome
@@ -175,7 +175,7 @@ def _line_of(endpoint: Endpoint) -> str:
 
 
 def _object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping[str, Any]:
-    """Return the JSON object of a reply and note it in the step."""
+    """Return the JSON object of a reply and record it in the step."""
     step.http = reply.status
     if 300 <= reply.status < 400:
         raise UnexpectedReply(
@@ -199,7 +199,7 @@ def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply:
         error.message = _OPERATIONS.sub(lambda found: _METHODS[found[0]], error.message)
         raise error
     expect(status == 0, "Status is not known")
-    expect(reply.status == 200, "a success has HTTP status 200")
+    expect(reply.status == 200, "a successful response has HTTP status 200")
     expect(envelope.get("RequestId") == body["RequestId"], "RequestId is not the one that was sent")
     response = envelope.get("Response")
     expect(isinstance(response, dict), "Response is not an object")
@@ -207,16 +207,16 @@ def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply:
 
 
 def _device_error(http: int) -> ToolkitError:
-    # A phone gets no status code: each of these HTTP statuses has one cause.
+    # Responses to phones have no status code, only these HTTP statuses.
     code = {404: 2001, 410: 2003, 429: 2040}.get(http)
     error = error_of({"Status": code}, http, request=_line_of(OPEN_TARGET)) if code else None
     return error or UnexpectedReply(f"{_line_of(OPEN_TARGET)} was answered by HTTP {http}")
 
 
-def states_after(states: frozenset[State], call: Call, status: int) -> frozenset[State]:
-    """Return where the flow may stand after a call was answered with this status."""
-    rows = [row for row in MOVES if row.call is call and row.status == status]
-    # The flow may have expired or been revoked, which the caller learns only from this response.
+def states_after(states: frozenset[State], event: Event, status: int) -> frozenset[State]:
+    """Return the possible states of the flow after a response with this status."""
+    rows = [row for row in TRANSITIONS if row.event is event and row.status == status]
+    # If the flow has expired or been revoked, no row matches the states that the client knew.
     possible = [row for row in rows if row.state in states] or rows
     return frozenset(row.next for row in possible) or states
 

@@ -1,4 +1,4 @@
-"""Idempotency keys: the same key and body within a day get the same answer, without a second decision."""
+"""Idempotency keys: a repeated key and body within a day get the same response, without a second decision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from toolkit.stores import Store
 
 _ANSWERS = "reward-answers"
 _CLAIMS = "reward-claims"
-# A claim whose gateway died, or does not know what became of its decision, frees itself after this time.
+# A claim expires after this time if its gateway died or does not know whether the moment was decided.
 _CLAIM_MS = 60_000
 
 
@@ -31,13 +31,13 @@ class Answers:
     def __init__(self, store: Store, now: Callable[[], int]) -> None:
         self._store = store
         self._now = now
-        # A lock goes when the last request with its key is answered.
+        # Weak values, so that a lock is deleted after the last request with its key.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def once(self, key: str, body: bytes, answer: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return the stored answer of this key, or make one; `answer` stores what it makes.
+        """Return the stored answer of this key, or call `answer`, which stores its result.
 
-        Conflict: the key was used with another body, or another gateway is answering it right now.
+        Conflict: the key was used with another body, or another gateway is processing it now.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
             claims = self._store.ephemeral
@@ -47,14 +47,14 @@ class Answers:
             try:
                 return await self._stored_or_made(key, body, answer)
             except OutcomeUnknown:
-                # Perhaps decided: the claim stays until it expires, and by then a gateway has stored the answer.
+                # The moment may be decided: the claim stays until it expires, and by then the answer is stored.
                 is_known = False
                 raise
             finally:
                 if is_known:
                     await claims.pop(_CLAIMS, key)
 
-    def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
+    def save(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
         data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])
         return self._store.records.put(_ANSWERS, key, data, at + wire.ANSWER_SECONDS * 1000)
 
@@ -69,7 +69,7 @@ class Answers:
 
 
 def answer_key(partner: str, key: str) -> str:
-    # The length goes first, so that two partners never share an answer.
+    # The length prevents two partners from sharing a key.
     return hash_of(f"{len(partner)}:{partner}{key}".encode("utf-8", "surrogatepass"))
 
 
