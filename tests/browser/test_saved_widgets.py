@@ -35,7 +35,7 @@ reward = tk.rewards.moment(device, "run", test=True)
 _LIVE = """
 live = toolkit.LiveDweets(tk, "roof")
 tk.dweets.post_frame("roof", frame, progress=False)
-live.wait_for(30)
+live.wait(30)
 live
 """
 _CELLS = (

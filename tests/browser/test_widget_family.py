@@ -253,7 +253,7 @@ CASES = {
         live_by_mouse,
         live_by_keyboard,
         live_goes_wrong,
-        "tk.dweets.post_frame('roof', weather, progress=False); shown.wait_for(400)",
+        "tk.dweets.post_frame('roof', weather, progress=False); shown.wait(400)",
     ),
     "handwriting-explorer": Case(
         'toolkit.HandwritingExplorer(tk, text="Dear Ada,\\nthe engine works.")',

@@ -277,7 +277,7 @@ def test_a_frame_added_twice_is_refused(tmp_path: Path) -> None:
         InvalidArgument, match="1 of 4 rows .* if_exists='skip', or all of them with if_exists='append'"
     ):
         archive.add_frames([("roof", frame.shift(freq="18h"))])
-    with pytest.raises(InvalidArgument, match="if_exists is one of error, skip, append, not 'replace'"):
+    with pytest.raises(InvalidArgument, match="if_exists is 'error' or 'skip' or 'append', not 'replace'"):
         archive.add_frame("roof", frame, if_exists="replace")  # type: ignore[arg-type]
     assert archive.history("roof")["n"].tolist() == [0, 1, 2, 3]
     assert archive.add_frame("roof", frame.shift(freq="1D")) == 4

@@ -54,6 +54,9 @@ class ListSource:
         if not self.left:
             self.is_delivered.set()
 
+    def complete(self) -> None:
+        pass
+
     def stop(self) -> None:
         pass
 

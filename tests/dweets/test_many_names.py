@@ -134,7 +134,7 @@ def test_columns_of_a_content_with_a_thing_of_its_own(tk: Connection) -> None:
 def test_a_live_widget_draws_a_field_beyond_the_200(tk: Connection) -> None:
     with LiveDweets(tk, "t", "n299") as live:
         post(tk, "t", [{f"n{n}": n for n in range(300)}] * 2)
-        live.wait_for(2)
+        live.wait(2)
         with pytest.warns(UserWarning, match="100 of the 300 names"):
             assert live.frame.shape == (2, 200)
     assert "<path" in live.plot.value

@@ -488,3 +488,23 @@ def test_another_gateway_takes_over_when_a_lease_runs_out(tmp_path: Path, caplog
 
     asyncio.run(run())
     assert numbers(tmp_path, "t") == list(range(100))
+
+
+def test_flush_of_an_archive_writes_what_was_posted(tmp_path: Path) -> None:
+    with Gateway(config={"dweets": {"archive": str(tmp_path), "archive_seconds": 3_600}}) as gateway:
+        with toolkit.connect(gateway) as tk:
+            archive = tk.dweets.archive(tmp_path)
+            for n in range(30):
+                tk.dweets.post("kitchen", {"n": n})
+                assert archive.flush() == n + 1
+            assert archive.history("kitchen")["n"].tolist() == [*range(30)]
+    with pytest.raises(InvalidArgument, match="no recorder or gateway of this process writes to"):
+        archive.flush()
+
+
+def test_flush_of_an_archive_writes_what_was_recorded(tmp_path: Path) -> None:
+    with toolkit.connect(Gateway()) as tk, tk.dweets.record("kitchen", tmp_path, seconds=3_600) as recording:
+        tk.dweets.post("kitchen", {"n": 1})
+        until(lambda: recording.received == 1)
+        assert toolkit.Archive(tmp_path).flush() == 1
+        assert toolkit.Archive(tmp_path).history("kitchen")["n"].tolist() == [1]

@@ -479,7 +479,7 @@ def test_what_arrives_is_drawn_and_kept(tk: toolkit.Connection, weather: pd.Data
         assert "waiting for dweets of roof" in live.plot.value
         live.plot.observe(lambda change: drawn.set() if change["new"].count("<path") == 2 else None, "value")
         tk.dweets.post_frame("roof", weather.head(250))
-        assert live.wait_for(250) == 250
+        assert live.wait(250) == 250
         assert drawn.wait(60)
         assert live.running
     assert not live.running
@@ -494,7 +494,7 @@ def test_what_arrives_is_drawn_and_kept(tk: toolkit.Connection, weather: pd.Data
 def test_only_the_last_are_kept_and_drawn(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", points=10, keep=50) as live:
         tk.dweets.post_frame("roof", pd.DataFrame({"n": range(120)}))
-        live.wait_for(120)
+        live.wait(120)
     assert live.frame["n"].tolist() == list(range(70, 120))
     assert live.points.options == (10,)
 
@@ -506,7 +506,7 @@ def test_a_flood_is_drawn_seldom_and_lost_never(tk: toolkit.Connection) -> None:
         live.plot.observe(lambda _change: drawings.append(live.seen), "value")
         for start in range(0, 4_000, 500):
             tk.dweets.post_frame("roof", pd.DataFrame({"n": range(start, start + 500)}))
-        live.wait_for(4_000)
+        live.wait(4_000)
     assert live.frame["n"].tolist() == list(range(4_000))
     assert len(drawings) < 400
 
@@ -517,7 +517,7 @@ def test_pause_keeps_the_picture_and_loses_nothing(tk: toolkit.Connection) -> No
         live.pause.value = True
         picture = live.plot.value
         tk.dweets.post_frame("roof", pd.DataFrame({"n": range(30)}))
-        live.wait_for(30)
+        live.wait(30)
         assert live.plot.value == picture
         live.pause.value = False
         assert live.plot.value != picture
@@ -582,7 +582,7 @@ def test_what_cannot_be_followed_is_said(tk: toolkit.Connection, gateway: Gatewa
     assert live.frame.empty
     assert not live.running
     with pytest.raises(TimeoutError, match="0 of 1 dweets of door"):
-        live.wait_for(1)
+        live.wait(1)
     live.stop()
     assert live.picture().startswith(b"\x89PNG")
     with LiveDweets(tk, "door", key=lock.read_key) as allowed:
@@ -601,7 +601,7 @@ def test_a_lost_connection_is_said_until_it_is_back(tmp_path: Path) -> None:
         with Gateway(tmp_path, port=port):
             eventually(lambda: "Listening to roof." in live.status.value)
             tk.dweets.post("roof", {"n": 1})
-            assert live.wait_for(1) == 1
+            assert live.wait(1) == 1
             live.stop()
             assert "Stopped after 1 dweet." in live.status.value
 
@@ -609,7 +609,7 @@ def test_a_lost_connection_is_said_until_it_is_back(tmp_path: Path) -> None:
 def test_content_without_the_number_is_said(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "celsius") as live:
         tk.dweets.post("roof", {"fahrenheit": 70, HOSTILE: 1})
-        live.wait_for(1)
+        live.wait(1)
     assert "no numbers in celsius: the content has fahrenheit" in live.plot.value
     assert "<img" not in live.plot.value
 
@@ -618,7 +618,7 @@ def test_content_without_the_number_is_said(tk: toolkit.Connection) -> None:
 def test_a_time_that_is_none_is_said(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, "roof", "n", time="noon") as live:
         tk.dweets.post("roof", {"n": 1})
-        live.wait_for(1)
+        live.wait(1)
     assert "There is no column &#x27;noon&#x27;" in live.status.value
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import orjson
@@ -23,6 +23,7 @@ from tqdm.auto import tqdm
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.archive.epochs import gaps_of
 from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files
+from toolkit.dweets.archive.follower import follower_of
 from toolkit.dweets.archive.parquet import Footer, read_footer, read_rows
 from toolkit.dweets.archive.queries import ArchiveQueries, partitions
 from toolkit.dweets.archive.rows import Row, table_of, table_with
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 IfExists = Literal["error", "skip", "append"]
-IF_EXISTS: tuple[IfExists, ...] = get_args(IfExists)
 
 _INTEGER, _MICROSECONDS, _DAY = "int64", "datetime64[us, UTC]", "datetime64[us]"
 _THINGS = {"thing": "str", "first": _MICROSECONDS, "last": _MICROSECONDS}
@@ -231,8 +231,6 @@ class Archive:
         progress
             Show a progress bar.
         """
-        if if_exists not in IF_EXISTS:
-            raise InvalidArgument(f"if_exists is one of {', '.join(IF_EXISTS)}, not {if_exists!r}")
         count = 0
         running: dict[str, Future[int]] = {}
         with ArchiveWriter(self.folder) as writer, ThreadPoolExecutor(_THREADS, "archive") as threads:
@@ -244,6 +242,27 @@ class Archive:
                     count += running.pop(next(iter(running))).result()
                 running[thing] = threads.submit(_add_frame, writer, thing, frame, if_exists)
             return count + sum(future.result() for future in running.values())
+
+    def flush(self) -> int:
+        """Write what the recorder or the gateway of this process has received, without waiting for its next turn.
+
+        Returns
+        -------
+        int
+            How many dweets it has written since it started.
+
+        Raises
+        ------
+        InvalidArgument
+            Nothing in this process writes to the archive. Another process writes every 10 seconds, if not told
+            otherwise.
+        """
+        if (follower := follower_of(self.folder)) is None:
+            raise InvalidArgument(
+                f"no recorder or gateway of this process writes to {self.folder}: flush() is for an archive of "
+                "tk.dweets.record(...) or Gateway(archive=...)"
+            )
+        return follower.flush()
 
     def compact(self) -> pd.DataFrame:
         """Join small files and return `things`. Recorders and gateways do so by themselves, a little later."""

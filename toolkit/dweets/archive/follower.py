@@ -13,6 +13,8 @@ from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, TimedOut
 
+# The followers of this process, by folder.
+_running: dict[Path, Follower] = {}
 # A pause is this many times as long as the write before, so with very many things the files become larger.
 _PAUSE_FACTOR = 4.0
 
@@ -46,8 +48,16 @@ class Source(Protocol):
     def archived(self, batch: Batch) -> None:
         """Drop a batch that is on disk."""
 
+    def complete(self) -> None:
+        """Let the next `batches` leave nothing out for speed."""
+
     def stop(self) -> None:
         """Collect no more rows."""
+
+
+def follower_of(folder: Path) -> Follower | None:
+    """Return what writes to an archive in this process."""
+    return _running.get(folder.resolve())
 
 
 class Follower:
@@ -78,6 +88,7 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
         source.start(self._wake.set)
         self._thread.start()
+        _running[folder.resolve()] = self
 
     @property
     def received(self) -> int:
@@ -89,8 +100,13 @@ class Follower:
 
         Dweets that cannot be written (ArchiveUnusable) are tried again later.
         """
+        return self._write(complete=True)
+
+    def _write(self, *, complete: bool) -> int:
         failure: ArchiveUnusable | None = None
         with self._flushing:
+            if complete:
+                self._source.complete()
             for batch in self._source.batches():
                 try:
                     self._writer.append(batch.thing, batch.rows, batch.epoch)
@@ -119,6 +135,7 @@ class Follower:
         if self._stopped.is_set():
             return self.dweets
         self._stopped.set()
+        _running.pop(self.folder.resolve(), None)
         self._wake.set()
         self._thread.join()
         self._source.stop()
@@ -146,7 +163,7 @@ class Follower:
                 return
             began = time.monotonic()
             try:
-                self.flush()
+                self._write(complete=False)
                 self._logged = ""
             except (ArchiveUnusable, SourceUnavailable) as error:
                 if str(error) != self._logged:

@@ -98,6 +98,9 @@ class HttpSource:
             self._bytes -= sum(len(row.content) for row in batch.rows)
             self._changed.notify_all()
 
+    def complete(self) -> None:
+        pass  # the buffer holds all that was received
+
     def stop(self) -> None:
         self.stopped.set()
         with self._changed:

@@ -102,7 +102,7 @@ class DweetClient(PublicNames):
     ) -> pd.DataFrame:
         """Send each row as one dweet, in order, up to 1,000 rows a request: ``POST /dweets/for/{thing}``.
 
-        Returns one row a dweet, as `post` does.
+        Returns one row a dweet, as `post` does. A warning says if the frame is longer than what the gateway keeps.
 
         Parameters
         ----------
@@ -113,8 +113,6 @@ class DweetClient(PublicNames):
             In place of `thing`: the column with the name of each row's thing, which is not part of the content.
         progress
             Show a bar if there is more than one request.
-
-        A warning says if the frame is longer than what the gateway keeps of a thing.
         """
         post = partial(self._calls.post_rows, key=key)
         receipts = post_rows(post, thing, frame, thing_column, progress)
@@ -170,7 +168,8 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            Oldest first. Index ``created`` (UTC), one typed column for each name in the contents.
+            Oldest first. Index ``created`` (UTC), one typed column for each name in the contents. A warning says how
+            many older ones the gateway has deleted, if some of them may have been asked for.
 
         Examples
         --------
@@ -201,8 +200,7 @@ class DweetClient(PublicNames):
         Returns
         -------
         pandas.DataFrame
-            As in `history`, however many dweets there are. A warning says how many older ones the gateway has deleted,
-            if some of them may be of this day or hour.
+            As in `history`, with the same warning.
         """
         if hour is not None and hour not in range(24):
             raise InvalidArgument("hour must be 0 to 23")
@@ -308,10 +306,7 @@ class DweetClient(PublicNames):
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
         """Lock a thing with a lock and its master key: ``GET /lock/{thing}``.
 
-        Returns
-        -------
-        pandas.DataFrame
-            One row: ``thing``, ``lock``, ``locked``; also of `unlock` and `remove_lock`.
+        Returns one row, as `unlock` and `remove_lock`: ``thing``, ``lock``, ``locked``.
 
         Raises
         ------
@@ -332,7 +327,7 @@ class DweetClient(PublicNames):
         return declared_frame([{"lock": lock, "locked": False}], LOCK_COLUMNS)
 
     def set_alert(self, thing: str, *, who: str | Sequence[str], condition: str, key: Key) -> pd.DataFrame:
-        """Set the alert of a locked thing: ``GET /alert/{who}/when/{thing}/{condition}``.
+        """Set the alert of a locked thing, return it as `get_alert`: ``GET /alert/{who}/when/{thing}/{condition}``.
 
         Parameters
         ----------
@@ -342,11 +337,6 @@ class DweetClient(PublicNames):
             JavaScript of ``dweet``, the content: an expression, as in ``dweet.celsius > 30``, or the body of a
             function, as in ``if (dweet.celsius > 30) return 'too hot'``. It is met when its value is a text or true.
             Try it first with `backtest`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row as in `get_alert`.
 
         Raises
         ------
@@ -361,10 +351,7 @@ class DweetClient(PublicNames):
     def get_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
         """Return the alert of a thing with its status: ``GET /get/alert/for/{thing}``.
 
-        Returns
-        -------
-        pandas.DataFrame
-            One row, or none: ``thing, condition, recipients, open, message, since, sent_today, allowed_today``.
+        One row, or none: ``thing, condition, recipients, open, message, since, sent_today, allowed_today``.
         """
         try:
             return alert_frame([self._calls.call(wire.GET_ALERT, {"thing": thing}, key)])
@@ -402,13 +389,8 @@ class DweetClient(PublicNames):
         -------
         pandas.DataFrame
             `history`, or the frame, with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (an e-mail would
-            be sent: the alert opens or its message changes) and ``alert.fault`` in front.
-
-        Warns
-        -----
-        UserWarning
-            The condition failed at every dweet, or returned neither a text nor true or false at any; or dweets of that
-            day may be gone, as in `stored`.
+            be sent: the alert opens or its message changes) and ``alert.fault`` in front. A warning says if the
+            condition failed at every dweet, or returned neither a text nor true or false at any, or as in `stored`.
         """
         if isinstance(thing, pd.DataFrame):
             if (date, columns, key) != (None,) * 3:

@@ -190,9 +190,12 @@ class StoreSource:
     def start(self, wake: Callable[[], None]) -> None:
         pass  # the journals hold the dweets, so no write is urgent
 
+    def complete(self) -> None:
+        # A post may have come between two passes: the next one checks all names.
+        self._passes += -self._passes % _PASSES_A_CHECK
+
     def stop(self) -> None:
-        # The last pass checks for posts to other gateways too.
-        self._passes = max(self._passes, 1) * _PASSES_A_CHECK
+        pass  # the last pass is a complete one
 
     def batches(self) -> Iterator[Batch]:
         failures: list[ArchiveUnusable] = []

@@ -66,7 +66,7 @@ class LiveDweets(ServiceWidget):
     >>> import toolkit
     >>> with toolkit.connect() as tk, LiveDweets(tk, "roof", "celsius") as live:
     ...     _ = tk.dweets.post("roof", {"celsius": 21.5})
-    ...     live.wait_for(1), live.frame["celsius"].tolist()
+    ...     live.wait(1), live.frame["celsius"].tolist()
     (1, [21.5])
     """
 
@@ -134,7 +134,7 @@ class LiveDweets(ServiceWidget):
         with self._changed:
             return list(islice(self._records, max(0, len(self._records) - count), None))
 
-    def wait_for(self, dweets: int, timeout: float = 30.0) -> int:
+    def wait(self, dweets: int, timeout: float = 30.0) -> int:
         """Wait until so many dweets have arrived (else TimedOut), and return how many have."""
         if not self._has_come(dweets, timeout):
             raise TimedOut(f"{self.seen} of {dweets} dweets of {self.thing} after {timeout} seconds")
