@@ -1,4 +1,4 @@
-"""A simulated handset: a phone of the demo world that opens a TargetUrl from its own mobile network."""
+"""A simulated handset: a phone that opens a TargetUrl from its own mobile network."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from toolkit.secret import Secret
 
 @dataclass(frozen=True, slots=True)
 class Handset:
-    """A phone as a caller sees it. Made by ``gateway.handset("happy")``.
+    """A phone as a caller sees it: ``gateway.handset("happy")`` of the demo world, or one of your subscribers.
 
-    ``address`` is its address on its network, ``device_ip`` and ``carrier_short_code`` are what its app tells the
-    caller, if it knows them. ``result`` says how a flow with this phone ends, ``answer`` is its owner's.
+    A gateway that simulates phones takes one whose ``address`` is the ``device_ip`` of a subscriber. ``device_ip`` and
+    ``carrier_short_code`` are what its app tells the caller, if it knows them. ``result`` says how a flow with this
+    phone ends, ``answer`` is its owner's.
 
     Examples
     --------
+    >>> from toolkit.identity import Handset
     >>> Handset("mine", address="203.0.113.7", device_ip="203.0.113.7").network_headers
     {'X-Simulated-Device-Ip': '203.0.113.7'}
     """
