@@ -1,1 +1,17 @@
-"""Mobile identity and checkout data. Read `wire` (endpoints, fields) and `flow` (the state table) first."""
+"""Mobile identity and checkout data. Read `wire` (endpoints, fields) and `flow` (the state table) first.
+
+A simulated phone for any gateway: ``toolkit.identity.Handset("mine", address=..., device_ip=...)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from toolkit.public_names import lazy_names
+
+if TYPE_CHECKING:
+    from toolkit.identity.client.handset import Handset
+
+__all__ = ["Handset"]
+
+__getattr__, __dir__ = lazy_names(__name__, {"Handset": "toolkit.identity.client.handset"})

@@ -1,4 +1,4 @@
-"""A simulated handset: a phone of the demo world that opens a TargetUrl from its own mobile network."""
+"""A simulated handset: a phone that opens a TargetUrl from its own mobile network."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from toolkit.secret import Secret
 
 @dataclass(frozen=True, slots=True)
 class Handset:
-    """A simulated phone. Made by ``gateway.handset("happy")``.
+    """A simulated phone: ``gateway.handset("happy")`` of the demo world, or one of your subscribers.
 
-    ``address`` is its address on the mobile network; ``device_ip`` and ``carrier_short_code`` are the values for
-    `start_authentication`. ``result`` says how a flow with this phone ends; ``answer`` is the owner's answer to the
-    challenge.
+    ``address`` is its address on the mobile network: that of a gateway's subscriber who has it as ``device_ip``.
+    ``device_ip`` and ``carrier_short_code`` are the values for `start_authentication`. ``result`` says how a flow with
+    this phone ends; ``answer`` is the owner's answer to the challenge.
 
     Examples
     --------
+    >>> from toolkit.identity import Handset
     >>> Handset("mine", address="203.0.113.7", device_ip="203.0.113.7").network_headers
     {'X-Simulated-Device-Ip': '203.0.113.7'}
     """
