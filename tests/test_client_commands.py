@@ -136,7 +136,7 @@ def test_a_refused_batch_says_what_was_sent(tmp_path: Path) -> None:
 
 def test_an_empty_stdin_posts_nothing(url: str) -> None:
     assert piped(["post", "kitchen", "-"], b"\n\n") == (b"", "")
-    _, complained = piped(["post", "bad\x01name", "-"], b"", code=1)
+    _, complained = piped(["post", "bad\x01name", "-"], b"", code=2)
     assert complained.startswith("Error: a thing's name must")
 
 
@@ -230,6 +230,8 @@ def test_history_is_the_frame_as_parquet(url: str, tk: toolkit.Connection, tmp_p
     written = pd.read_parquet(tmp_path / "k.parquet")
     pd.testing.assert_frame_equal(written.drop(columns="some"), expected.drop(columns="some"))
     assert written["some"].iloc[0] == "{}"
+    said, _ = piped(["history", "kitchen", "--parquet=-"], b"")
+    pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(said)), written)
 
 
 def test_a_range_has_its_start_and_not_its_end(url: str, tk: toolkit.Connection) -> None:
@@ -307,7 +309,7 @@ def test_a_text_is_written_without_a_gateway(no_gateway: Path, tmp_path: Path) -
 
 def test_what_cannot_be_written_is_one_line(url: str, tmp_path: Path) -> None:
     file = str(tmp_path / "a.png")
-    assert "the nearest titles are Molly" in run("write", "Hi", "--hand=Moly", "-o", file, code=1).stderr
+    assert "the nearest titles are Molly" in run("write", "Hi", "--hand=Moly", "-o", file, code=2).stderr
     assert "png, .pdf or .svg" in run("write", "Hi", "--hand=Molly", "-o", "a.gif", code=2).stderr
     missing = run("write", "Hi", "--hand=Molly", "-o", str(tmp_path / "no" / "a.png"), code=1).stderr
     assert missing == f"Error: {tmp_path / 'no' / 'a.png'}: No such file or directory\n"
@@ -401,7 +403,7 @@ def test_a_gateway_that_is_away_is_one_line(arguments: list[str], gateway: Gatew
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "nothing", "http://user:secret@127.0.0.1"])
 def test_a_wrong_url_is_one_line(url: str) -> None:
-    said = run("post", "kitchen", "n=1", f"--url={url}", code=1).stderr
+    said = run("post", "kitchen", "n=1", f"--url={url}", code=2).stderr
     assert said.startswith("Error: a base URL is http://")
     assert "secret" not in said
 

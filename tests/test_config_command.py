@@ -82,7 +82,7 @@ def test_the_check_refuses_published_keys_for_others(tmp_path: Path) -> None:
     file.write_text('[gateway]\nallow_hosts = ["a.example"]\n[dweets.locks]\na = "change-me-master-key"', "utf-8")
     done = run("config", "check", str(file), code=2)
     assert done.stderr.startswith("Error: dweets.locks.a: this key is published with the toolkit")
-    refused = run("gateway", "--port=0", "--config", str(file), code=1)
+    refused = run("gateway", "--port=0", "--config", str(file), code=2)
     assert refused.stderr == done.stderr
     with started("gateway", "--port=0", f"--config={file}", "--demo") as process:
         url_of(process)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from tqdm import tqdm
 
 import toolkit
 from toolkit.errors import InvalidArgument, ToolkitError
@@ -152,7 +153,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
 
 
 def payment_ids(payments: Any) -> list[str]:
-    from toolkit.identity.client.payment_ids import payment_ids as ids
+    from toolkit.identity.client.identity import payment_ids as ids
 
     return ids(payments)
 
@@ -207,6 +208,11 @@ ODD: list[Any] = [
 
 #: These wait for what never comes, or render many pictures.
 SLOW = ("collect", "listen", "record", "sweep", "rendered", "add_frames")
+
+
+def test_a_progress_bar_around_a_generator_is_read_once(world: World) -> None:
+    frames = ((f"seen-{number}", FRAME) for number in range(3))
+    assert world.archive.add_frames(tqdm(frames, total=3, disable=True)) == 36
 
 
 @pytest.mark.parametrize("part", ["dweets", "archive", "hands", "rewards"])

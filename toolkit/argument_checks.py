@@ -1,7 +1,7 @@
-"""Arguments that a person types, checked against the annotations before anything happens.
+"""Check the arguments of a call against its annotations.
 
-A wrong one raises InvalidArgument with what was expected and the signature of the call. Values are never shown: they
-may be keys.
+A wrong one raises InvalidArgument with the expected type and the signature. The message never shows a value: it may be
+a key.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, wraps
 from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
@@ -26,8 +26,10 @@ _WORDS = {
     str: "a str", tuple: "a pair", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
 }  # fmt: skip
 _SHOWN = 40
-# These can be iterated over, and are never meant as a list.
+# Iterable, but never accepted as a list.
 _NO_LISTS = (str, bytes, bytearray, memoryview, pd.DataFrame)
+# Others, as a generator or tqdm around it, may give their items only once: the call itself reads and checks those.
+_READ_TWICE = (Sequence, Set, Mapping, np.ndarray, pd.Series, pd.Index)
 
 
 def checked_arguments(target: CheckedT) -> CheckedT:
@@ -90,7 +92,7 @@ def _call(function: Callable[..., Any], signature: inspect.Signature) -> str:
 def _hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
     if name not in function.__annotations__:
         return Any
-    # One by one: a class that type checkers alone can read is checked by the function itself.
+    # One by one: a name imported under TYPE_CHECKING cannot be resolved, and the function checks that argument itself.
     alone = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
     try:
         return typing.get_type_hints(alone, function.__globals__)[name]
@@ -116,7 +118,7 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401, PLR0911
     if kind is tuple and inner and Ellipsis not in inner:
         return isinstance(value, tuple | list) and len(value) == len(inner) and all(map(_fits, value, inner))
     if isinstance(kind, type) and issubclass(kind, Iterable) and inner and not issubclass(kind, Mapping):
-        return _is_list(value, kind) and (isinstance(value, Iterator) or all(_fits(each, inner[0]) for each in value))  # type: ignore[attr-defined]
+        return _is_list(value, kind) and (not isinstance(value, _READ_TWICE) or all(_fits(v, inner[0]) for v in value))
     return isinstance(value, kind)
 
 

@@ -1,4 +1,4 @@
-"""Endpoint: a method, a path template and its query. Clients build paths from it, the gateway matches them."""
+"""Endpoints: a method, a path template and a query. Clients build paths from them, the gateway matches them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Parameter:
     required: bool = False
     #: Regular expression that the whole value must match; None for any text.
     pattern: str | None = None
-    #: The value is a key: it is never logged and never part of a message.
+    #: The value is a key and must not appear in logs or messages.
     secret: bool = False
 
     def check(self, value: str) -> None:
@@ -57,21 +57,18 @@ class Endpoint:
         object.__setattr__(self, "_pattern", re.compile(pattern.encode("ascii"), re.DOTALL))
 
     def path_for(self, **values: str) -> str:
-        """Return the path with every value percent-encoded, slashes too."""
+        """Return the path with every value percent-encoded, including slashes."""
         return _PLACEHOLDER.sub(lambda hit: quote(values[hit[1]], safe=""), self.template)
 
     def path_values(self, raw_path: bytes) -> dict[str, str] | None:
-        """Return the values of a raw path, each decoded once, or None where the path does not match.
-
-        An encoded slash stays inside its value.
-        """
+        """Return the decoded values of a raw path, or None if it does not match; ``%2F`` belongs to a value."""
         hit = self._pattern.fullmatch(raw_path)
         if hit is None:
             return None
         return {name: decode_once(value) for name, value in hit.groupdict().items()}
 
     def checked_query(self, given: Mapping[str, str]) -> dict[str, str]:
-        """Return the declared parameters of `given`; InvalidArgument where one is missing or does not match."""
+        """Return the declared parameters of `given`; InvalidArgument if one is missing or does not match."""
         kept = {}
         for parameter in self.query:
             value = given.get(parameter.name)
@@ -85,13 +82,13 @@ class Endpoint:
 
 
 def decode_once(raw: bytes) -> str:
-    # Bytes that are not UTF-8 become lone surrogates, which every service refuses in its own words.
+    # Invalid UTF-8 becomes lone surrogates, which each service refuses with its own error.
     plain = unquote_to_bytes(raw) if _PERCENT in raw else raw
     return plain.decode("utf-8", "surrogateescape")
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value of each name: a repeated parameter does not override an earlier one."""
+    """Return the first value of each name."""
     values: dict[str, str] = {}
     for name, value in pairs:
         values.setdefault(name, value)

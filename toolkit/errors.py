@@ -3,37 +3,24 @@
 ::
 
     ToolkitError
-    ├─ InvalidArgument (also ValueError)   nothing was sent: the argument cannot be
-    │  ├─ SessionClosed                    identity: the session is over, its secrets are forgotten
-    │  └─ CodeExpired                      identity: the code's life is over
-    ├─ ConnectionClosed                    nothing was sent: the connection was closed before
-    ├─ Unreachable                         no answer: refused, reset, timed out
-    ├─ TimedOut (also TimeoutError)        what was waited for did not happen in time
-    ├─ UnexpectedReply                     an answer the contract does not allow
-    ├─ ArchiveUnusable                     the folder of an archive cannot be read or written
-    ├─ ExtraMissing                        a library that the call needs is not installed
-    ├─ GatewayError                        a gateway of this process
-    │  ├─ CannotServe                      it cannot start: the port is taken, ...
-    │  ├─ CannotStop                       it did not end in time
-    │  └─ StoreUnavailable                 its store cannot keep or read anything now
-    │     ├─ FolderInUse                   another gateway has the folder open
-    │     └─ OutcomeUnknown                it may have been stored all the same
-    └─ ServiceError                        the service refused
-       ├─ MalformedRequest                 the request cannot be read
-       │  └─ InvalidParameters             handwriting: ``problems`` names every wrong parameter
-       ├─ KeyRejected                      a key is missing or does not fit
-       ├─ NotFound                         no such thing, alert, handwriting, ...
-       ├─ RateLimited                      too many calls; ``retry_after`` seconds
-       ├─ ServiceFailure                   the service itself failed
-       │  └─ Overloaded                    handwriting: try again after ``retry_after`` seconds
-       ├─ Conflict                         the state does not allow it
-       │  ├─ ThingNotLocked
-       │  └─ ThingAlreadyLocked
-       ├─ NotAuthenticated                 identity: alias and code are missing or not valid
-       └─ NotEligible                      identity: the user may not retrieve data
+      InvalidArgument (also ValueError)
+        SessionClosed, CodeExpired
+      ConnectionClosed, Unreachable, TimedOut (also TimeoutError), UnexpectedReply, ArchiveUnusable, ExtraMissing
+      GatewayError
+        CannotServe, CannotStop
+        StoreUnavailable
+          FolderInUse, OutcomeUnknown
+      ServiceError
+        MalformedRequest
+          InvalidParameters
+        KeyRejected, NotFound, RateLimited, NotAuthenticated, NotEligible
+        ServiceFailure
+          Overloaded
+        Conflict
+          ThingNotLocked, ThingAlreadyLocked
 
-A service raises them, its ``wire`` writes them in the service's dialect, the client raises the same class again.
-No message ever holds a key, a code or a query string.
+A service raises an error, its ``wire`` writes it in the service's dialect, and the client raises the same class again.
+No message holds a key, a code or a query string.
 """
 
 from __future__ import annotations
@@ -60,7 +47,7 @@ class SessionClosed(InvalidArgument):
 
 
 class CodeExpired(InvalidArgument):
-    """The code's life is over, so nothing was sent; authenticate the phone again."""
+    """The code has expired, so nothing was sent; authenticate the phone again."""
 
 
 class ConnectionClosed(ToolkitError):
@@ -68,7 +55,7 @@ class ConnectionClosed(ToolkitError):
 
 
 class Unreachable(ToolkitError):
-    """No answer came: the connection was refused, reset or timed out."""
+    """No response: the connection was refused, reset or timed out."""
 
     retryable = True
 
@@ -80,7 +67,7 @@ class TimedOut(ToolkitError, TimeoutError):
 
 
 class UnexpectedReply(ToolkitError):
-    """The server sent an answer that the contract does not allow."""
+    """The server sent a response that the specification does not allow."""
 
 
 class ArchiveUnusable(ToolkitError):
@@ -88,7 +75,7 @@ class ArchiveUnusable(ToolkitError):
 
 
 class ExtraMissing(ToolkitError):
-    """The call needs a library that is not installed; the message tells the command that brings it."""
+    """The call needs a library that is not installed; the message has the command that installs it."""
 
 
 class GatewayError(ToolkitError):
@@ -116,7 +103,7 @@ class FolderInUse(StoreUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The store went away, or did not keep its promise, after it was asked: it may have done it all the same."""
+    """The connection to the store broke, or a write was not confirmed: the change may have been stored all the same."""
 
 
 class ServiceError(ToolkitError):
@@ -193,7 +180,7 @@ class InvalidParameters(MalformedRequest):
 
 
 class KeyRejected(ServiceError):
-    """A key is missing or does not fit."""
+    """A key is missing or wrong."""
 
     default_status = 403
 
@@ -233,7 +220,7 @@ class Overloaded(ServiceFailure):
 
 
 class Conflict(ServiceError):
-    """The present state does not allow this call."""
+    """The current state does not allow this call."""
 
     default_status = 409
 

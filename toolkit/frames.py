@@ -18,7 +18,7 @@ TimeLike = str | date | datetime | pd.Timestamp | np.datetime64
 def declared_frame(
     records: Iterable[Mapping[str, Any]], columns: Mapping[str, str], index: str | None = None
 ) -> pd.DataFrame:
-    """Return a frame with one row a record and exactly these columns (dtype by name); a missing name is missing."""
+    """Return a frame with one row per record and exactly these columns (dtype by name); missing values are NA."""
     rows: Sequence[Mapping[str, Any]] = list(records)
     series = {name: pd.Series([row.get(name) for row in rows], dtype=dtype) for name, dtype in columns.items()}
     frame = pd.DataFrame(series, columns=list(columns))
@@ -39,7 +39,7 @@ def utc_from_iso(texts: Sequence[str]) -> pd.DatetimeIndex:
 
 
 def utc_timestamp(moment: TimeLike, name: str) -> pd.Timestamp:
-    """Return a point in time in UTC with microseconds; InvalidArgument where it is none, or before or after all."""
+    """Return a time in UTC with microseconds; raise InvalidArgument if it is not one, or out of range."""
     try:
         read = pd.Timestamp(moment)
         utc = read.tz_localize("UTC") if read.tzinfo is None else read.tz_convert("UTC")

@@ -19,7 +19,8 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _INDEX = np.uint64(0xD1342543DE82EF95)
-_AT_ONCE = 100_000  # points; a field takes twenty times the memory of its points
+# Points of a field that are computed together: that takes twenty times the memory of the points.
+_POINTS_AT_ONCE = 100_000
 _LOW16 = np.uint64(0xFFFF)
 
 
@@ -36,7 +37,7 @@ def unit(hashes: Hashes) -> Floats:
 
 
 def gaussian(hashes: Hashes) -> Floats:
-    """Hashes as bell-shaped numbers of variance 1, within 3.47 (Irwin-Hall of four 16-bit parts: exact, no libm)."""
+    """Return numbers of variance 1 between -3.47 and 3.47: the Irwin-Hall sum of four 16-bit parts, without libm."""
     total = hashes & _LOW16
     for shift in (16, 32, 48):
         total = total + ((hashes >> np.uint64(shift)) & _LOW16)
@@ -85,59 +86,35 @@ class KeyedNoise:
         return before + (knots[at + 1] - before) * _fade(positions - cell)
 
     def field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-        """Return a smooth displacement right and up for every point, variance about 1; every owner has another field.
+        """Return a smooth displacement to the right and up for each point, variance about 1.
 
-        The positions are in units of the lattice, the owners are small numbers, such as those of letters.
+        Each owner, such as a letter, has its own field. Positions are in units of the lattice.
         """
         right, up = np.empty(len(x)), np.empty(len(x))
-        for first in range(0, len(x), _AT_ONCE):
-            part = slice(first, first + _AT_ONCE)
+        for first in range(0, len(x), _POINTS_AT_ONCE):
+            part = slice(first, first + _POINTS_AT_ONCE)
             right[part], up[part] = self._field(name, owner[part], x[part], y[part])
         return right, up
 
     def _field(self, name: str, owner: Integers, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         column, row = np.floor(x).astype(np.int64), np.floor(y).astype(np.int64)
         u, v = _fade(x - column), _fade(y - row)
-        dx, dy, corner, stride = _lattice(self.stream(name), owner, column, row)
-        return _blend(dx, corner, stride, u, v), _blend(dy, corner, stride, u, v)
+        lattice = mix(self.stream(name) ^ (owner.astype(np.uint64) * _INDEX))
+        left, right = (mix(lattice ^ ((column + step).astype(np.uint64) * _INDEX)) for step in (0, 1))
+        below, above = (
+            [mix(side ^ ((row + step).astype(np.uint64) * _SECOND)) for side in (left, right)] for step in (0, 1)
+        )
 
+        def blend(shift: int) -> Floats:
+            low, low_right = (_pair_sum(corner, shift) for corner in below)
+            high, high_right = (_pair_sum(corner, shift) for corner in above)
+            low = low + (low_right - low) * u
+            return low + (high + (high_right - high) * u - low) * v
 
-def _lattice(
-    stream: np.uint64, owner: Integers, column: Integers, row: Integers
-) -> tuple[Floats, Floats, Integers, Integers]:
-    """Hash every lattice node that some point touches once, instead of four times for each point."""
-    owners = int(owner.max()) + 1
-    left, bottom = np.full(owners, 1 << 30), np.full(owners, 1 << 30)
-    right, top = np.full(owners, -(1 << 30)), np.full(owners, -(1 << 30))
-    np.minimum.at(left, owner, column)
-    np.maximum.at(right, owner, column)
-    np.minimum.at(bottom, owner, row)
-    np.maximum.at(top, owner, row)
-    used = right >= left
-    wide = np.where(used, right - left + 2, 0)
-    size = wide * np.where(used, top - bottom + 2, 0)
-    first = np.cumsum(size) - size
-    node = np.repeat(np.arange(owners), size)
-    within = np.arange(len(node)) - first[node]
-    node_row = within // wide[node]
-    node_column = within - node_row * wide[node] + left[node]
-    node_row = node_row + bottom[node]
-    h = mix(mix(mix(stream ^ (node.astype(np.uint64) * _INDEX)) ^ (node_column.astype(np.uint64) * _INDEX))
-            ^ (node_row.astype(np.uint64) * _SECOND))  # fmt: skip
-    stride = wide[owner]
-    corner = first[owner] + (row - bottom[owner]) * stride + (column - left[owner])
-    return _pair_sum(h, 0), _pair_sum(h, 32), corner, stride
+        return blend(0), blend(32)
 
 
 def _pair_sum(hashes: Hashes, shift: int) -> Floats:
     """Add two 16-bit parts: a triangular distribution of variance 1."""
     total = ((hashes >> np.uint64(shift)) & _LOW16) + ((hashes >> np.uint64(shift + 16)) & _LOW16)
     return (total.astype(np.float64) - 65535.0) * (2.449489742783178 / 65536.0)
-
-
-def _blend(nodes: Floats, corner: Integers, stride: Integers, u: Floats, v: Floats) -> Floats:
-    low, high = nodes[corner], nodes[corner + stride]
-    low = low + (nodes[corner + 1] - low) * u
-    high = high + (nodes[corner + stride + 1] - high) * u
-    blended: Floats = low + (high - low) * v
-    return blended

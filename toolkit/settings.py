@@ -50,18 +50,16 @@ class TimeOfDay(time):
 def table_in(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a ``.json`` file, or a file of any other name as TOML."""
     try:
-        file = Path(path).expanduser()
-        if file.exists() and not file.is_file():
-            raise InvalidArgument(
-                f"the configuration {file} is {'a folder' if file.is_dir() else 'a device'}, not a file"
-            )
-        with file.open("rb") as opened:
-            data = opened.read(MOST_BYTES + 1)
+        file, data = Path(path).expanduser(), b""
+        other = "a folder" if file.is_dir() else "a device" if file.exists() and not file.is_file() else ""
+        if not other:
+            with file.open("rb") as opened:
+                data = opened.read(MOST_BYTES + 1)
     except (OSError, RuntimeError, ValueError) as error:  # ValueError: a NUL in the path; RuntimeError: ~ of nobody
-        if isinstance(error, InvalidArgument):
-            raise
         reason = getattr(error, "strerror", None) or "there is no such path"
         raise InvalidArgument(f"the configuration {path} cannot be read: {reason}") from None
+    if other:
+        raise InvalidArgument(f"the configuration {file} is {other}, not a file")
     if len(data) > MOST_BYTES:
         raise InvalidArgument(f"the configuration {file} is larger than {MOST_BYTES // 1_000_000} MB")
     is_json = file.suffix == ".json"

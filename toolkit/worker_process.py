@@ -1,7 +1,7 @@
 """A child process that does one job at a time and that its parent can kill: for work that can block the interpreter.
 
-Not ``multiprocessing``, which would import the caller's script in every child, and whose children outlive a killed
-parent. These end when their input ends.
+``multiprocessing`` would import the caller's script in every child, and its children outlive a killed parent. These
+children end when their input ends.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any
 
@@ -33,12 +32,12 @@ class Death(Enum):
     CPU_LIMIT = "it used up its CPU time"
     WALL_LIMIT = "it did not answer in time"
     CRASH = "it crashed"
-    #: Nothing that the job did: killed from outside (also by the system, short of memory), closed, or not started.
+    #: The job did not cause it: killed from outside (also by the system when memory is short), closed, or not started.
     OTHER = "it was ended from outside"
 
 
 class WorkerDied(Exception):
-    """The child ended before it had finished its job; ``answers`` are those to this job before."""
+    """The child ended before it finished its job; ``answers`` are those it gave to this job."""
 
     def __init__(self, death: Death, detail: str, answers: list[Any]) -> None:
         super().__init__(f"{death.value} ({detail})")
@@ -54,10 +53,8 @@ class WorkerProcess:
 
     def __init__(self, module: str) -> None:
         self._module = module
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._watchdog: threading.Thread | None = None
-        self._deadline: float | None = None
         self._is_overdue = False
         self._is_closed = False
 
@@ -67,37 +64,32 @@ class WorkerProcess:
         return process.pid if process is not None else None
 
     def do(self, job: object, seconds: float) -> list[Any]:
-        """Return the answers to a job, or raise WorkerDied: also where one of them takes longer than `seconds`."""
+        """Return the answers to a job; raises WorkerDied, also if the job takes longer than `seconds`."""
         answers: list[Any] = []
         try:
             process = self._started()
             assert process.stdin is not None
             assert process.stdout is not None
-            self._expect_within(seconds)
-            pickle.dump(job, process.stdin)
-            process.stdin.flush()
-            while (answer := pickle.load(process.stdout)) is not None:
-                answers.append(answer[0])
-                self._expect_within(seconds)
+            with self._time_limit(process, seconds):
+                pickle.dump(job, process.stdin)
+                process.stdin.flush()
+                while (answer := pickle.load(process.stdout)) is not None:
+                    answers.append(answer[0])
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             raise self._died(error, answers) from None
-        except BaseException:  # such as KeyboardInterrupt: the rest of the answers would be taken for the next job's
-            self.kill()
+        except BaseException:  # such as KeyboardInterrupt: the next job would get the remaining answers
             self._discard()
             raise
-        with self._changed:
-            self._deadline = None
         return answers
 
     def kill(self) -> None:
-        """End the child at once; a job that it was doing raises WorkerDied."""
-        with self._changed:
-            if self._process is not None:
-                self._process.kill()
+        """End the child at once; a job that it is doing raises WorkerDied."""
+        if (process := self._process) is not None:
+            process.kill()
 
     def close(self) -> None:
         """End the child at once and start no other. Call `join` after the last job."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
         self.kill()
 
@@ -106,45 +98,39 @@ class WorkerProcess:
         self.close()
         self._discard()
 
-    # -- the life of one child ----------------------------------------------------------------------------
-
     def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None and (self._is_overdue or self._process.poll() is not None):
             self._discard()  # it died between two jobs: neither of them is to blame
         if self._process is not None:
             return self._process
-        with self._changed:
+        with self._lock:
             if self._is_closed:
                 raise BrokenPipeError("closed")
             process = self._process = _start(self._module)
             self._is_overdue = False
-            self._deadline = time.monotonic() + _START_SECONDS
-        self._watchdog = threading.Thread(target=self._watch, args=[process], name="worker-watchdog", daemon=True)
-        self._watchdog.start()
         try:
             assert process.stdout is not None
-            pickle.load(process.stdout)
+            with self._time_limit(process, _START_SECONDS):
+                pickle.load(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
-            # No job had reached it, so no job is to blame.
-            self._discard()
+            self._discard()  # it had no job yet, so no job is to blame
             raise BrokenPipeError(f"it did not start, exit code {process.returncode}") from None
         return process
 
-    def _expect_within(self, seconds: float) -> None:
-        with self._changed:
-            before, self._deadline = self._deadline, time.monotonic() + seconds
-            if before is None or self._deadline < before:  # at an earlier deadline the watchdog wakes up by itself
-                self._changed.notify()
+    @contextlib.contextmanager
+    def _time_limit(self, process: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
+        def kill_overdue() -> None:
+            self._is_overdue = True
+            process.kill()
 
-    def _watch(self, process: subprocess.Popen[bytes]) -> None:
-        with self._changed:
-            while process is self._process:
-                left = None if self._deadline is None else self._deadline - time.monotonic()
-                if left is not None and left <= 0:
-                    self._is_overdue = True
-                    process.kill()
-                    return
-                self._changed.wait(left)
+        timer = threading.Timer(seconds, kill_overdue)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            timer.join()
 
     def _died(self, error: Exception, answers: list[Any]) -> WorkerDied:
         process = self._process
@@ -160,25 +146,20 @@ class WorkerProcess:
         return WorkerDied(death, f"exit code {code}", answers)
 
     def _discard(self) -> None:
-        with self._changed:
-            process, self._process = self._process, None
-            self._deadline = None
-            self._changed.notify()
+        process, self._process = self._process, None
         if process is None:
             return
         process.kill()
         process.wait()
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
-            with contextlib.suppress(OSError):  # what was not sent yet
+            with contextlib.suppress(OSError):  # a part of a job was not sent
                 pipe.close()
-        if self._watchdog is not None:
-            self._watchdog.join()
 
 
 def _start(module: str) -> subprocess.Popen[bytes]:
-    # The child imports from the same places, whatever a notebook has added to them.
-    # It needs none of our settings, which hold keys and passwords, and it may run the code of strangers.
+    # The child has the same import path, with what a notebook added to it. It does not get our settings: they hold keys
+    # and passwords, and the child may run untrusted code.
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TOOLKIT_")}
     environment = {**inherited, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     return subprocess.Popen(
@@ -199,18 +180,12 @@ def _death_of(code: int) -> Death:
     return Death.CRASH if code > 0 or code in _CRASH_SIGNALS else Death.OTHER
 
 
-# -- in the child -----------------------------------------------------------------------------------------
-
-
 def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
-    """Send the answers that `work` gives to each job, until the input ends. Call it in the child only.
-
-    An error in `work` ends the child, which counts as a crash.
-    """
+    """Do the jobs from standard input until it ends; an error in `work` counts as a crash. Runs in the child only."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if niceness and hasattr(os, "nice"):
         os.nice(niceness)
-    if hasattr(signal, "SIGPROF"):  # a parent that ignores or blocks it would hand that down
+    if hasattr(signal, "SIGPROF"):  # the child inherits it if the parent ignores or blocks the signal
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
     if sys.platform != "win32":
@@ -218,7 +193,7 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dumps: crashes must not fill the disk
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a library prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # output that a library prints must not mix with the answers
     jobs = sys.stdin.buffer
 
     def send(answer: object) -> None:
@@ -232,18 +207,18 @@ def serve(work: Callable[[Any], Iterable[object]], niceness: int = 0) -> None:
                 send((answer,))
             send(None)
     except (EOFError, BrokenPipeError):
-        os._exit(0)  # the parent is gone, and nothing is left to be flushed
+        os._exit(0)  # the parent has ended; there is nothing to flush
 
 
 def limit_cpu(seconds: float) -> None:
-    """Limit this child to so many more seconds of CPU time; 0 removes the limit. Windows has no such limit."""
-    # No code in this process can delay the end: the signal has no handler, so the kernel ends the process.
+    """End this child after `seconds` more of CPU time; 0 removes the limit. No limit on Windows."""
+    # The signal has no handler, so the kernel ends the process whatever code is running.
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
 def limit_memory(size: int) -> None:
-    """Limit what this child can allocate, in bytes; past it an allocation raises MemoryError. Linux only."""
+    """Limit what this child can allocate, in bytes; above it an allocation raises MemoryError. Linux only."""
     if sys.platform == "linux":
         import resource
 

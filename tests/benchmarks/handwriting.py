@@ -99,7 +99,7 @@ def against_handright(peer: subprocess.Popen[str], title: str, text: str, size: 
     with tempfile.TemporaryDirectory() as folder:
         archive = fetch(source.package, source.version, source.integrity, Path(folder))
         font = Path(folder) / "font.ttf"
-        font.write_bytes(read_member(archive, source.font) or b"")
+        font.write_bytes(read_member(archive, source.font))
         page = Parameters(_molly(), "png", text, float(size), INK, float(width), height=None, random_seed=1)
         height = int(render(page).height)
         job = {"font": str(font), "text": text, "size": size, "width": width, "height": height}

@@ -123,7 +123,7 @@ def test_a_connection_that_breaks_after_data_is_uncertain() -> None:
             arm(tk)
             tk.dweets.post("garage", "one", key=KEY)
             eventually(lambda: states(gateway) == ["uncertain"])
-            assert "broke while the server took the mail" in operator_of(gateway).outbox()["error"].iloc[0]
+            assert "broke while the server received the mail" in operator_of(gateway).outbox()["error"].iloc[0]
         thread.join(60)
     assert texts
     assert all(line.endswith(b"\r\n") for line in texts)

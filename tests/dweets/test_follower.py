@@ -173,7 +173,7 @@ def followed(store: FlakyStore, folder: Path) -> Iterator[tuple[Follower, StoreS
     thread.start()
     try:
         source = StoreSource(store)  # type: ignore[arg-type]
-        asyncio.run_coroutine_threadsafe(source.watch(), loop).result()
+        asyncio.run_coroutine_threadsafe(source.subscribe(), loop).result()
         with Follower(folder, source, 600, log) as follower:
             yield follower, source
     finally:

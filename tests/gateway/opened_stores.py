@@ -76,9 +76,9 @@ async def follow_as_a_thing_does(store: RedisStore, name: str) -> list[Entry]:
         heard.extend(entry for entry in entries if entry.sequence > (heard[-1].sequence if heard else 0))
 
     early: list[Entry] = []
-    unfollow: Callable[[], None] = store.journals.subscribe(name, early.extend)
+    unsubscribe: Callable[[], None] = store.journals.subscribe(name, early.extend)
     kept = await store.journals.last(name, 500)
-    unfollow()
+    unsubscribe()
     take(kept)
     take(early)
     follower: Subscriber = take

@@ -22,12 +22,13 @@ from rocksdict import Options
 
 from tests.conftest import ROOT, raw_call
 from tests.gateway.kept_folder import kept_contents
-from tests.gateway.test_embedded_store import ids, line, with_store
+from tests.gateway.test_embedded_store import ids, line, until_it_writes, with_store
 from tests.gateway_process import GatewayProcess
 from tests.mail_server import eventually
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.stores import NewEntry, embedded_database
 from toolkit.stores.embedded import EmbeddedStore
+from toolkit.stores.embedded_database import Database
 
 # Writes to a folder until it is killed, and says what was acknowledged. Small buffers: RocksDB flushes and compacts
 # all the time, so that a kill hits it in the middle of that too.
@@ -236,14 +237,6 @@ def full_disk() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-async def until_it_writes(store: EmbeddedStore) -> list[Any]:
-    while True:
-        try:
-            return await store.journals.append("a", [line("again")])
-        except StoreUnavailable:
-            await asyncio.sleep(0.05)
-
-
 def test_full_disk_fails_every_caller_and_recovers(tmp_path: Path) -> None:
     async def work(store: EmbeddedStore) -> list[str]:
         kept: list[str] = []
@@ -259,7 +252,7 @@ def test_full_disk_fails_every_caller_and_recovers(tmp_path: Path) -> None:
             assert sum(isinstance(one, OutcomeUnknown) for one in refusals) == 5, "it is asked once, then known"
             assert "File too large" in str(refusals[-1])
             assert ids(await store.journals.last("a", 1_000)) == kept, "reading goes on"
-        (entry,) = await until_it_writes(store)
+        (entry,) = await until_it_writes(lambda: store.journals.append("a", [line("again")]))
         assert entry.sequence == len(kept) + 1, "no number was used up by what was never written"
         return [*kept, "again"]
 
@@ -310,4 +303,28 @@ def test_damaged_table_found_while_it_runs_is_named(tmp_path: Path) -> None:
         (entry,) = await store.journals.append("b", [line("others are not affected")])
         assert entry.sequence == 1
 
+    with_store(tmp_path, read)
+
+
+def test_error_of_a_read_does_not_hinder_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def write(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [NewEntry(0, f"{n}", random.Random(n).randbytes(500)) for n in range(400)])
+
+    def fail(database: Database, batch: Any) -> None:
+        raise StoreUnavailable("IO error: sync failed")
+
+    async def read(store: EmbeddedStore) -> None:
+        with pytest.raises(StoreUnavailable, match="damaged") as error:  # it keeps its frames, as in a log or a cell
+            await store.journals.after("a", 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "_write", fail)
+            with pytest.raises(OutcomeUnknown):
+                await store.journals.append("b", [line("lost")])
+        await store.journals.append("b", [line("at once")])
+        assert error.value
+
+    with_store(tmp_path, write)
+    with_store(tmp_path, read_all)  # what was in the log is in a table now
+    (table,) = (tmp_path / "database").glob("*.sst")
+    flip_a_bit(table)
     with_store(tmp_path, read)

@@ -298,6 +298,80 @@ def test_failed_write_is_told_once_it_is_known(tmp_path: Path, monkeypatch: pyte
     with_store(tmp_path, work)
 
 
+def test_recovery_that_fails_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, get = Database._write, Database.get
+
+    def written_but_not_synced(database: Database, batch: Any) -> None:
+        write(database, batch)
+        raise StoreUnavailable("IO error: sync failed")
+
+    def damaged(database: Database, key: bytes) -> bytes | None:
+        monkeypatch.setattr(Database, "get", get)
+        raise StoreUnavailable("a block is damaged")
+
+    async def work(store: EmbeddedStore) -> None:
+        heard: list[Entry] = []
+        store.journals.subscribe("a", heard.extend)
+        await store.journals.append("a", [line("1")])
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "_write", written_but_not_synced)
+            requests = store.journals.append("a", [line("2")]), store.records.put("s", "k", b"1")
+            await asyncio.gather(*requests, return_exceptions=True)
+        monkeypatch.setattr(Database, "get", damaged)
+        with pytest.raises(StoreUnavailable, match="a block is damaged"):
+            await store.records.put("s", "other", b"1")
+        await until_it_writes(lambda: store.journals.append("a", [line("3")]))
+        assert ids(heard) == ["1", "2", "3"]
+        assert await store.records.get("s", "k") == b"1"
+
+    with_store(tmp_path, work)
+
+
+async def until_it_writes(write: Callable[[], Awaitable[Any]]) -> Any:
+    """Write again until the store could be reopened."""
+    while True:
+        try:
+            return await write()
+        except StoreUnavailable:
+            await asyncio.sleep(0.05)
+
+
+def test_reads_of_one_entry_do_not_hinder_recovery(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, reopen = Database._write, Database._reopen
+    read_meanwhile: list[bool] = []
+
+    def fail(database: Database, batch: Any) -> None:
+        monkeypatch.setattr(Database, "_write", write)
+        raise StoreUnavailable("IO error: sync failed")
+
+    async def work(store: EmbeddedStore) -> None:
+        await store.journals.append("a", [line("1")])
+        loop = asyncio.get_running_loop()
+        reads: list[Awaitable[list[Entry]]] = []
+
+        def begin_a_read() -> None:
+            reads.append(read := asyncio.ensure_future(store.journals.last("a", 1)))
+            read_meanwhile.append(read.done())
+
+        def reopen_during_a_read(database: Database) -> None:
+            asyncio.run_coroutine_threadsafe(in_loop(begin_a_read), loop).result(60)
+            reopen(database)
+
+        monkeypatch.setattr(Database, "_reopen", reopen_during_a_read)
+        monkeypatch.setattr(Database, "_write", fail)
+        with pytest.raises(OutcomeUnknown):
+            await store.journals.append("a", [line("lost")])
+        await store.journals.append("a", [line("2")])
+        assert [ids(await read) for read in reads] == [["1"]]
+        assert read_meanwhile == [False], "it waits: its cursor would keep the database open"
+
+    with_store(tmp_path, work)
+
+
+async def in_loop(job: Callable[[], None]) -> None:
+    job()
+
+
 # -- journals ---------------------------------------------------------------------------------------------
 
 
@@ -368,12 +442,20 @@ def test_names_are_in_order_after_a_restart(tmp_path: Path) -> None:
     with_store(tmp_path, read)
 
 
-def test_times_that_go_back_are_found() -> None:
-    async def work(store: EmbeddedStore) -> None:
-        await store.journals.append("a", [line(str(at), at=at) for at in (10, 20, 5, 15, 20, 1)])
-        assert ids(await store.journals.between("a", 5, 20)) == ["10", "5", "15"]
+def test_names_are_read_again_if_they_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded_journals, "_MOST_NAMES", 4)
 
-    with_store(None, work)
+    async def work(store: EmbeddedStore) -> None:
+        for number, name in enumerate("abcdefgh"):
+            await store.journals.append(name, [line("x", at=number)])
+            assert await store.journals.names("", 1) == [name]
+        assert await store.journals.names("", 99) == list("hgfedcba")
+        await store.journals.append("b", [line("x", at=9)])
+        assert await store.journals.names("", 99) == list("bhgfedca")
+        assert await store.journals.names("a", 1) == ["a"]
+        assert len(store._journals._written) <= 5
+
+    with_store(tmp_path, work)
 
 
 def test_last_entries_are_read_past_many_dropped_ones(tmp_path: Path) -> None:
@@ -438,3 +520,8 @@ def test_a_watcher_that_fails_costs_nobody_an_answer() -> None:
         assert (seen, [str(error) for error in complaints]) == (["k"], ["this watcher is broken"])
 
     with_store(None, work)
+
+
+def test_expired_record_stays_expired_after_a_restart(tmp_path: Path) -> None:
+    with_store(tmp_path, lambda store: store.records.put("s", "k", b"1", -1))
+    assert with_store(tmp_path, lambda store: store.records.get("s", "k")) is None

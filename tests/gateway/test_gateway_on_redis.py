@@ -142,7 +142,7 @@ def test_on_the_command_line() -> None:
     bad = run("gateway", "--port", "0", TOOLKIT_STORE="http://:SECRET@127.0.0.1:1")
     assert bad.returncode == 2
     both = run("gateway", "--data", "unused", "--store", "redis://127.0.0.1:1")
-    assert (both.returncode, "a folder or a store, not both" in both.stderr) == (1, True)
+    assert (both.returncode, "a folder or a store, not both" in both.stderr) == (2, True)
     assert run("lock", "new").returncode == 2
     assert "SECRET" not in away.stderr + bad.stderr + bad.stdout
 

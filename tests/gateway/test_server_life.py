@@ -22,6 +22,7 @@ import pytest
 
 import toolkit
 from tests.conftest import ROOT, raw_call
+from toolkit.dweets.service.dweets import DweetService
 from toolkit.errors import CannotServe, CannotStop, Conflict, InvalidArgument, StoreUnavailable, Unreachable
 from toolkit.gateway import Gateway
 from toolkit.gateway.app import Application
@@ -295,6 +296,34 @@ def test_a_process_that_forgets_its_gateway_still_ends() -> None:
     program = "from toolkit.gateway import Gateway; gateway = Gateway(); print('made')"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=60)
     assert (ended.stdout, ended.stderr, ended.returncode) == ("made\n", "", 0)
+
+
+def test_a_forgotten_gateway_archives_and_closes_its_folder(tmp_path: Path) -> None:
+    program = (
+        "import sys, toolkit\n"
+        "from toolkit.gateway import Gateway\n"
+        "gateway = Gateway(sys.argv[1], archive=sys.argv[2])\n"
+        "with toolkit.connect(gateway) as tk:\n"
+        "    tk.dweets.post('kitchen', {'n': 1})\n"
+    )
+    folder, archive = tmp_path / "data", tmp_path / "archive"
+    command = [sys.executable, "-c", program, str(folder), str(archive)]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert (ended.stderr, ended.returncode) == ("", 0)
+    assert sorted(path.name for path in folder.iterdir()) == ["database", "gateway.lock", "operator.key"]
+    assert len(list(archive.rglob("*.parquet"))) == 1
+
+
+def test_folder_is_released_when_a_service_fails_to_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(_: DweetService) -> None:
+        raise StoreUnavailable("the disk is full")
+
+    gateway = Gateway(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(DweetService, "close", fail)
+        with pytest.raises(StoreUnavailable, match="the disk is full"):
+            gateway.stop()
+    Gateway(tmp_path).stop()
 
 
 def port_of(gateway: Gateway) -> int:

@@ -19,7 +19,7 @@ from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.known_losses import Loss, UnknownLoss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import Picture
 from toolkit.handwriting.hands.strokes import glyph_strokes
-from toolkit.handwriting.hands.tracing import Form, drawn, form, traced
+from toolkit.handwriting.hands.tracing import Form, draw_ink, form_of, trace_outline
 from toolkit.handwriting.ink.hand import open_hand
 
 MOST_LOSSES = 360  # lower it with every row that is deleted
@@ -50,40 +50,40 @@ def ink_of(path: Path) -> np.ndarray:
     ],
 )
 def test_form_counts_counters_and_parts(path, expected):
-    assert form(ink_of(path)) == expected
+    assert form_of(ink_of(path)) == expected
 
 
 def test_form_counts_ink_up_to_the_border():
     ink = np.ones((40, 40), bool)
     ink[10:20, 10:20] = False
-    assert form(ink) == Form(1, 1)
-    assert form(~ink) == Form(0, 1)
+    assert form_of(ink) == Form(1, 1)
+    assert form_of(~ink) == Form(0, 1)
 
 
 def test_parts_that_touch_at_a_corner_are_one():
     ink = np.zeros((40, 40), bool)
     ink[:20, :20] = ink[20:, 20:] = True
-    assert form(ink) == Form(0, 1)
+    assert form_of(ink) == Form(0, 1)
 
 
 def test_a_small_eye_is_traced_open():
     eye = ring(0.12, 0.032)  # a hole of 0.003 square cap heights, as in the e of Ferris and Kingsley
     picture = Picture(eye)
-    assert form(drawn(glyph_strokes(picture), picture)) == Form(0, 1)
-    made = traced(eye)
+    assert form_of(draw_ink(glyph_strokes(picture), picture)) == Form(0, 1)
+    made = trace_outline(eye)
     assert made.form == made.outline_form == Form(1, 1)
     assert not made.is_outline
 
 
 def test_a_listed_glyph_is_left_as_it_is():
-    made = traced(ring(0.12, 0.032), known_loss=True)
+    made = trace_outline(ring(0.12, 0.032), known_loss=True)
     assert (made.form, made.outline_form) == (Form(0, 1), Form(1, 1))
     assert not made.is_outline
 
 
 def test_a_form_that_strokes_cannot_have_stays_an_outline():
     thin_walled = ring(0.05, 0.034)  # the wider eye breaks through this wall
-    made = traced(thin_walled)
+    made = trace_outline(thin_walled)
     assert made.is_outline
     assert made.form == made.outline_form == Form(1, 1)
 
@@ -136,7 +136,7 @@ def drawn_form(loss: Loss) -> Form:
     strokes = open_hand(loss.hand).glyph(loss.number)
     low, high = (np.array([f(strokes.x), f(strokes.y)]) for f in (np.min, np.max))
     frame = Path(np.array([low, high]) + np.array([[-0.2], [0.2]]))
-    return form(drawn(strokes, Picture(frame)))
+    return form_of(draw_ink(strokes, Picture(frame)))
 
 
 def test_a_shaping_font_does_not_depend_on_the_day():
@@ -151,5 +151,5 @@ def test_a_shaping_font_does_not_depend_on_the_day():
     builder.font.recalcTimestamp = False
     font = io.BytesIO()
     builder.save(font)
-    cut = shaping_font.without_outlines(shaping_font.subsetted(font.getvalue(), {32}, []))
+    cut = shaping_font.drop_outlines(shaping_font.subset_font(font.getvalue(), {32}, []))
     assert TTFont(io.BytesIO(cut), recalcTimestamp=False)["head"].modified == 3_000_000_000

@@ -17,7 +17,7 @@ from tests.mail_server import eventually
 from toolkit.errors import InvalidParameters, Overloaded, ServiceFailure
 from toolkit.gateway import Gateway
 from toolkit.handwriting import wire
-from toolkit.handwriting.service.fair_turns import FairTurns
+from toolkit.handwriting.service.fair_queue import FairQueue
 
 EMOJI = "\N{GRINNING FACE}" * 9000
 
@@ -187,19 +187,19 @@ def test_the_client_reads_a_503_without_retry_after() -> None:
 # -- the turns alone ---------------------------------------------------------------------------------------------
 
 
-async def taken(turns: FairTurns, key: str, order: list[str]) -> None:
-    await turns.take(key)
+async def taken(queue: FairQueue, key: str, order: list[str]) -> None:
+    await queue.acquire(key)
     order.append(key)
 
 
 def test_keys_take_turns_in_any_order_of_arrival() -> None:
     async def run() -> list[str]:
-        turns, order = FairTurns(1, 10), []  # type: ignore[var-annotated]
-        await turns.take("z")
-        tasks = [asyncio.ensure_future(taken(turns, key, order)) for key in "aaabbc"]
+        queue, order = FairQueue(1, 10), []  # type: ignore[var-annotated]
+        await queue.acquire("z")
+        tasks = [asyncio.ensure_future(taken(queue, key, order)) for key in "aaabbc"]
         for _ in tasks:
             await asyncio.sleep(0)
-            turns.give_back()
+            queue.release()
         await asyncio.gather(*tasks)
         return order
 
@@ -208,11 +208,11 @@ def test_keys_take_turns_in_any_order_of_arrival() -> None:
 
 def test_a_turn_given_to_a_cancelled_task_goes_to_the_next() -> None:
     async def run() -> list[str]:
-        turns, order = FairTurns(1, 10), []  # type: ignore[var-annotated]
-        await turns.take("z")
-        first, second = (asyncio.ensure_future(taken(turns, key, order)) for key in "ab")
+        queue, order = FairQueue(1, 10), []  # type: ignore[var-annotated]
+        await queue.acquire("z")
+        first, second = (asyncio.ensure_future(taken(queue, key, order)) for key in "ab")
         await asyncio.sleep(0)
-        turns.give_back()
+        queue.release()
         first.cancel()  # its turn has come, but it has not run since
         await asyncio.wait_for(second, 60)
         assert first.cancelled()

@@ -20,7 +20,7 @@ from tests.mail_server import eventually
 from toolkit.data_folder import data_folder
 from toolkit.gateway import DEMO_START, Gateway, SteppedClock
 from toolkit.gateway.configuration import configuration_of
-from toolkit.identity.service.subscribers import Subscriber
+from toolkit.identity.service.carrier import Subscriber
 
 _DEMO = json.loads((data_folder() / "demo_world.json").read_bytes())
 CREDENTIALS = _DEMO["credentials"]["identity"]
@@ -161,13 +161,9 @@ class Lab:
 
     def kept(self) -> bytes:
         """Return everything that the store holds now, of all spaces, as one run of bytes."""
-        store = self.gateway._services.store
-
-        async def run() -> bytes:
-            durable = b"".join(key + value for key, value in store._database.items(b"", b""))
-            return durable + repr(store.ephemeral._spaces).encode()
-
-        return self.gateway._server.call(run())
+        store: Any = self.gateway._services.store
+        durable = b"".join(key + value for key, value in store._database.items(b"", b""))
+        return durable + repr(store.ephemeral._spaces).encode()
 
 
 _STOPPING: list[threading.Thread] = []

@@ -162,7 +162,7 @@ def test_s35_a_caller_elsewhere_simulates_no_phone(lab: Lab) -> None:
     query = f"vfp={lab.wire.first()}&r=f".encode()
     request = Request("GET", b"/mobileauth/2014/07/01/deviceAuthenticate", query, headers, "198.18.0.9")
     handler = IdentityRoutes(service, on_loopback=True, public_url=None).table[-1].handler
-    reply = lab.gateway._server.call(handler(request))
+    reply = asyncio.run(handler(request))
     assert lab.wire.finish(json.loads(reply.body)["vfp"]).status == 1001
 
 

@@ -186,7 +186,7 @@ def test_a_damaged_lock_is_listed_and_repaired(gateway: Gateway, tk: toolkit.Con
     for arguments in ({}, {"thing": "a", "lock": "b"}, {"thing": ""}, {"lock": 5}):
         with pytest.raises(InvalidArgument):
             tk.operator.repair_lock(**arguments)
-    with pytest.raises(InvalidArgument, match="a name, not list"):
+    with pytest.raises(InvalidArgument, match="lock is a str, not a list"):
         tk.operator.revoke_lock([])  # type: ignore[arg-type]
 
 

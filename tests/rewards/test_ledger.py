@@ -28,7 +28,7 @@ from toolkit.gateway import Gateway
 from toolkit.gateway.configuration import configuration_of
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.rewards.service.ledger import SPACE
-from toolkit.rewards.service.rewards import Call, RewardService
+from toolkit.rewards.service.rewards import RewardRequest, RewardService
 from toolkit.stores.embedded import EmbeddedStore
 
 SCARCE = {
@@ -137,9 +137,9 @@ def test_a_stock_of_100_gives_100_rewards_across_sigkill(tmp_path: Path) -> None
     assert numbers == list(range(1, len(numbers) + 1))
 
 
-def call(device: str, moment: str = "m") -> Call:
+def call(device: str, moment: str = "m") -> RewardRequest:
     body = orjson.dumps({**COMMON, "device_id": device, "moment_id": moment})
-    return Call("partner-key", None, body, "", "http://gateway")
+    return RewardRequest("partner-key", None, body, "", "http://gateway")
 
 
 async def service_on(store: Any, clock: Clock | None = None, look: float = 20.0) -> RewardService:
@@ -154,7 +154,7 @@ async def start_sessions(service: RewardService, devices: list[str]) -> None:
     for device in devices:
         event = {"id": "session_start", "start": datetime.now(UTC).isoformat()}
         body = orjson.dumps({**SESSION, "device_id": device, "events": [event]})
-        await service.answer(Call("partner-key", None, body, "", ""))
+        await service.answer(RewardRequest("partner-key", None, body, "", ""))
 
 
 def test_two_gateways_on_one_store_never_overspend() -> None:

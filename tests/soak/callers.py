@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import toolkit
 from toolkit.errors import ServiceFailure, Unreachable
+from toolkit.gateway.configuration import Configuration
 from toolkit.gateway.demo_world import DemoWorld
 
 MASTER_KEY = "master-of-the-garage"
@@ -226,9 +227,9 @@ class Player(Caller):
 
     def __init__(self, port: int) -> None:
         super().__init__(port, 0.1)
-        keys = DemoWorld().sections["rewards"]["credentials"]
-        self._target = self.TARGET.format(keys["gatewaykey"])
-        self._common = {"app_key": keys["app_key"], "protocol": "http", "sdk_version": "1.0", "test": False}
+        keys = DemoWorld(Configuration()).credentials
+        self._target = self.TARGET.format(keys["gatewaykey"].reveal())
+        self._common = {"app_key": keys["app_key"].reveal(), "protocol": "http", "sdk_version": "1.0", "test": False}
         self._devices = [str(uuid.uuid4()) for _ in range(20)]
         self._turns = itertools.count()
         #: The identifier of a decision by idempotency key.
@@ -260,7 +261,7 @@ class Phone(Caller):
 
     def __init__(self, port: int) -> None:
         super().__init__(port, 1.0)
-        world = DemoWorld()
+        world = DemoWorld(Configuration())
         self._handset = world.handset("happy")
         self._credentials = world.credentials
 

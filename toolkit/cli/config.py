@@ -8,20 +8,10 @@ from typing import Any
 import click
 
 
-class WrongConfiguration(click.ClickException):
-    """A configuration that cannot be used: one line, and the exit code of a wrong option."""
-
-    exit_code = 2
-
-
 def _tables(context: click.Context, parameter: click.Parameter, path: Path | None) -> dict[str, Any]:
-    from toolkit.errors import InvalidArgument
     from toolkit.gateway.configuration import tables_of
 
-    try:
-        return tables_of(path)
-    except InvalidArgument as error:
-        raise WrongConfiguration(str(error)) from None
+    return tables_of(path)
 
 
 #: The tables of a configuration file, checked; empty without one.
@@ -31,8 +21,9 @@ CONFIG = click.option(
     type=click.Path(path_type=Path),
     callback=_tables,
     envvar="TOOLKIT_CONFIG",
+    show_envvar=True,
     help="Take settings, partners, clients and subscribers from this TOML or JSON file; options replace what it says. "
-    "`toolkit config example` prints one.  [env: TOOLKIT_CONFIG]",
+    "`toolkit config example` prints one.",
 )
 
 
@@ -56,15 +47,11 @@ def check(file: dict[str, Any]) -> None:
 
     Exit code 2 and one line with the key if something in it is wrong.
     """
-    from toolkit.errors import InvalidArgument
     from toolkit.gateway.configuration import configuration_of
     from toolkit.gateway.demo_world import DemoWorld
 
     own = configuration_of(file)
-    try:
-        warning = DemoWorld(own).warning
-    except InvalidArgument as error:
-        raise WrongConfiguration(str(error)) from None
+    warning = DemoWorld(own).warning
     if warning:
         click.echo(f"Warning: {warning}", err=True)
     without = "nobody" if warning else "the demo world"

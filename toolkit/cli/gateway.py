@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from toolkit.cli.config import CONFIG
-from toolkit.cli.options import FOLDER, PORT, STORE, USUAL_PORT, errors_in_one_line
+from toolkit.cli.options import FOLDER, PORT, STORE, USUAL_PORT
 from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
 
 if TYPE_CHECKING:
@@ -34,20 +34,6 @@ def _locks(context: click.Context, parameter: click.Parameter, texts: tuple[str,
     return locks
 
 
-def _mail_server(context: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
-    # Checked here, because the text of the URL may hold a password and must not come back in an error.
-    from toolkit.dweets.service.delivery import check_mail_server
-    from toolkit.errors import InvalidArgument
-    from toolkit.secret import Secret
-
-    try:
-        if url is not None:
-            check_mail_server(Secret(url))
-    except InvalidArgument as error:
-        raise click.BadParameter(str(error).removeprefix("smtp: "), context, parameter) from None
-    return url
-
-
 @click.command(context_settings={"allow_extra_args": True, "show_default": True})
 @CONFIG
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
@@ -67,16 +53,16 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     multiple=True,
     callback=_locks,
     envvar="TOOLKIT_LOCKS",
+    show_envvar=True,
     help="Issue this lock with this master key. Better in $TOOLKIT_LOCKS (several with spaces between): every user of "
-    "the machine can read the arguments of a command.  [env: TOOLKIT_LOCKS]",
+    "the machine can read the arguments of a command.",
 )
 @click.option(
     "--smtp",
     metavar="URL",
-    callback=_mail_server,
     envvar="TOOLKIT_SMTP",
-    help="Send alert mails through smtp://[user:password@]host[:port]; without it they stay in the outbox."
-    "  [env: TOOLKIT_SMTP]",
+    show_envvar=True,
+    help="Send alert mails through smtp://[user:password@]host[:port]; without it they stay in the outbox.",
 )
 @click.option("--keep", type=click.IntRange(min=LEAST_KEPT), help="Dweets kept of each thing.  [default: 10000]")
 @click.option("--rate", type=click.IntRange(min=1), help="Posts a thing may make in one second; any number if not set.")
@@ -85,7 +71,8 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     "--public-url",
     metavar="URL",
     envvar="TOOLKIT_PUBLIC_URL",
-    help="The https origin by which callers and browsers reach the gateway.  [env: TOOLKIT_PUBLIC_URL]",
+    show_envvar=True,
+    help="The https origin by which callers and browsers reach the gateway.",
 )
 @click.option(
     "--allow-host",
@@ -93,7 +80,8 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     metavar="NAME",
     multiple=True,
     envvar="TOOLKIT_ALLOW_HOSTS",
-    help="Answer to this host name too, as behind a reverse proxy; may be repeated.  [env: TOOLKIT_ALLOW_HOSTS]",
+    show_envvar=True,
+    help="Answer to this host name too, as behind a reverse proxy; may be repeated.",
 )
 @click.option(
     "--trusted-proxy",
@@ -101,8 +89,9 @@ def _mail_server(context: click.Context, parameter: click.Parameter, url: str | 
     metavar="ADDRESS",
     multiple=True,
     envvar="TOOLKIT_TRUSTED_PROXIES",
+    show_envvar=True,
     help="Take the address of a caller from X-Forwarded-For or Forwarded of this proxy (address or network); may be "
-    "repeated.  [env: TOOLKIT_TRUSTED_PROXIES]",
+    "repeated.",
 )
 @click.option("--cors/--no-cors", default=None, help="Whether web pages of other origins may read answers.")
 @click.option(
@@ -120,20 +109,19 @@ def gateway(context: click.Context, /, config: dict[str, Any], log_level: str, *
     if context.args:
         # click would print the surplus, and it may well be a key.
         raise click.UsageError("too many arguments: --lock stands before each LOCK=MASTERKEY, and nothing else follows")
-    with errors_in_one_line():
-        from toolkit.gateway import Gateway
-        from toolkit.gateway.configuration import overlaid
+    from toolkit.gateway import Gateway
+    from toolkit.gateway.configuration import overlaid
 
-        log_to_stderr("toolkit.gateway", log_level)
-        tables = {
-            "dweets": {key: options.pop(key) for key in ("locks", "smtp", "keep", "rate", "archive")},
-            "gateway": options,
-        }
-        settings = overlaid(overlaid({"gateway": {"port": USUAL_PORT}}, config), tables)
-        # Signals first: one that comes while the gateway starts ends it right after.
-        with signals_to_end() as ended, Gateway(config=settings) as running:
-            # What the start made stays, and need not be examined in each garbage collection.
-            gc.freeze()
-            gc.set_threshold(50_000, 20, 100)
-            click.echo(f"gateway at {running.base_url}")
-            wait_for(ended)
+    log_to_stderr("toolkit.gateway", log_level)
+    tables = {
+        "dweets": {key: options.pop(key) for key in ("locks", "smtp", "keep", "rate", "archive")},
+        "gateway": options,
+    }
+    settings = overlaid(overlaid({"gateway": {"port": USUAL_PORT}}, config), tables)
+    # Signals first: one that comes while the gateway starts ends it right after.
+    with signals_to_end() as ended, Gateway(config=settings) as running:
+        # What the start made stays, and need not be examined in each garbage collection.
+        gc.freeze()
+        gc.set_threshold(50_000, 20, 100)
+        click.echo(f"gateway at {running.base_url}")
+        wait_for(ended)

@@ -1,8 +1,9 @@
-"""Which gateway a command calls if no URL is given."""
+"""The gateway that a command calls."""
 
 from __future__ import annotations
 
 import socket
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,18 +11,28 @@ from toolkit.cli.options import USUAL_PORT
 from toolkit.operator.folder import OperatorFolder
 from toolkit.working_folder import gateway_folder
 
+if TYPE_CHECKING:
+    from toolkit.dweets.client.calls import DweetCalls
+
 _CONNECT_SECONDS = 0.5
-_NONE = (
-    f"no gateway runs in {{folder}} or on port {USUAL_PORT}: start one with `toolkit lab` or `toolkit gateway`, "
-    "or name another one with --url"
-)
+
+
+def dweet_calls(url: str | None) -> DweetCalls:
+    """Return what calls thing messaging of the gateway, without pandas, which takes a second to import."""
+    from toolkit.dweets.client.calls import DweetCalls
+    from toolkit.http_client import HttpSession
+
+    return DweetCalls(HttpSession(gateway_url(url)))
 
 
 def gateway_url(given: str | None) -> str:
     """Return the URL that was given, or that of a gateway on this machine; a ClickException if there is none."""
     if found := given or local_url():
         return found
-    raise click.ClickException(_NONE.format(folder=gateway_folder()))
+    raise click.ClickException(
+        f"no gateway runs in {gateway_folder()} or on port {USUAL_PORT}: start one with `toolkit lab` or "
+        "`toolkit gateway`, or name another one with --url"
+    )
 
 
 def local_url() -> str | None:

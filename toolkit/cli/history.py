@@ -4,48 +4,34 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.cli.gateway_url import gateway_url
+from toolkit.cli.gateway_url import dweet_calls
 from toolkit.cli.options import KEY, URL
-from toolkit.cli.pipes import ends_as_in_a_pipe, json_text, write_text
+from toolkit.cli.pipes import json_text, write_bytes, write_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
 _FILE = click.Path(dir_okay=False, allow_dash=True)
-
-
-def _moment(context: click.Context, parameter: click.Parameter, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise click.BadParameter(
-            "it must be ISO 8601, as 2026-01-31 or 2026-01-31T09:30Z", context, parameter
-        ) from None
 
 
 @click.command()
 @click.argument("thing")
-@click.option("--since", metavar="TIME", callback=_moment, help="From this time on (ISO 8601, UTC).")
-@click.option("--until", metavar="TIME", callback=_moment, help="Before this time; without --since from the oldest on.")
+@click.option("--since", metavar="TIME", help="From this time on (ISO 8601, UTC).")
+@click.option("--until", metavar="TIME", help="Before this time; without --since from the oldest on.")
 @click.option("-n", "--last", metavar="N", type=click.IntRange(min=1), help="The newest N only.")
 @click.option("--csv", "csv_file", metavar="FILE", type=_FILE, help="Write CSV to this file, not to stdout.")
-@click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file.")
+@click.option("--parquet", "parquet_file", metavar="FILE", type=_FILE, help="Write Parquet to this file; - is stdout.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON objects with thing, created and content, one a line.")
 @URL
 @KEY
 def history(
     thing: str,
-    since: datetime | None,
-    until: datetime | None,
+    since: str | None,
+    until: str | None,
     last: int | None,
     csv_file: str | None,
     parquet_file: str | None,
@@ -64,24 +50,23 @@ def history(
     """  # noqa: D301 - click keeps the lines behind \b as they are
     if sum(map(bool, (csv_file, parquet_file, as_json))) > 1:
         raise click.UsageError("give one of --csv, --parquet and --json")
-    with ends_as_in_a_pipe():
-        from toolkit.dweets.client.calls import DweetCalls
-        from toolkit.dweets.client.reading import Wanted, kept_records
-        from toolkit.dweets.wire import HISTORY_LENGTH
-        from toolkit.http_client import HttpSession
+    from toolkit.dweets.client.reading import Wanted, kept_records
+    from toolkit.dweets.wire import HISTORY_LENGTH
 
-        calls = DweetCalls(HttpSession(gateway_url(url)))
-        if (since, until, last) == (None, None, None):
-            last = HISTORY_LENGTH
-        records = kept_records(calls, thing, key, Wanted.asked(last, since, until), sys.stderr.isatty())
-        if not records:
-            raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since or until else ""))
-        if as_json:
-            write_text("".join(f"{json_text(record)}\n" for record in records))
-        elif parquet_file is not None:
-            _frame(records).to_parquet(parquet_file)
-        else:
-            _write_csv(records, csv_file)
+    calls = dweet_calls(url)
+    if (since, until, last) == (None, None, None):
+        last = HISTORY_LENGTH
+    records = kept_records(calls, thing, key, Wanted.asked(last, since, until), sys.stderr.isatty())
+    if not records:
+        raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since or until else ""))
+    if as_json:
+        write_text("".join(f"{json_text(record)}\n" for record in records))
+    elif parquet_file == "-":
+        write_bytes(_frame(records).to_parquet())
+    elif parquet_file is not None:
+        _frame(records).to_parquet(parquet_file)
+    else:
+        _write_csv(records, csv_file)
 
 
 def _frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import click
 
 from toolkit.cli.config import CONFIG
-from toolkit.cli.options import FOLDER, PORT, USUAL_PORT, errors_in_one_line
+from toolkit.cli.options import FOLDER, PORT, USUAL_PORT
 from toolkit.cli.process import END_SIGNALS
 from toolkit.errors import ToolkitError
 from toolkit.extras import install_command
@@ -188,14 +188,13 @@ def lab(
 
     Options of JupyterLab itself may follow after "--". Ctrl-C ends both.
     """
-    with errors_in_one_line():
-        _require_jupyter()
-        root = _root(folder)
-        settings = _settings(config, data, port)
-        with _leaving_at_signals(), _gateway(settings) as running, _runtime_folder() as runtime:
-            _set_environment(running, runtime)
-            jupyter = _jupyter_server([*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options])
-            _stop_at_signals(jupyter)
-            # On its loop, after the callback that binds the port: a reader of the address may call it at once.
-            jupyter.io_loop.add_callback(_announce, running, jupyter, root, settings["gateway"].get("folder", "Redis"))
-            jupyter.start()
+    _require_jupyter()
+    root = _root(folder)
+    settings = _settings(config, data, port)
+    with _leaving_at_signals(), _gateway(settings) as running, _runtime_folder() as runtime:
+        _set_environment(running, runtime)
+        jupyter = _jupyter_server([*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options])
+        _stop_at_signals(jupyter)
+        # On its loop, after the callback that binds the port: a reader of the address may call it at once.
+        jupyter.io_loop.add_callback(_announce, running, jupyter, root, settings["gateway"].get("folder", "Redis"))
+        jupyter.start()

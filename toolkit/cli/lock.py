@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from toolkit.cli.options import EXISTING_FOLDER, FOLDER, STORE, errors_in_one_line
+from toolkit.cli.options import EXISTING_FOLDER, FOLDER, STORE
 
 if TYPE_CHECKING:
     from toolkit.operator.client import OperatorClient
@@ -42,12 +42,11 @@ def _place(folder: click.Path) -> Callable[[Command], Command]:
 @_place(FOLDER)
 def new_lock(data: Path | None, store: str | None) -> None:
     """Issue a lock and print its keys, which are shown this once."""
-    with errors_in_one_line():
-        from toolkit.dweets.service.locks import Locks
+    from toolkit.dweets.service.locks import Locks
 
-        issued = _operate(
-            data, store, lambda records: Locks(records).issue(), lambda operator: operator.issue_lock(), creates=True
-        )
+    issued = _operate(
+        data, store, lambda records: Locks(records).issue(), lambda operator: operator.issue_lock(), creates=True
+    )
     click.echo(f"lock        {issued.lock}")
     click.echo(f"master key  {issued.master_key.reveal()}")
     click.echo(f"read key    {issued.read_key.reveal()}")
@@ -57,10 +56,9 @@ def new_lock(data: Path | None, store: str | None) -> None:
 @_place(EXISTING_FOLDER)
 def list_locks(data: Path | None, store: str | None) -> None:
     """Print each lock, the thing that uses it, and what is damaged."""
-    with errors_in_one_line():
-        from toolkit.dweets.service.lock_records import listed
+    from toolkit.dweets.service.lock_records import listed
 
-        rows = _operate(data, store, listed, _rows_of)
+    rows = _operate(data, store, listed, _rows_of)
     for row in rows:
         on = f"on {row['thing']}" if row["thing"] is not None else ""
         click.echo(f"{row['lock'] or '-':<17}  {row['state']:<7}  {on}".rstrip())
@@ -76,12 +74,11 @@ def revoke_lock(lock_name: str, data: Path | None, store: str | None) -> None:
 
     The thing that uses it is unlocked: everybody can read and write it. Its alert is removed.
     """
-    with errors_in_one_line():
-        from toolkit.dweets.service.lock_records import revoke
+    from toolkit.dweets.service.lock_records import revoke
 
-        thing = _operate(
-            data, store, lambda records: revoke(records, lock_name), lambda operator: operator.revoke_lock(lock_name)
-        )
+    thing = _operate(
+        data, store, lambda records: revoke(records, lock_name), lambda operator: operator.revoke_lock(lock_name)
+    )
     click.echo(f"The lock {lock_name!a} is removed.")
     if thing is not None:
         click.echo(f"The thing {thing!a} is unlocked: everybody can read and write it until it is locked again.")
@@ -99,16 +96,15 @@ def repair_lock(thing: str | None, lock_name: str | None, data: Path | None, sto
     """
     if (thing is None) == (lock_name is None):
         raise click.UsageError("give a THING, or --lock LOCK")
-    with errors_in_one_line():
-        from toolkit.dweets.service.lock_records import repair
+    from toolkit.dweets.service.lock_records import repair
 
-        for sentence in _operate(
-            data,
-            store,
-            lambda records: repair(records, thing=thing, lock=lock_name),
-            lambda operator: operator.repair_lock(thing, lock=lock_name),
-        ):
-            click.echo(sentence)
+    for sentence in _operate(
+        data,
+        store,
+        lambda records: repair(records, thing=thing, lock=lock_name),
+        lambda operator: operator.repair_lock(thing, lock=lock_name),
+    ):
+        click.echo(sentence)
 
 
 def _rows_of(operator: OperatorClient) -> list[Any]:
@@ -132,13 +128,7 @@ def _operate(
     from toolkit.operator.folder import OperatorFolder
     from toolkit.outside_world import OutsideWorld
 
-    if folder is not None and store is not None:
-        if click.get_current_context().get_parameter_source("store") is not ParameterSource.ENVIRONMENT:
-            raise click.UsageError("give --data or --store, not both: a gateway keeps everything in one of them")
-        store = None  # an option counts more than the environment
-    if folder is None and store is None:
-        raise click.UsageError("give --data, or --store or $TOOLKIT_STORE: where the gateway keeps everything")
-
+    store = _store_without_folder(folder, store)
     # To open the store would create it, and an empty one would say that there is no lock.
     if folder is not None and not creates and not (folder / "gateway.lock").is_file():
         raise InvalidArgument(f"the folder {folder} holds no data of a gateway: give the one of its --data")
@@ -154,11 +144,10 @@ def _operate(
     try:
         return asyncio.run(run())
     except FolderInUse as error:
-        in_use = error
-    assert folder is not None, "only a folder is in use"
-    running = OperatorFolder(folder).running()
-    if running is None:  # a gateway that is starting, or a `toolkit lock` of another terminal
-        raise FolderInUse(in_use.problem, "run this command again once that gateway accepts calls, or has ended")
+        running = OperatorFolder(folder).running()
+        if running is None:  # a gateway that is starting, or a `toolkit lock` of another terminal
+            advice = "run this command again once that gateway accepts calls, or has ended"
+            raise FolderInUse(error.problem, advice) from None
     return _through_gateway(*running, on_gateway)
 
 

@@ -1,4 +1,4 @@
-"""How a command in a pipe reads, writes and ends: JSON lines, closed pipes, Ctrl-C."""
+"""How commands read, write and end: JSON lines, errors in one line, closed pipes, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TextIO
 
 import click
 
-from toolkit.cli.options import errors_in_one_line
+from toolkit.errors import InvalidArgument, ToolkitError
 
 # As the shell reports a command that SIGINT ended.
 _INTERRUPTED = 130
@@ -24,16 +24,26 @@ _CONTROL = {sign: f"\\u{sign:04x}" for sign in (*range(0x7F, 0xA0), *range(0x202
 _OBEYED = dict.fromkeys([*_CONTROL, *range(0x20)], "\N{REPLACEMENT CHARACTER}") | {0x09: "\t", 0x0A: "\n"}
 
 
+class WrongArgument(click.ClickException):
+    exit_code = 2
+
+
 @contextmanager
 def ends_as_in_a_pipe() -> Iterator[None]:
-    """Report an error (exit code 1) or warning in one line; end with 130 at Ctrl-C, with 0 if nobody reads stdout."""
+    """Report an error or warning in one line; end with 130 at Ctrl-C, with 0 if nobody reads stdout any more.
+
+    The exit code of an error is 2 for a wrong argument, and otherwise 1.
+    """
     try:
-        with errors_in_one_line(), warnings.catch_warnings(action="always"):
+        with warnings.catch_warnings(action="always"):
             warnings.showwarning = _warn_in_one_line
             sys.setrecursionlimit(_RECURSION_LIMIT)
             yield
             if sys.stdout is not None:
                 sys.stdout.flush()
+    except ToolkitError as error:
+        kind = WrongArgument if isinstance(error, InvalidArgument) else click.ClickException
+        raise kind(str(error)) from None
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
     except BrokenPipeError:  # as with `| head -1`, which is no error
@@ -64,14 +74,20 @@ def stdin() -> BinaryIO:
 
 def json_text(value: Any) -> str:  # noqa: ANN401
     """Return compact JSON without a character that a terminal would obey."""
+    sys.setrecursionlimit(_RECURSION_LIMIT)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_CONTROL)
 
 
 def write_text(text: str) -> None:
-    """Write to stdout at once, in UTF-8 whatever the locale is; nowhere if stdout is closed."""
+    """Write to stdout in UTF-8, whatever the locale is."""
+    shown = text.translate(_OBEYED) if sys.stdout is not None and sys.stdout.isatty() else text
+    write_bytes(shown.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(data: bytes) -> None:
+    """Write to stdout and flush it; do nothing if stdout is closed."""
     if sys.stdout is not None:
-        shown = text.translate(_OBEYED) if sys.stdout.isatty() else text
-        sys.stdout.buffer.write(shown.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from toolkit.cli.gateway_url import gateway_url
+from toolkit.cli.gateway_url import dweet_calls
 from toolkit.cli.options import KEY, URL
-from toolkit.cli.pipes import ends_as_in_a_pipe, json_text, stdin, write_text
+from toolkit.cli.pipes import json_text, stdin, write_text
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
@@ -38,23 +38,21 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
       toolkit post kitchen celsius=21.5 window=open
       sensor | toolkit post kitchen -
     """  # noqa: D301 - click keeps the lines behind \b as they are
+    from toolkit.dweets import wire
+    from toolkit.dweets.arguments import checked_name
+    from toolkit.dweets.client.calls import checked_records
+
     is_stream = content == ("-",)
     body = b"" if is_stream else _content(content)
-    with ends_as_in_a_pipe():
-        from toolkit.dweets import wire
-        from toolkit.dweets.arguments import checked_name
-        from toolkit.dweets.client.calls import DweetCalls, checked_records
-        from toolkit.http_client import HttpSession
-
-        checked_name(thing)
-        calls = DweetCalls(HttpSession(gateway_url(url)))
-        if is_stream:
-            batches = _posted_lines(calls, thing, key, stdin())
-        else:
-            batches = iter([checked_records([calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body)])])
-        for receipts in batches:
-            if not quiet:
-                write_text("".join(f"{json_text(receipt)}\n" for receipt in receipts))
+    checked_name(thing)
+    calls = dweet_calls(url)
+    if is_stream:
+        batches = _posted_lines(calls, thing, key, stdin())
+    else:
+        batches = iter([checked_records([calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body)])])
+    for receipts in batches:
+        if not quiet:
+            write_text("".join(f"{json_text(receipt)}\n" for receipt in receipts))
 
 
 def _content(arguments: Sequence[str]) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from toolkit.cli.gateway_url import gateway_url
-from toolkit.cli.options import FOLDER, URL, errors_in_one_line
+from toolkit.cli.options import FOLDER, URL
 from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
 
 if TYPE_CHECKING:
@@ -54,13 +54,12 @@ def record(
     It begins with what the gateway still keeps, and resumes where it ended: no dweet is lost that the gateway has,
     none is there twice. `tk.dweets.archive(FOLDER)` also reads it while it is written.
     """
-    with errors_in_one_line():
-        from toolkit.connection import connect
+    from toolkit.connection import connect
 
-        log_to_stderr("toolkit.recording", "warning")
-        named = {thing: key for thing, key in keys.items() if thing in things}
-        with signals_to_end() as ended, connect(gateway_url(url)) as tk:
-            recording = tk.dweets.record(things, folder, key=named, seconds=seconds, rows=rows)
-            click.echo(f"recording {', '.join(things)} of {tk.base_url} to {folder}")
-            wait_for(ended)
-            click.echo(f"{recording.close():,} dweets recorded")
+    log_to_stderr("toolkit.recording", "warning")
+    named = {thing: key for thing, key in keys.items() if thing in things}
+    with signals_to_end() as ended, connect(gateway_url(url)) as tk:
+        recording = tk.dweets.record(things, folder, key=named, seconds=seconds, rows=rows)
+        click.echo(f"recording {', '.join(things)} of {tk.base_url} to {folder}")
+        wait_for(ended)
+        click.echo(f"{recording.close():,} dweets recorded")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from toolkit.cli.gateway_url import gateway_url
+from toolkit.cli.gateway_url import dweet_calls
 from toolkit.cli.options import KEY, URL
-from toolkit.cli.pipes import ends_as_in_a_pipe, json_text, write_text
+from toolkit.cli.pipes import json_text, write_text
 
 
 @click.command(context_settings={"show_default": True})
@@ -31,20 +31,17 @@ def tail(thing: str, as_json: bool, patience: float, url: str | None, key: str |
       toolkit tail kitchen
       toolkit tail kitchen --json | jq .content.celsius
     """  # noqa: D301 - click keeps the lines behind \b as they are
-    with ends_as_in_a_pipe():
-        from toolkit.dweets.client.calls import DweetCalls
-        from toolkit.dweets.client.listening import Listener
-        from toolkit.http_client import HttpSession
+    from toolkit.dweets.client.listening import Listener
 
-        calls = DweetCalls(HttpSession(gateway_url(url)))
-        with Listener(lambda position: calls.stream(thing, key, position), None, patience) as dweets:
-            dweets.on_connection = _say_connection
-            click.echo(f"listening to {thing} at {calls.session.base_url}", err=True)
-            for dweet in dweets:
-                if as_json:
-                    write_text(f"{json_text(dweet.record())}\n")
-                else:
-                    write_text(f"{dweet.time} {json_text(dweet.content)}\n")
+    calls = dweet_calls(url)
+    with Listener(lambda position: calls.stream(thing, key, position), None, patience) as dweets:
+        dweets.on_connection = _say_connection
+        click.echo(f"listening to {thing} at {calls.session.base_url}", err=True)
+        for dweet in dweets:
+            if as_json:
+                write_text(f"{json_text(dweet.record())}\n")
+            else:
+                write_text(f"{dweet.time} {json_text(dweet.content)}\n")
 
 
 def _say_connection(is_there: bool) -> None:

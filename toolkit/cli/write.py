@@ -9,7 +9,7 @@ import click
 
 from toolkit.cli.gateway_url import local_url
 from toolkit.cli.options import URL
-from toolkit.cli.pipes import ends_as_in_a_pipe, stdin
+from toolkit.cli.pipes import stdin
 
 if TYPE_CHECKING:
     from toolkit.handwriting.wire import Format
@@ -46,19 +46,18 @@ def write(text: str, hand: str, output: Path, seed: int | None, url: str | None)
     \b
       toolkit write "Dear Ada" --hand Molly -o letter.pdf
     """  # noqa: D301 - click keeps the lines behind \b as they are
-    with ends_as_in_a_pipe():
-        if text == "-":
-            text = _text_of_stdin()
-        from toolkit.connection import connect
-        from toolkit.handwriting.client.style import Style
+    if text == "-":
+        text = _text_of_stdin()
+    from toolkit.connection import connect
+    from toolkit.handwriting.client.style import Style
 
-        style = Style(height="auto", random_seed=seed)
-        with connect(url or local_url()) as tk:
-            done = tk.handwriting.rendered(text, hand, _KINDS[output.suffix.lower()], style)
-            done.save(output)
-        click.echo(f"{output}: {done!r}")
-        if done.overflow:
-            click.echo("Warning: some ink did not fit and was cut off", err=True)
+    style = Style(height="auto", random_seed=seed)
+    with connect(url or local_url()) as tk:
+        done = tk.handwriting.rendered(text, hand, _KINDS[output.suffix.lower()], style)
+        done.save(output)
+    click.echo(f"{output}: {done!r}")
+    if done.overflow:
+        click.echo("Warning: some ink did not fit and was cut off", err=True)
 
 
 def _text_of_stdin() -> str:

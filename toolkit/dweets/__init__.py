@@ -1,10 +1,7 @@
 """Section A, thing messaging: dweets, streams, locks and alerts.
 
-Read ``wire`` first (what travels), then the folder of a side: ``service`` (the rules, in the gateway), ``client`` (what
-one types), ``widgets`` (what one clicks), ``archive`` (years of history). Beside them lies what both sides need:
-``stream`` has the two forms of a live stream, ``conditions`` evaluates JavaScript in a child process, which
-``condition_engine`` is; ``content_leaves`` names the values of nested contents, ``content_frame`` and
-``content_json`` make frames of contents and contents of frames.
+Read ``wire`` first (the protocol), then one side: ``service`` (the gateway), ``client`` (Python calls), ``widgets`` or
+``archive`` (years of history). Both sides use ``stream``, ``conditions`` and the ``content`` modules.
 
 The analysis of a history needs no connection: ``toolkit.dweets.gaps(frame)``, or ``frame.dweets.gaps()``.
 """

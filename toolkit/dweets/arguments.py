@@ -1,4 +1,4 @@
-"""Arguments that a caller types, checked before anything is sent or written."""
+"""Checks of a caller's arguments, before anything is sent or written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 
 def checked_name(thing: str) -> str:
-    """Return the name of a thing, or raise InvalidArgument where it cannot be one."""
     try:
         return wire.checked_thing(thing)
     except MalformedRequest as error:
@@ -69,8 +68,7 @@ def checked_count(n: int) -> int:
 
 
 def checked_times(frame: pd.DataFrame) -> pd.DatetimeIndex:
-    """Return the index of a frame if it holds ascending times, or raise InvalidArgument."""
-    import pandas as pd  # takes a second, and most callers check names only
+    import pandas as pd  # takes a second, and most callers only check names
 
     index = frame.index
     if not isinstance(index, pd.DatetimeIndex) or not index.is_monotonic_increasing or index.hasnans:

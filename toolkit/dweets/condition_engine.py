@@ -1,8 +1,8 @@
 """The child process that evaluates alert conditions in QuickJS.
 
-Each evaluation has its own context without host objects: a condition cannot read a file, reach the network, or leave
-anything behind for the next dweet. The engine does not check its time limit in native loops and while it converts an
-error to a text; there the system ends the process.
+Each evaluation has its own context without host objects: a condition cannot read files, use the network, or keep data
+for the next dweet. The engine ignores its time limit in native loops and while it converts an error to a string; then
+the kernel ends the process.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ import quickjs
 from toolkit.worker_process import limit_cpu, limit_memory, serve
 
 MEMORY_BYTES = 16 * 1024 * 1024
-#: What the whole process may allocate: one engine, a job, and Python itself.
+#: Memory of the whole process: one engine, a job, and Python itself.
 PROCESS_BYTES = 64 * 1024 * 1024
 SECONDS = 0.05
-#: CPU time of one evaluation or one compilation, after which the process is ended.
+#: CPU seconds of one evaluation or compilation, after which the kernel ends the process.
 CPU_SECONDS = 0.5
-#: A job ends early after so long, so that other conditions have their turn.
+#: Seconds after which a job ends early, so that other conditions get their turn.
 JOB_SECONDS = 0.25
-#: A longer message of an alert is cut off here.
+#: Longer messages of alerts are truncated.
 MAX_MESSAGE_CHARACTERS = 1_000
 _STACK_BYTES = 256 * 1024
-# What is looked at of a thrown text, which may have megabytes.
+# Characters of a thrown string that are read; it may have megabytes.
 _LONGEST_FAULT = 1_000
-
-#: What the engine gives back in place of a function; equal to neither true nor false.
+#: The engine returns this in place of a function; it equals neither true nor false.
 _A_FUNCTION = 2
 
-# Python cannot take every value: a concatenated text is a rope inside the engine, and half a surrogate pair or a
-# BigInt has no counterpart. So the result becomes a plain text there, by methods taken before the condition runs.
+# The binding cannot convert every value to Python: not a concatenated string (a rope in the engine), half a surrogate
+# pair or a BigInt. So the engine converts the result, with methods that were saved before the condition runs.
 _EVALUATE = f"""
 ((condition, slice, wellFormed, replaceAll) => dweets => {{
     const result = condition(dweets[0]);
@@ -47,29 +46,28 @@ _EVALUATE = f"""
     name => Function.prototype.call.bind(String.prototype[name])))
 """
 
-# One wrapper is not enough to keep a source inside: "1) || (2" closes a parenthesis and opens another one, and the
-# Function constructor of QuickJS accepts "}), (function(){". So a source has to compile in two wrappers that need
-# different text to leave them: ")" and "]", or "}" followed by "," or "}" in an object, but by neither in a script.
+# A source could leave a single wrapper: "1) || (2" closes the parenthesis and opens another one, and the Function
+# constructor of QuickJS accepts "}), (function(){". So it must compile in two wrappers that it would have to leave in
+# different ways: by ")" or "]"; for a body by "}" followed by "," or "}" in an object, but by neither in a script.
 _AS_EXPRESSION = ("(function(dweet){ return (%s\n) })", "(function(dweet){ return [%s\n] })")
 _AS_BODY = ("({ condition(dweet) {%s\n} })", "function condition(dweet) {%s\n}")
-# In a script a return is a syntax error, unless a nested function has it; the parser finds it before anything runs.
+# In a script, a return outside of a nested function is a syntax error, which the parser finds before anything runs.
 _WITHOUT_RETURN, _NO_RETURN = "throw 0;\n%s", "0"
 _END_OF_STATEMENT = re.compile(r";(?:[;\s]|//[^\n\r\u2028\u2029]*+|/\*(?>.*?\*/))*+\Z", re.DOTALL)
 _RETURNS_NOTHING = (
     "it is neither an expression nor returns a value; "
     "write dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"
 )
-
 _RETURNS_A_FUNCTION = "it returns a function and does not call it; write dweet.celsius > 30"
-# What the binding says of a value whose conversion to a text fails, such as a symbol.
+# The message of the binding if a value, such as a symbol, cannot be converted to a string.
 _NO_TEXT = "(Failed obtaining QuickJS error string. Concurrency issue?)"
 _TOO_LARGE = "what it returned or threw is too large"
-# Where no memory is left for an error, the engine throws null instead of one.
+# If no memory is left for an error, the engine throws null.
 _THREW_NULL = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
 
-#: A source, contents as JSON text (None only compiles it), and after how many faults in a row the job ends.
+#: A source, contents as JSON (None: only compile), and the number of faults in a row that ends the job.
 Job = tuple[str, Sequence[bytes] | None, int]
-#: For one content: the message where the condition is met; the fault; whether it returned a text, true or false.
+#: For one content: the message if the condition is met, the fault, whether it returned a text, true or false.
 Outcome = tuple[str | None, str | None, bool]
 
 
@@ -79,13 +77,13 @@ def main() -> None:
 
 
 def work(job: Job) -> Iterator[Outcome | str | float | None]:
-    """Yield an outcome for each content while there is time, or why there is no condition; at the end CPU seconds."""
+    """Yield an outcome per content, or the fault of the compilation; then the CPU seconds used."""
     began = time.process_time()
-    yield from _answers(*job)
+    yield from _outcomes(*job)
     yield time.process_time() - began
 
 
-def _answers(source: str, contents: Sequence[bytes] | None, patience: int) -> Iterator[Outcome | str | None]:
+def _outcomes(source: str, contents: Sequence[bytes] | None, patience: int) -> Iterator[Outcome | str | None]:
     limit_cpu(CPU_SECONDS)
     compiled = compiled_condition(source)
     limit_cpu(0)
@@ -104,7 +102,7 @@ def _answers(source: str, contents: Sequence[bytes] | None, patience: int) -> It
 
 
 class CompiledCondition(NamedTuple):
-    """A function expression in JavaScript, or why there is none."""
+    """A JavaScript function expression, or why the source is not a condition."""
 
     function: str
     fault: str | None = None
@@ -112,7 +110,7 @@ class CompiledCondition(NamedTuple):
 
 @lru_cache(256)
 def compiled_condition(source: str) -> CompiledCondition:
-    """Read a source as an expression, else as a function body, else as either with ``+`` for space: some clients do."""
+    """Compile an expression or a function body; some clients send ``+`` for a space, so that is tried last."""
     compiled = _read(source)
     if compiled.fault is not None and "+" in source:
         spaced = _read(source.replace("+", " "))
@@ -134,7 +132,7 @@ def _read(source: str) -> CompiledCondition:
 def _fault(wrappers: Sequence[str], source: str) -> str | None:
     for wrapper in wrappers:
         try:
-            # A source that does leave its wrapper runs here, so what it changes must not reach the next wrapper.
+            # A source that leaves its wrapper runs here, so each wrapper has its own context.
             _context().eval(wrapper % source)
         except (quickjs.JSException, quickjs.StackOverflow) as error:
             return _first_line(error)
@@ -146,7 +144,7 @@ def _outcome(compiled: CompiledCondition, content: bytes) -> Outcome:
         return None, f"it doesn't compile: {compiled.fault}", False
     context = _context()
     try:
-        # In an array, because a content that is a text would become one of Python, which half a surrogate pair cannot.
+        # In an array: the binding would convert a string to Python and fail on half a surrogate pair.
         dweets = context.parse_json(f"[{content.decode('utf-8')}]")
         value = context.eval(_EVALUATE % compiled.function)(dweets)
     except (quickjs.JSException, quickjs.StackOverflow) as error:

@@ -20,15 +20,15 @@ from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 log = logging.getLogger("toolkit.gateway.alerts")
 
 _ENGINE = "toolkit.dweets.condition_engine"
-#: The child's CPU limit is far below, so that only a starved or halted child takes so long.
+#: Far above the child's CPU limit, so only a starved or suspended child takes this long.
 WALL_SECONDS = 30.0
-#: As many contents are evaluated in one job at most.
+#: At most this many contents are evaluated in one job.
 CONTENTS_A_JOB = 200
 _CRASHES_TO_STOP = 2
-# What a condition has used that killed the child: its CPU limit, and about the start of another child.
+# CPU seconds charged to a condition that killed the child: its CPU limit and the start of the next child.
 _SECONDS_OF_A_DEATH = 0.6
 _SOURCES_REMEMBERED = 1_000
-#: Waits after a child that was ended from outside before it had evaluated anything; the last one is repeated.
+#: Seconds to wait after a child was killed from outside before its first verdict; the last one is repeated.
 PAUSES = (0.1, 0.5, 1.0, 5.0)
 _ATTEMPTS_TO_COMPILE = 3
 #: A condition that cannot be evaluated this often in a row is stopped until the alert is set again.
@@ -39,16 +39,12 @@ _CRASHED = "the process that ran it crashed or hung twice"
 
 
 class Verdict(NamedTuple):
-    """What a condition says of one dweet."""
+    """The result of a condition for one dweet."""
 
-    #: The alert's text where the condition is met.
-    message: str | None
-    #: Why it could not be evaluated.
-    fault: str | None = None
-    #: Whether it returned a text, true or false.
-    returned: bool = False
-    #: Whether it must not be evaluated again.
-    stops: bool = False
+    message: str | None  #: the text of the alert; None if the condition is not met
+    fault: str | None = None  #: why it could not be evaluated
+    returned: bool = False  #: it returned a text, true or false
+    stops: bool = False  #: it must not be evaluated again
 
     @property
     def met(self) -> bool:
@@ -56,10 +52,10 @@ class Verdict(NamedTuple):
 
 
 class ConditionWorker:
-    """Compiles and evaluates conditions in a child process, one at a time.
+    """Compiles and evaluates conditions in a child process. Calls block, and come from one thread at a time.
 
-    A condition that runs past its CPU limit is stopped at once, one on which the child crashes at the second crash.
-    Any other death of the child blames no condition. The calls block: they belong to one thread at a time.
+    A condition is stopped if it exceeds its CPU limit or if the child crashes on it twice. If the child is killed from
+    outside, the condition is tried again.
     """
 
     def __init__(self, wall_seconds: float = WALL_SECONDS) -> None:
@@ -74,7 +70,13 @@ class ConditionWorker:
 
     def compile(self, source: str) -> None:
         """Check that a condition compiles, and forget its earlier crashes."""
-        _check_text(source)
+        problem = ""
+        if _UNREADABLE.search(source):
+            problem = "it must be UTF-8 without NUL"
+        elif not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
+            problem = f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
+        if problem:
+            raise MalformedRequest(f"the condition doesn't compile: {problem}")
         self._crashes.pop(source, None)
         for _ in range(_ATTEMPTS_TO_COMPILE):
             try:
@@ -89,10 +91,7 @@ class ConditionWorker:
         raise ServiceFailure("the gateway could not check the condition, try again", status=503)
 
     def evaluate(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate a condition on contents, in order.
-
-        Returns fewer verdicts if the time is up, after `patience` faults in a row, or if the child died.
-        """
+        """Evaluate contents in order, until the time is up, the child dies, or `patience` faults come in a row."""
         try:
             outcomes = self._do(source, contents[:CONTENTS_A_JOB], patience)
         except WorkerDied as died:
@@ -102,7 +101,7 @@ class ConditionWorker:
         return [Verdict(*outcome) for outcome in outcomes]
 
     def close(self) -> None:
-        """End the child at once, from any thread, and start no other. Call `join` after the last call."""
+        """End the child at once and start no other; from any thread. Call `join` after the last call."""
         self._process.close()
 
     def join(self) -> None:
@@ -124,45 +123,34 @@ class ConditionWorker:
         return answers
 
     def _blame(self, source: str, died: WorkerDied) -> str | None:
-        """Return why this condition is stopped, None where it may be tried again."""
-        # The alert's status tells its owner about a condition that overran; the operator need not be woken.
+        """Return why this condition is stopped, or None if it may be tried again."""
+        # The owner sees an overrun in the status of the alert, so the operator needs no warning.
         level = logging.INFO if died.death is Death.CPU_LIMIT else logging.WARNING
         log.log(level, "the process that evaluates alert conditions ended: %s", died)
         if died.death is Death.CPU_LIMIT:
             return _OVERRAN
         if died.death is Death.OTHER:
             return None
-        # The wall-clock limit also passes on a machine that was halted: once is no proof.
+        # One crash proves nothing: the wall-clock limit also passes while a machine is suspended.
         crashes = self._crashes[source] = self._crashes.get(source, 0) + 1
         return _CRASHED if crashes >= _CRASHES_TO_STOP else None
 
 
 def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-    """Evaluate a condition on all contents, in order.
-
-    After `patience` faults in a row, or where the condition is stopped, the rest gets the last verdict.
-    """
+    """Evaluate all contents; if the condition is stopped or fails too often in a row, repeat its last verdict."""
     verdicts: list[Verdict] = []
     faults, pauses = 0, iter(PAUSES)
     while len(verdicts) < len(contents):
-        turn = worker.evaluate(source, contents[len(verdicts) :], patience - faults)
-        for verdict in turn:
+        evaluated = worker.evaluate(source, contents[len(verdicts) :], patience - faults)
+        for verdict in evaluated:
             faults = faults + 1 if verdict.fault is not None else 0
-        verdicts += turn
-        if turn and (turn[-1].stops or faults >= patience):
-            return verdicts + [turn[-1]] * (len(contents) - len(verdicts))
-        if turn:
+        verdicts += evaluated
+        if evaluated and (evaluated[-1].stops or faults >= patience):
+            return verdicts + [evaluated[-1]] * (len(contents) - len(verdicts))
+        if evaluated:
             pauses = iter(PAUSES)
         elif (pause := next(pauses, None)) is not None:
             time.sleep(pause)
         else:
-            raise ServiceFailure("the process that evaluates conditions is ended from outside again and again")
+            raise ServiceFailure("something outside keeps killing the process that evaluates conditions")
     return verdicts
-
-
-def _check_text(source: str) -> None:
-    if not source.isprintable() and _UNREADABLE.search(source):
-        raise MalformedRequest("the condition doesn't compile: it must be UTF-8 without NUL")
-    if not source.strip() or len(source) > MAX_CONDITION_CHARACTERS:
-        limits = f"it must have 1 to {MAX_CONDITION_CHARACTERS} characters"
-        raise MalformedRequest(f"the condition doesn't compile: {limits}")

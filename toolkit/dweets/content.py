@@ -1,4 +1,4 @@
-"""Content between the wire and a dweet: query pairs and forms become JSON, JSON is checked but never rewritten."""
+"""The content of a dweet: JSON is checked but never rewritten; query pairs and forms become JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolkit.dweets.wire import MAX_BATCH_DWEETS, MAX_DWEET_BYTES, NOT_CONTENT, 
 from toolkit.errors import MalformedRequest
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-# As a float writes itself at most: -2.2250738585072014e-308.
+# Characters of the longest float, -2.2250738585072014e-308.
 _LONGEST_NUMBER = 24
 _LARGEST_INTEGER = 2**53
 _MOST_LINES = 2 * MAX_BATCH_DWEETS
@@ -22,7 +22,7 @@ _WORDS = {"true": True, "false": False, "null": None}
 
 
 def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
-    """Return the bytes without white space around them if they are JSON, without NaN and at most 1,024 deep."""
+    """Return the body without surrounding white space; it must be JSON without NaN, at most 1,024 levels deep."""
     content = body.strip(b" \t\r\n")
     if len(content) > limit:
         raise too_large(limit)
@@ -34,8 +34,8 @@ def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
 
 
 def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
-    """Split a body with one JSON value a line (NDJSON), or raise MalformedRequest that names the line."""
-    # Millions of blank lines would take a second to split.
+    """Split a body of one JSON value per line; an error names the line."""
+    # Counted first, because splitting millions of blank lines would take a second.
     lines = [line for line in body.split(b"\n") if line.strip()] if body.count(b"\n") <= _MOST_LINES else []
     if not 1 <= len(lines) <= MAX_BATCH_DWEETS:
         raise MalformedRequest(f"send 1 to {MAX_BATCH_DWEETS} dweets, one JSON value a line")
@@ -49,7 +49,7 @@ def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
 
 
 def content_of_pairs(pairs: Iterable[tuple[str, str]]) -> bytes:
-    """Write query or form pairs as a JSON object; the last value of a name counts."""
+    """Return query or form pairs as a JSON object; the last value of a name wins."""
     content = {name: coerced(value) for name, value in pairs if name not in NOT_CONTENT}
     try:
         written = orjson.dumps(content)
@@ -69,7 +69,7 @@ def content_of_form(body: bytes) -> bytes:
 
 
 def coerced(text: str) -> object:
-    """Return the number, boolean or null that the text writes; a number that a float cannot hold stays text."""
+    """Return a number, boolean or null if the text is one; a number that a float cannot represent stays text."""
     if text in _WORDS:
         return _WORDS[text]
     if len(text) > _LONGEST_NUMBER or _NUMBER.fullmatch(text) is None:
@@ -81,7 +81,7 @@ def coerced(text: str) -> object:
 
 
 def content_of(record: bytes) -> bytes:
-    """Return the content's own bytes from a dweet record."""
-    # The thing's name may hold the word "content", so look behind the time, which has a fixed length.
+    """Return the bytes of the content within a dweet record."""
+    # Found by the fixed length of the time: the name of the thing may contain the word "content".
     start = record.index(b'","created":"') + len(b'","created":"2026-01-01T00:00:00.000Z","content":')
     return record[start:-1]

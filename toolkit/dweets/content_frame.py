@@ -1,12 +1,13 @@
 """Dweets as DataFrames: nested content in typed columns.
 
-``{"position": {"lat": 47.6}}`` becomes the column ``position.lat``. Each column gets the narrowest dtype that is
-honest: int64, float64, boolean, str; with gaps Int64 (a gap is NA, and an integer stays one); else object.
+``{"position": {"lat": 47.6}}`` becomes the column ``position.lat``. A column is int64, float64, boolean or str if all
+of its values are; integers with missing values are Int64; anything else is object.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,17 @@ from toolkit.dweets.content_leaves import MOST_COLUMNS, leaf_columns, named_leav
 from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
 from toolkit.frames import declared_frame, utc_from_iso
 
-#: Names of leaves that get a column; None for the most frequent 200.
+#: Names of leaves; None selects the 200 most frequent.
 Columns = str | Sequence[str] | None
 
-# The text of pandas 3; missing is NaN.
+# The default str of pandas 3, with NaN for missing values.
 _TEXT = pd.StringDtype(na_value=np.nan)
 
 
 def history_frame(
     records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False, warn: bool = True
 ) -> pd.DataFrame:
-    """Return records (oldest first) as a frame: index ``created``, a typed column for each name of the contents."""
+    """Return records (oldest first) as a frame with index ``created`` and a typed column for each leaf."""
     things = [record["thing"] for record in records] if with_thing else None
     return content_frame([record["content"] for record in records], times_of(records), things, columns, warn=warn)
 
@@ -41,13 +42,12 @@ def content_frame(
     *,
     warn: bool = True,
 ) -> pd.DataFrame:
-    """Return contents as a frame with these times as its index, and a column ``thing`` where things are given."""
     if columns is None:
         leaves, left_out = leaf_columns(contents)
         if left_out and warn:
             warn_caller(
-                f"{left_out:,} of the {left_out + len(leaves):,} names in the contents are less frequent than the "
-                f"{MOST_COLUMNS} that have a column, and left out; ask for them with columns=[...]"
+                f"{left_out:,} of the {left_out + len(leaves):,} names in the contents are left out, because a frame "
+                f"has columns for the {MOST_COLUMNS} most frequent; select others with columns=[...]"
             )
     else:
         leaves = named_leaves(contents, _leaf_names(columns, things))
@@ -69,7 +69,7 @@ def _leaf_names(columns: str | Sequence[str], things: Sequence[str] | None) -> l
 
 
 def receipt_frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return what posting answered, one row a dweet: index ``created``, ``thing``, ``transaction``."""
+    """Return the receipts of posted dweets: index ``created``, columns ``thing`` and ``transaction``."""
     frame = declared_frame(records, {"thing": "str", "transaction": "str"})
     return frame.set_index(times_of(records))
 
@@ -82,27 +82,20 @@ def times_of(records: Sequence[Mapping[str, Any]]) -> pd.DatetimeIndex:
 
 
 def _typed(values: list[Any]) -> np.ndarray[Any, Any] | ExtensionArray:
-    """Return values (None: a gap) as an array of the narrowest honest dtype."""
     kinds = set(map(type, values))
     gaps = type(None) in kinds
     kinds.discard(type(None))
     if kinds == {float} or (kinds == {int, float} and all(abs(v) <= 2**53 for v in values if type(v) is int)):
         return np.array(values, dtype="float64")
     if kinds == {int}:
-        try:
+        with suppress(OverflowError):  # more than 64 bits: objects
             return pd.array(values, dtype="Int64") if gaps else np.array(values, dtype="int64")
-        except OverflowError:  # more than 64 bits
-            return _objects(values)
-    if kinds == {bool} and not gaps:  # as pandas makes it after a look at each value, five times as fast
+    if kinds == {bool} and not gaps:  # five times as fast as pd.array
         return pd.arrays.BooleanArray(np.array(values, dtype="bool"), np.zeros(len(values), dtype="bool"))
     if kinds == {bool}:
         return pd.array(values, dtype="boolean")
     if kinds == {str}:
         return pd.arrays.ArrowStringArray(pa.array(values, type=pa.large_string()), dtype=_TEXT)  # type: ignore[call-arg]
-    return _objects(values)
-
-
-def _objects(values: list[Any]) -> np.ndarray[Any, Any]:
-    array = np.empty(len(values), dtype="object")
+    array: np.ndarray[Any, Any] = np.empty(len(values), dtype="object")
     array[:] = values
     return array

@@ -1,4 +1,4 @@
-"""Contents as JSON: any value, the rows of a frame, and requests that are not larger than a gateway takes."""
+"""Contents as JSON: of any value and of the rows of a frame, cut into requests that a gateway accepts."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ ROWS_A_REQUEST = 1_000
 
 
 def content_bytes(content: Any) -> bytes:  # noqa: ANN401
-    """Encode any JSON value; InvalidArgument for what JSON cannot hold, or for more bytes than a dweet may have."""
     try:
         if _holds_nan(content):
-            raise InvalidArgument("NaN and infinity are no JSON: leave the value out, or send None")
+            raise InvalidArgument("JSON has no NaN and no infinity: leave the value out, or send None")
         written = orjson.dumps(content, _json_value, orjson.OPT_SERIALIZE_NUMPY)
     except RecursionError:
-        raise InvalidArgument("the content is nested too deeply, or holds itself") from None
+        raise InvalidArgument("the content is nested too deeply, or contains itself") from None
     except (orjson.JSONEncodeError, TypeError) as error:
         raise InvalidArgument(f"the content cannot be written as JSON: {error}") from None
     return _checked_sizes([written])[0]
 
 
 def row_contents(frame: pd.DataFrame) -> list[bytes]:
-    """Encode each row of a frame as JSON content: dotted columns nested, gaps left out, a named index included."""
+    """Encode each row of a frame: dotted columns are nested, missing values left out, a named index is included."""
     named = any(name is not None for name in frame.index.names)
     if named and not set(frame.index.names).isdisjoint(frame.columns):
         raise InvalidArgument("the index and a column have the same name: rename one of them")
@@ -40,12 +39,12 @@ def row_contents(frame: pd.DataFrame) -> list[bytes]:
     if not all(isinstance(name, str) for name in table.columns):
         raise InvalidArgument("name every column with text: the names become the names in the content")
     paths = [name.split(".") for name in table.columns]
-    columns = [_plain(table.iloc[:, place]) for place in range(len(paths))]
+    columns = [_json_values(table.iloc[:, place]) for place in range(len(paths))]
     return _checked_sizes([_row_content(paths, row) for row in zip(*columns, strict=True)])
 
 
 def batches(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
-    """Cut contents into requests, in order, by number and by bytes."""
+    """Split contents into batches, limited in rows and bytes."""
     batch: list[bytes] = []
     size = 0
     for content in contents:
@@ -65,7 +64,7 @@ def _checked_sizes(contents: list[bytes]) -> list[bytes]:
     return contents
 
 
-def _plain(column: pd.Series[Any]) -> list[Any]:
+def _json_values(column: pd.Series[Any]) -> list[Any]:
     if isinstance(column.dtype, pd.DatetimeTZDtype) or column.dtype.kind == "M":
         return [None if value is pd.NaT else value.isoformat() for value in column]
     if column.dtype.kind == "f" and np.isinf(column.to_numpy(dtype="float64", na_value=np.nan)).any():
@@ -103,7 +102,7 @@ def _nest(content: dict[str, Any], path: Sequence[str], value: Any) -> None:  # 
             content[name] = inner = {"": inner}
         content = inner
     inner = content.get(path[-1])
-    if isinstance(inner, dict):  # "a.b" came before "a": as above, the other way round
+    if isinstance(inner, dict):  # "a.b" came before "a"
         inner[""] = value
     else:
         content[path[-1]] = value

@@ -1,4 +1,4 @@
-"""The leaves of nested contents, by their names with dots; plain Python, as the gateway's archive needs no frames."""
+"""The leaves of nested contents, with dotted names. Plain Python: the gateway uses it without pandas."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
-#: So many names get a column, the most frequent ones. Rows times all names may be far more than the memory holds.
+#: Only the most frequent names get a column: one for every name of every row could exceed the memory.
 MOST_COLUMNS = 200
 
 _Column = list[Any]
-# Each key gets a number at its place below another key (0 is the top). A name is made only for a leaf that gets a
-# column: with long keys, the names of all leaves are many times larger than the contents.
+# (number of the parent, key) -> number; the root is 0. Names are built only for leaves that get a column: with long
+# keys, the names of all leaves would be many times larger than the contents.
 _Places = dict[tuple[int, str], int]
 
 
 def leaf_columns(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
-    """Return the values of the most frequent leaves, in order of appearance, and how many leaves are left out.
+    """Return the most frequent leaves, in order of appearance, and the number of leaves that were left out.
 
-    A content without such a leaf has None there. What is not an object is a leaf ``content``.
+    A missing value is None. A content that is not an object is a leaf named ``content``.
     """
     try:
         return _even_leaves(contents, ""), 0
-    except (KeyError, TypeError):  # the contents are not all of one shape
+    except (KeyError, TypeError):  # the contents differ in their keys
         return _uneven_leaves(contents)
 
 
@@ -34,7 +34,7 @@ def named_leaves(contents: Sequence[Any], names: Iterable[str]) -> dict[str, _Co
 
 
 def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401
-    """Return a leaf of an object; its keys may hold dots themselves."""
+    """Return the leaf with this dotted name; keys may contain dots too."""
     value = content.get(name)
     if value is not None and not (type(value) is dict and value):
         return value
@@ -46,7 +46,7 @@ def _leaf(content: dict[str, Any], name: str) -> Any:  # noqa: ANN401
 
 
 def _even_leaves(contents: Sequence[Any], prefix: str) -> dict[str, _Column]:
-    """Return the leaves of contents with equal names, five times as fast; KeyError or TypeError for other contents."""
+    """Fast path for contents with the same keys, five times as fast; KeyError or TypeError for others."""
     first = contents[0] if contents else None
     if type(first) is not dict or set(map(len, contents)) != {len(first)} or prefix.count(".") > MOST_COLUMNS:
         raise KeyError
@@ -74,15 +74,15 @@ def _uneven_leaves(contents: Sequence[Any]) -> tuple[dict[str, _Column], int]:
     columns: dict[str, _Column] = {}
     for leaf in (leaf for leaf in counts if leaf in kept):
         values = [row.get(leaf) for row in rows]
-        name = _name(leaf, keys)
-        if same := columns.get(name):  # written flat and nested
+        name = _dotted_name(leaf, keys)
+        if same := columns.get(name):  # the key is flat in one content and nested in another
             values = [old if new is None else new for old, new in zip(same, values, strict=True)]
         columns[name] = values
     return columns, len(counts) - len(kept)
 
 
 def _row(content: Any, places: _Places) -> dict[int, Any]:  # noqa: ANN401
-    """Return the leaves of one content by their places, in order. Not recursive: a content may nest 1,024 deep."""
+    """Return the leaves of one content by number, in order. Not recursive: contents nest up to 1,024 levels."""
     row: dict[int, Any] = {}
     objects = [(0, iter((content if type(content) is dict and content else {"content": content}).items()))]
     while objects:
@@ -99,7 +99,7 @@ def _row(content: Any, places: _Places) -> dict[int, Any]:  # noqa: ANN401
     return row
 
 
-def _name(leaf: int, keys: dict[int, tuple[int, str]]) -> str:
+def _dotted_name(leaf: int, keys: dict[int, tuple[int, str]]) -> str:
     parts = []
     while leaf:
         leaf, key = keys[leaf]

@@ -1,8 +1,8 @@
 r"""The two forms of a live stream: chunk frames for old clients, server-sent events for browsers and this toolkit.
 
-A frame is ``<hex length>\r\n"<the dweet as JSON, encoded once more as a JSON string>"\r\n``: JSON inside JSON,
-all ASCII. The length counts the quoted string and starts with a zero: an old client that reads byte by byte and
-tries to parse every line takes that zero for a JSON number, and so finds the string behind it at every size.
+A frame is ``<hex length>\r\n"<the dweet as JSON, encoded again as a JSON string>"\r\n``, all ASCII. The length counts
+the quoted string and starts with a zero. Some old clients read byte by byte and parse each line as JSON: they take the
+zero for a number and find the string after it, however long it is.
 """
 
 from __future__ import annotations
@@ -14,20 +14,19 @@ from typing import NamedTuple
 
 Encode = Callable[[int, bytes], bytes]
 
-# Eight digits are 4 GB: more is no length of a dweet.
+# Eight digits are 4 GB, far above the size of a dweet.
 _HEX = re.compile(rb"[0-9A-Fa-f]{1,8}")
 _LONGEST_LINE = 16 * 1024 * 1024
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-#: Seconds before each further attempt of a reader to connect; the last one is repeated.
+#: Seconds that a client waits before each attempt to reconnect; the last one is repeated.
 RECONNECT_WAITS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-#: A comment line: keeps a server-sent event stream open through proxies, and shows a reader that it lives.
+#: A comment line: proxies keep the event stream open, and the client sees that the server is alive.
 EVENT_HEARTBEAT = b":\n\n"
 
 
 class StreamedDweet(NamedTuple):
     record: bytes
-    #: Frames have none.
-    sequence: int | None
+    sequence: int | None  # frames have none
 
 
 def encode_frame(sequence: int, record: bytes) -> bytes:
@@ -41,29 +40,29 @@ def encode_event(sequence: int, record: bytes) -> bytes:
 
 
 def encode_position(sequence: int) -> bytes:
-    """Write an event without data, from whose id a reader can resume."""
+    """Return an event without data, whose id says where a client can resume."""
     return b"id: %d\n\n" % sequence
 
 
 class FrameReader:
-    """Read chunk frames from pieces of any size."""
+    """Parse chunk frames from pieces of any size."""
 
     def __init__(self) -> None:
         self._buffer = b""
         self._in_frame = False
 
     def feed(self, data: bytes) -> Iterator[StreamedDweet]:
-        """Yield every dweet that is complete; anything but a string is a heartbeat."""
+        """Yield each complete dweet; a JSON value that is not a string is a heartbeat."""
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\r\n")
         if len(self._buffer) > _LONGEST_LINE:
-            raise ValueError("a frame without end")
+            raise ValueError("a frame is too long")
         for line in lines:
-            # By lines, as old clients read: servers differ in what the length counts, and a text holds no line end.
+            # Split by lines, not by the length: servers count it differently, and a JSON string holds no line end.
             if not self._in_frame:
                 if line and _HEX.fullmatch(line) is None:
                     raise ValueError("a frame begins with its length in hexadecimal digits")
-                self._in_frame = bool(line)  # a blank line between frames is no frame
+                self._in_frame = bool(line)  # blank lines between frames are skipped
                 continue
             self._in_frame = False
             value = json.loads(line)
@@ -72,7 +71,7 @@ class FrameReader:
 
 
 class EventReader:
-    """Read server-sent events from pieces of any size and remember the last id."""
+    """Parse server-sent events from pieces of any size and remember the last id."""
 
     def __init__(self) -> None:
         self._buffer = b""

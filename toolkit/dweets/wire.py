@@ -1,7 +1,7 @@
-"""What travels in section A: endpoints, fields, limits, the envelope and its failures.
+"""The wire protocol of section A: endpoints, fields, limits, the envelope and the failures.
 
 Every success is ``{"this":"succeeded","by":...,"the":...,"with":...}``, every failure
-``{"this":"failed","with":<code>,"because":<text>}`` with HTTP status 200: old clients read the body only.
+``{"this":"failed","with":<code>,"because":<text>}`` with HTTP status 200, because old clients read only the body.
 """
 
 from __future__ import annotations
@@ -59,8 +59,6 @@ ENDPOINTS: tuple[Endpoint, ...] = tuple(value for value in globals().values() if
 #: Query names that are never content when a dweet is sent by GET.
 NOT_CONTENT = frozenset({"key", "callback", "_"})
 
-# -- limits ------------------------------------------------------------------------------------------------
-
 HISTORY_LENGTH = 500
 MAX_DWEET_BYTES = 64 * 1024
 MAX_BATCH_BYTES = 8 * 1024 * 1024
@@ -71,11 +69,9 @@ MAX_RECIPIENTS = 20
 ALERTS_A_DAY = 100
 MAX_CSV_COLUMNS = 200
 
-# -- headers that the specification does not have ---------------------------------------------------------------------
-
-#: How many dweets of a thing the gateway keeps; on every response.
+#: Our own header on every response: how many dweets of a thing the gateway keeps.
 RETENTION_HEADER = "X-Dweet-Retention"
-#: On stored dweets, if the range begins before the oldest dweet that is kept: ``<number>; before=<its created>``.
+#: Our own header on stored dweets, if older ones of the range were deleted: ``<number>; before=<oldest kept>``.
 GONE_HEADER = "X-Dweet-Gone"
 
 
@@ -91,27 +87,24 @@ def gone_text(number: int, before: int) -> str:
 
 
 def gone_of(text: str | None) -> Gone | None:
-    """Read a `GONE_HEADER`; None where there is none."""
+    """Parse the value of a `GONE_HEADER`."""
     number, _, before = (text or "").partition("; before=")
     return Gone(int(number), before) if number.isascii() and number.isdigit() and before else None
 
-
-# -- fields ------------------------------------------------------------------------------------------------
 
 DWEET_FIELDS = ("thing", "created", "content")
 ALERT_STATUS_FIELDS = ("message", "since", "open", "alerts_sent_today", "alerts_allowed_today")
 
 
 class IssuedLock(NamedTuple):
-    """A new lock with its keys, which are never shown again."""
+    """A new lock and its keys, which cannot be shown again."""
 
     lock: str
     master_key: Secret
     read_key: Secret
 
 
-# -- failures: the texts that clients match ----------------------------------------------------------------
-
+# The texts of failures, which clients match.
 NOT_FOUND = "we couldn't find this"
 KEY_NEEDED = "this thing is locked and requires a key"
 KEY_WRONG = "the key you provided doesn't work with this thing"
@@ -126,7 +119,6 @@ ALERT_DAMAGED = "the record of this alert is damaged: remove the alert, or set i
 NOT_JSON = "the body is not valid JSON"
 WHO_UNREADABLE = "who must be a comma-separated list of e-mail addresses"
 RATE_EXCEEDED = "Rate limit exceeded, try again in 1 second(s)."
-NOT_KEPT = "the gateway cannot keep anything right now, nothing was saved, try again"
 BAD_THING = "a thing's name must have 1 to 256 bytes of UTF-8 and no control characters"
 
 _CLASS_OF_TEXT: dict[str, type[ServiceError]] = {
@@ -141,11 +133,8 @@ def too_large(limit: int) -> MalformedRequest:
     return MalformedRequest(f"a dweet holds at most {limit} bytes", status=413)
 
 
-# -- the envelope ------------------------------------------------------------------------------------------
-
-
 def quoted(text: str) -> bytes:
-    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:  # as most names are
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:  # most names
         return b'"%b"' % text.encode("ascii")
     return json.dumps(text, ensure_ascii=False).encode("utf-8")
 
@@ -159,7 +148,7 @@ def failed(error: ServiceError) -> bytes:
 
 
 def error_of(reply: dict[str, Any], *, request: str) -> ServiceError:
-    """Return a failure reply as the error that the service raised."""
+    """Return the error that a failure reply stands for."""
     code, text = reply.get("with"), str(reply.get("because", ""))
     status = code if isinstance(code, int) else 400
     fallback = ServiceFailure if status >= 500 else MalformedRequest
@@ -178,18 +167,18 @@ def _opening(thing: str) -> bytes:
 
 
 def receipt(record: bytes, transaction: str) -> bytes:
-    """Write the dweet with its transaction last."""
+    """Return the record with its transaction as the last field."""
     return b'%b,"transaction":"%b"}' % (record[:-1], transaction.encode("ascii"))
 
 
 def posted(record: bytes, transaction: str) -> bytes:
-    """Write the success of a post, as `succeeded` would around its `receipt`."""
+    """Return the response to a post: a `receipt` inside `succeeded`."""
     data = record[:-1], transaction.encode("ascii")
     return b'{"this":"succeeded","by":"dweeting","the":"dweet","with":%b,"transaction":"%b"}}' % data
 
 
 def created_text(at: int) -> str:
-    """Write milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SS.mmmZ``."""
+    """Return milliseconds since the epoch as ``YYYY-MM-DDTHH:MM:SS.mmmZ``."""
     second, milliseconds = divmod(at, 1000)
     return f"{_second_text(second).decode('ascii')}.{milliseconds:03d}Z"
 
@@ -199,11 +188,9 @@ def _second_text(second: int) -> bytes:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)).encode("ascii")
 
 
-# -- names and addresses -----------------------------------------------------------------------------------
-
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-# One address as any mail server takes it: ASCII, nothing to be quoted, no comment and no group. Its dots are between
-# other characters, and it has no =? in it, which begins an encoded word: so nobody can read it as another address.
+# An address that every mail server accepts and reads alike: ASCII, no quotes, comments or groups, dots only between
+# other characters, and no "=?", which starts an encoded word.
 _ADDRESS = re.compile(
     r"(?!.*=\?)(?=[^@]{1,64}@.{1,253}\Z)[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*"
@@ -211,7 +198,7 @@ _ADDRESS = re.compile(
 
 
 def checked_thing(thing: str) -> str:
-    if 0 < len(thing) <= MAX_THING_BYTES and thing.isascii() and thing.isprintable():  # as most names are
+    if 0 < len(thing) <= MAX_THING_BYTES and thing.isascii() and thing.isprintable():  # most names
         return thing
     if not thing or _CONTROL.search(thing) or len(thing.encode("utf-8")) > MAX_THING_BYTES:
         raise MalformedRequest(BAD_THING)
@@ -229,7 +216,7 @@ def is_callback(text: str) -> bool:
 
 
 def script_around(callback: str) -> tuple[bytes, bytes]:
-    """Return the opening and closing of a JSONP response; the comment keeps it from being read as anything else."""
+    # The comment keeps browsers from taking the script for another type of content.
     return b"/**/%b(" % callback.encode("ascii"), b");"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -15,11 +15,10 @@ from toolkit.errors import InvalidArgument
 from toolkit.gateway.access import Hosts, Proxies, is_loopback
 from toolkit.handwriting.service.handwriting import HandwritingSettings
 from toolkit.identity.service.callers import IdentitySettings
-from toolkit.rewards.configuration import with_inherited_limits
-from toolkit.rewards.service.partners import RewardSettings
+from toolkit.rewards.configuration import RewardSettings, with_inherited_limits
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, checked, table_in
-from toolkit.stores.redis.address import BadAddress, RedisAddress
+from toolkit.stores.redis.address import RedisAddress
 
 EXAMPLE = Path(__file__).with_name("gateway.example.toml")
 
@@ -48,16 +47,15 @@ class GatewaySettings(Table, frozen=True):
             raise InvalidArgument("public_url: expected an https origin, as https://gateway.example")
         if self.folder is not None and self.store is not None:
             raise InvalidArgument("store: give a folder or a store, not both: everything is kept in one of them")
-        for key, check in (("allow_hosts", Hosts), ("trusted_proxies", Proxies)):
+        checks: tuple[tuple[str, Callable[[Any], object]], ...] = (
+            ("allow_hosts", Hosts), ("trusted_proxies", Proxies), ("store", lambda url: RedisAddress(url.reveal())),
+        )  # fmt: skip
+        for key, check in checks:
             try:
-                check(getattr(self, key))
+                if value := getattr(self, key):
+                    check(value)
             except InvalidArgument as error:
                 raise InvalidArgument(f"{key}: {error}") from None
-        try:
-            if self.store is not None:
-                RedisAddress(self.store.reveal())
-        except BadAddress as error:
-            raise InvalidArgument(f"store: {error}") from None
 
     @property
     def is_exposed(self) -> bool:

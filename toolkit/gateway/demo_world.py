@@ -14,7 +14,7 @@ from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.carrier import wifi_address
-from toolkit.rewards.service.partners import RewardSettings
+from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit.settings import secrets_in
 
@@ -25,7 +25,7 @@ _WHAT_TO_DO = (
 
 
 class DemoWorld:
-    """What a gateway with this configuration has of the demo world; `configuration` is the whole of both."""
+    """Completes a configuration with the parts of the demo world that it may serve."""
 
     def __init__(self, own: Configuration) -> None:
         self._data = _data()

@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from weakref import WeakSet
 
-from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.access import is_loopback
 from toolkit.gateway.configuration import Configuration, Source, configuration_of
@@ -20,12 +19,10 @@ from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
 from toolkit.identity.client.handset import Handset
 from toolkit.notebook_cell import CellRun, cell_that_runs
-from toolkit.operator.folder import OperatorFolder
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 from toolkit.stores.embedded import EmbeddedStore
-from toolkit.stores.redis.address import BadAddress
 from toolkit.stores.redis.store import RedisStore
 
 log = logging.getLogger("toolkit.gateway")
@@ -144,7 +141,7 @@ class Gateway(PublicNames):
         self.base_url = f"http://{shown}:{self._server.port}"
         #: Where the operator API answers: on a loopback address.
         self.operator_url = f"http://{_LOOPBACK.get(listens.host, shown)}:{self._server.port}"
-        OperatorFolder(listens.folder).write_address(self.operator_url)
+        self._services.operator_folder.write_address(self.operator_url)
 
     @classmethod
     def demo(cls) -> Gateway:
@@ -227,21 +224,11 @@ def _world(clock: Clock | None, seed: int | None, timings: Timings | None) -> Ou
 
 
 def _services(configuration: Configuration, world: OutsideWorld) -> Services:
-    gateway, smtp = configuration.gateway, configuration.dweets.smtp
-    url = gateway.store.reveal() if gateway.store is not None else None
-    delivery: SmtpDelivery | FolderDelivery | None = None
-    if smtp is not None:
-        delivery = SmtpDelivery(smtp.reveal())
-    elif gateway.folder is not None:
-        delivery = FolderDelivery(gateway.folder / "outbox")
-    return Services(store_of(gateway.folder, url, world.clock.now), world, configuration, delivery)
+    place = configuration.gateway
+    store = store_of(place.folder, place.store.reveal() if place.store is not None else None, world.clock.now)
+    return Services(store, world, configuration)
 
 
 def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
     """Return the store in a folder, in the Redis at a URL, or in a temporary folder; it is not open yet."""
-    if url is None:
-        return EmbeddedStore(folder, now)
-    try:
-        return RedisStore(url, now)
-    except BadAddress as error:
-        raise InvalidArgument(str(error)) from None
+    return EmbeddedStore(folder, now) if url is None else RedisStore(url, now)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack
 
 from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.errors import StoreUnavailable
 from toolkit.gateway.access import Proxies, is_loopback
 from toolkit.gateway.app import Application
 from toolkit.gateway.configuration import Configuration
@@ -22,36 +21,37 @@ from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.identity import IdentityService
 from toolkit.operator.folder import OperatorFolder
 from toolkit.outside_world import OutsideWorld
-from toolkit.rewards.service.partners import RewardSettings
+from toolkit.rewards.configuration import RewardSettings
 from toolkit.rewards.service.rewards import RewardService
 from toolkit.secret import Secret
 from toolkit.stores import Store
 
 
-@dataclass
 class Services:
-    store: Store
-    world: OutsideWorld
-    #: With the settings of all services.
-    configuration: Configuration
-    delivery: SmtpDelivery | FolderDelivery | None
-    operator_key: Secret = field(init=False)
-    dweets: DweetService = field(init=False)
-    handwriting: HandwritingService = field(init=False)
-    identity: IdentityService = field(init=False)
-    rewards: RewardService = field(init=False)
+    dweets: DweetService
+    handwriting: HandwritingService
+    identity: IdentityService
+    rewards: RewardService
+    operator_key: Secret
+
+    def __init__(self, store: Store, world: OutsideWorld, configuration: Configuration) -> None:
+        self.store = store
+        self.world = world
+        self.configuration = configuration
+        self.operator_folder = OperatorFolder(configuration.gateway.folder)
+        self._delivery = _delivery(configuration)
 
     async def open(self) -> Application:
         await self.store.open()
-        # From here on the folder is in use: who finds an old address would send the key there.
-        OperatorFolder(self.configuration.gateway.folder).remove_address()
+        # The folder is in use from here on: a command that finds an old address would send the key there.
+        self.operator_folder.remove_address()
         settings, gateway = self.configuration, self.configuration.gateway
-        self.dweets = DweetService(self.store, self.world, settings.dweets, self.delivery)
+        self.dweets = DweetService(self.store, self.world, settings.dweets, self._delivery)
         self.handwriting = HandwritingService(self.world, settings.handwriting)
         self.identity = IdentityService(self.store, self.world, settings.identity or IdentitySettings())
         self.rewards = RewardService(self.store, self.world, settings.rewards or RewardSettings())
         try:
-            self.operator_key = self._kept_operator_key()
+            self.operator_key = self.operator_folder.kept_key()
             await self.dweets.open()
             await self.rewards.open()
             for lock, key in settings.dweets.locks.items():
@@ -71,17 +71,19 @@ class Services:
         timings = self.world.timings
         return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), pages, timings.wrong_key)
 
-    def _kept_operator_key(self) -> Secret:
-        try:
-            return OperatorFolder(self.configuration.gateway.folder).kept_key()
-        except OSError as error:
-            raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
-
     async def close(self) -> None:
-        await self.handwriting.close()
-        await self.dweets.close()
-        await self.rewards.close()
-        OperatorFolder(self.configuration.gateway.folder).remove_address()
-        await self.store.close()
-        if self.delivery is not None:
-            self.delivery.close()
+        async with AsyncExitStack() as closing:  # in reverse order, and all of them, whatever one of them raises
+            if self._delivery is not None:
+                closing.callback(self._delivery.close)
+            closing.push_async_callback(self.store.close)
+            closing.callback(self.operator_folder.remove_address)
+            closing.push_async_callback(self.rewards.close)
+            closing.push_async_callback(self.dweets.close)
+            closing.push_async_callback(self.handwriting.close)
+
+
+def _delivery(configuration: Configuration) -> SmtpDelivery | FolderDelivery | None:
+    folder, smtp = configuration.gateway.folder, configuration.dweets.smtp
+    if smtp is not None:
+        return SmtpDelivery(smtp.reveal())
+    return None if folder is None else FolderDelivery(folder / "outbox")

@@ -1,4 +1,4 @@
-"""The tables of the folder ``hands``: the fonts, and every script in the hand of every writer."""
+"""The tables in the folder ``hands``: the fonts, and the handwritings that they give."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Handwriting:
-    """One handwriting; in its ratings, 1400 is the average of the catalogue, and 100 one standard deviation."""
+    """One handwriting. Ratings have the average 1400 and the standard deviation 100 over the catalogue."""
 
     id: str  # 12 characters of Crockford base 32
-    title: str  # unique in any case
+    title: str  # unique, ignoring case
     date_created: str  # ISO 8601 with fractional seconds and Z
     date_modified: str
     rating_neatness: int

@@ -1,4 +1,4 @@
-"""A finished rendering, from the renderer to the notebook that shows and saves it."""
+"""A finished rendering: the renderer makes it, and a notebook shows and saves it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolkit.handwriting import wire
 from toolkit.handwriting.wire import Format
 
 SUFFIXES: dict[Format, str] = {"png": ".png", "pdf": ".pdf", "svg": ".svg", "replay": ".svg"}
-_LIGHT_INK = 170  # of 255; lighter ink is shown on dark paper
+_LIGHT_INK = 170  # brightness from 0 to 255; lighter ink is shown on dark paper
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class Handwritten:
     handwriting : str
         Title of the hand.
     seed : int, Decimal or None
-        Gives the same writing again, in any format; None where the server does not send it.
+        Gives the same writing again, in any format; None if the server does not send it.
     width, height : float
-        In points, which are pixels.
+        In points; a point is a pixel.
     lines : int or None
-        Lines of text, empty ones too.
+        Number of lines of text, empty ones included.
     ink_share : float or None
-        Share of the page under ink, 0..1.
+        Share of the page that is covered by ink, from 0 to 1.
     overflow : bool
-        Whether some ink did not fit and was cut off.
+        Whether ink outside the page was cut off.
     timings : dict of str to float
-        Milliseconds by stage of the rendering, or of the whole call where the server does not send them.
+        Milliseconds of each stage of the rendering, or of the whole call if the server does not send them.
     """
 
     data: bytes = field(repr=False)
@@ -74,21 +74,21 @@ class Handwritten:
         }
 
     @classmethod
-    def received(
+    def from_response(
         cls, data: bytes, headers: Mapping[str, str], kind: Format, handwriting: str, milliseconds: float
     ) -> Handwritten:
-        """Read the response of a server, which may send none of our headers (names in lower case)."""
+        """Read a response; `headers` have lower-case names, and another server may send none of ours."""
         names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_HEADER, wire.SIZE_HEADER, wire.TIMING_HEADER
         seed, lines, share, size, timing = (headers.get(name.lower(), "") for name in names)
         stages = [part.partition(";dur=") for part in timing.split(", ") if ";dur=" in part]
         width, height = (float(side) for side in (size or "nanxnan").split("x"))
-        if kind == "png" and len(data) >= 24:  # the file knows it better than the header
+        if kind == "png" and len(data) >= 24:  # the file itself has its size
             width, height = (float(side) for side in struct.unpack(">II", data[16:24]))
         return cls(
             data,
             kind,
             handwriting,
-            _seed(seed),
+            _parse_seed(seed),
             width,
             height,
             int(lines) if lines.isdigit() else None,
@@ -99,32 +99,32 @@ class Handwritten:
 
     @property
     def digest(self) -> str:
-        """12 digits of a SHA-256: of a PNG's pixels, however they are compressed, and of any other file as it is."""
+        """12 hexadecimal digits of a SHA-256: of the pixels of a PNG (not of its compression), else of the file."""
         if self.kind != "png":
             return hashlib.sha256(self.data).hexdigest()[:12]
         image = self.image().convert("RGBA")
         return hashlib.sha256(repr(image.size).encode("ascii") + image.tobytes()).hexdigest()[:12]
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file and return where it is; a name that ends in another kind's suffix raises InvalidArgument."""
-        return saved(self.data, path, SUFFIXES[self.kind], f"a {self.kind}")
+        """Write the file and return its path; a name with the suffix of another format raises InvalidArgument."""
+        return save_file(self.data, path, SUFFIXES[self.kind], f"a {self.kind}")
 
     def image(self) -> Image.Image:
-        """Return the writing as a Pillow image with transparency; a PDF or an SVG is rendered as PNG for it."""
+        """Return the writing as a transparent Pillow image; a PDF or an SVG is rendered again as a PNG."""
         png = self.data if self.kind == "png" or self.preview is None else self.preview()
         return Image.open(io.BytesIO(png))
 
     def on_paper(self) -> Image.Image:
         """Return the writing on white, or on dark paper where the ink is light."""
         inked = self.image().convert("RGBA")
-        # The ink's colour is everywhere, also where nothing is written.
+        # Every pixel has the colour of the ink, also the transparent ones.
         red, green, blue, _ = inked.getpixel((0, 0))  # type: ignore[misc]
         light = 0.3 * red + 0.6 * green + 0.1 * blue > _LIGHT_INK
         paper = Image.new("RGBA", inked.size, "#2b2b2b" if light else "white")
         return Image.alpha_composite(paper, inked).convert("RGB")
 
     def __repr__(self) -> str:
-        kind = "PDF" if self.kind == "pdf" else "PNG" if self.kind == "png" else self.kind
+        kind = self.kind.upper() if self.kind in ("pdf", "png") else self.kind
         ink = "" if self.ink_share is None else f", ink {self.ink_share:.2%}"
         lines = "" if self.lines is None else f", {self.lines} line{'s' * (self.lines != 1)}"
         size = f"{self.width:g} x {self.height:g}"
@@ -140,7 +140,7 @@ class Handwritten:
         return shown
 
 
-def _seed(text: str) -> int | Decimal | None:
+def _parse_seed(text: str) -> int | Decimal | None:
     try:
         seed = Decimal(text)
     except InvalidOperation:
@@ -148,7 +148,7 @@ def _seed(text: str) -> int | Decimal | None:
     return int(seed) if seed == seed.to_integral_value() else seed
 
 
-def saved(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
+def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
     target = Path(path)
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")

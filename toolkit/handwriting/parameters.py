@@ -1,54 +1,50 @@
-"""The parameters of one rendering, parsed."""
+"""The parsed parameters of one rendering."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import NamedTuple
 
 from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.wire import Format
 
-POINTS_IN_AN_INCH = 72.0
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
+_PIXELS = (9000.0, "9000px")
+#: The longest distance of each format: in points, and for error messages.
 LONGEST: dict[Format, tuple[float, str]] = {
-    "png": (9000.0, "9000px"),
-    "pdf": (100 * POINTS_IN_AN_INCH, "100in"),
-    "svg": (9000.0, "9000px"),
-    "replay": (9000.0, "9000px"),
-}
+    "png": _PIXELS, "pdf": (7200.0, "100in"), "svg": _PIXELS, "replay": _PIXELS
+}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class RGB:
-    """0..255 each."""
+class RGB(NamedTuple):
+    """From 0 to 255 each."""
 
     red: int
     green: int
     blue: int
 
-    def rgb(self) -> tuple[int, int, int]:
-        return self.red, self.green, self.blue
+    def rgb(self) -> RGB:
+        return self
 
 
-@dataclass(frozen=True, slots=True)
-class CMYK:
-    """0..1 each."""
+class CMYK(NamedTuple):
+    """From 0 to 1 each."""
 
     cyan: float
     magenta: float
     yellow: float
     black: float
 
-    def rgb(self) -> tuple[int, int, int]:
-        c, m, y = (int(255 * (1 - ink) * (1 - self.black) + 0.5) for ink in (self.cyan, self.magenta, self.yellow))
-        return c, m, y
+    def rgb(self) -> RGB:
+        return RGB(*(int(255 * (1 - ink) * (1 - self.black) + 0.5) for ink in (self.cyan, self.magenta, self.yellow)))
 
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """Lengths are in points, 72 to the inch; a pixel is a point."""
 
-    # Left out of repr(), from which the ETag is made: it names them itself.
+    # Not in repr(): the ETag is made from it and adds the id and the kind.
     handwriting: Handwriting = field(repr=False)
     kind: Format = field(repr=False)
     text: str  # tab, LF, CR and CRLF are the only control characters
@@ -56,9 +52,14 @@ class Parameters:
     handwriting_color: RGB | CMYK = field(default=RGB(0, 0, 0))
     width: float | None = DEFAULT_WIDTH  # None is ``auto``
     height: float | None = DEFAULT_HEIGHT
-    line_spacing: float = 1.5  # pitch of the lines in handwriting sizes, 0..5
-    line_spacing_variance: float = 0.0  # largest relative change of a pitch, 0..1
-    word_spacing_variance: float = 0.0  # and of a word gap
+    line_spacing: float = 1.5  # pitch of the lines in handwriting sizes, 0 to 5
+    line_spacing_variance: float = 0.0  # largest relative change of a pitch, 0 to 1
+    word_spacing_variance: float = 0.0  # largest relative change of a gap between words, 0 to 1
     min_padding: float | None = None  # centre the text with at least this margin; None leaves it at the top left
     # The same positive seed gives the same writing in every format; the service replaces None with a fresh seed.
     random_seed: int | Decimal | None = None
+
+    @property
+    def text_width(self) -> float:
+        """Return the width between the margins, in points."""
+        return (self.width or 0.0) - 2 * (self.min_padding or 0.0)

@@ -1,7 +1,6 @@
-"""What travels in section B: endpoints, fields, limits, texts of errors and the body they come in.
+"""Section B on the wire: endpoints, fields, limits, the texts of errors and their JSON body.
 
-Every failure is ``{"errors": [{"field": ..., "error": ...}]}`` with a status that says the kind; all problems of a
-request come at once.
+A failure is ``{"errors": [{"field": ..., "error": ...}]}``, with all problems of a request.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "ratin
 RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
 DIRECTIONS = ("asc", "desc")
 
-#: Figures of a rendering, in the headers of its answer; seed and overflow, then ours.
+#: Headers of a rendering; the service of 2016 has seed and overflow, the others are ours.
 SEED_HEADER = "X-Handwriting-Seed"
 OVERFLOW_HEADER = "X-Handwriting-Overflow"
 SIZE_HEADER = "X-Handwriting-Size"
@@ -129,7 +128,7 @@ def _written(problem: Problem) -> dict[str, Any]:
 
 
 def _read(body: bytes) -> list[Problem]:
-    """Return the problems of a failure's body, none where it is not in this service's dialect."""
+    """Return the problems in the body of a failure, none if it has another form."""
     try:
         entries = json.loads(body)["errors"]
         return [

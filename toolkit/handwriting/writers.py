@@ -1,4 +1,4 @@
-"""The people who write, and how each of them holds the pen: a handwriting is a script in one writer's hand."""
+"""The four writers and their habits: a handwriting is a script in the hand of one writer."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from toolkit.keyed_noise import KeyedNoise
 class Writer:
     """Habits of one writer. Lengths in cap heights, angles as slopes (rise over run)."""
 
-    name: str  # in the keys of random numbers
-    slant: float  # added to the script's own: x moves by this share of y
-    width: float  # letters and spaces are stretched by this
+    name: str  # part of the key of random numbers
+    slant: float  # added to the slant of the script
+    width: float  # factor on letters and spaces
     nib: float  # pen width, as a multiple of the script's
-    haste: int  # rounds of smoothing: a hurried writer rounds the corners off
+    haste: int  # rounds of smoothing: a fast writer rounds the corners
     shake: float  # multiplies every irregularity; below 1 is neat
     wander: float  # multiplies the drift of the baseline and the slope of lines
-    contrast: float  # how much of the script's own thick and thin remains
+    contrast: float  # share of the script's thick and thin that remains
 
 
 WRITERS: tuple[Writer, ...] = (
@@ -30,12 +30,12 @@ WRITERS: tuple[Writer, ...] = (
 
 
 def writer_of(script: str, number: int) -> Writer:
-    """Return writer `number` of a script: no two scripts are written by quite the same person."""
+    """Return writer `number` of a script, with small differences in habits between scripts."""
     base = WRITERS[number]
     slant, width, nib, shake, wander = KeyedNoise("writer", script, base.name).uniform("habits", 5).tolist()
-    calm = replace(base, shake=base.shake * (1 + 0.12 * shake), wander=base.wander * (1 + 0.2 * wander))
+    varied = replace(base, shake=base.shake * (1 + 0.12 * shake), wander=base.wander * (1 + 0.2 * wander))
     if number == 0:
-        return calm  # the script as it was drawn
+        return varied  # keeps the proportions of the script
     return replace(
-        calm, slant=base.slant + 0.03 * slant, width=base.width * (1 + 0.03 * width), nib=base.nib * (1 + 0.06 * nib)
+        varied, slant=base.slant + 0.03 * slant, width=base.width * (1 + 0.03 * width), nib=base.nib * (1 + 0.06 * nib)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import orjson
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.wire import IssuedLock
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, UnexpectedReply
@@ -27,11 +27,12 @@ _KEY_MISSING = (
 )
 
 
+@checked_arguments
 class OperatorClient(PublicNames):
-    """What the person who runs a gateway may do and see. Made by `toolkit.Connection`, as ``tk.operator``.
+    """Locks, alert mails, reward decisions, retention and the clock of a gateway. Use it as ``tk.operator``.
 
-    The gateway answers only over a loopback address. Every method raises `KeyRejected` where the key is not that of
-    the gateway, and `Unreachable` where the gateway does not answer.
+    The gateway answers only over a loopback address. Every method raises KeyRejected if the key is not that of the
+    gateway, and Unreachable if the gateway does not answer.
 
     Examples
     --------
@@ -87,7 +88,7 @@ class OperatorClient(PublicNames):
         Conflict
             The lock is damaged: repair it.
         """
-        revoked = self._call(wire.REVOKE_LOCK, (str, type(None)), "thing", values={"lock": _checked_name("lock", lock)})
+        revoked = self._call(wire.REVOKE_LOCK, (str, type(None)), "thing", values={"lock": _not_empty(lock)})
         thing: str | None = revoked["thing"]
         return thing
 
@@ -109,10 +110,10 @@ class OperatorClient(PublicNames):
         if (thing is None) == (lock is None):
             raise InvalidArgument("give a thing or a lock, not both")
         if thing is not None:
-            endpoint, values = wire.REPAIR_THING, {"thing": _checked_name("thing", thing)}
+            repaired = self._call(wire.REPAIR_THING, list, "done", values={"thing": _not_empty(thing)})
         else:
-            endpoint, values = wire.REPAIR_LOCK, {"lock": _checked_name("lock", lock)}
-        done: list[str] = self._call(endpoint, list, "done", values=values)["done"]
+            repaired = self._call(wire.REPAIR_LOCK, list, "done", values={"lock": _not_empty(lock or "")})
+        done: list[str] = repaired["done"]
         return done
 
     # -- what the gateway keeps -----------------------------------------------------------------------------
@@ -207,13 +208,9 @@ class OperatorClient(PublicNames):
         ...     tk.operator.advance(300)
         Timestamp('2026-01-01 09:05:00+0000', tz='UTC')
         """
-        try:
-            given = float(seconds)
-        except (TypeError, ValueError):
-            given = math.nan
-        if not 0 <= given < math.inf:
+        if not 0 <= seconds < float("inf"):
             raise InvalidArgument("seconds is a number of 0 or more: a clock only goes forward")
-        return self._time(wire.ADVANCE, orjson.dumps({"seconds": given}))
+        return self._time(wire.ADVANCE, orjson.dumps({"seconds": float(seconds)}))
 
     # -- calls --------------------------------------------------------------------------------------------
 
@@ -257,7 +254,7 @@ def _authorization(key: Secret) -> Secret:
     return Secret(f"Bearer {text}")
 
 
-def _checked_name(what: str, name: object) -> str:
-    if not isinstance(name, str) or not name:
-        raise InvalidArgument(f"{what} is a name, not {type(name).__name__ if name != '' else 'an empty text'}")
+def _not_empty(name: str) -> str:
+    if not name:
+        raise InvalidArgument("the name of a thing or a lock is not empty")
     return name

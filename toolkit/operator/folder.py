@@ -1,4 +1,4 @@
-"""What a gateway leaves in its data folder for its operator: the key, and its address while it runs."""
+"""The files of the operator in the data folder of a gateway: the key, and the address while the gateway runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import filelock
 
+from toolkit.errors import StoreUnavailable
 from toolkit.secret import Secret
 
 log = logging.getLogger("toolkit.gateway")
@@ -21,30 +22,32 @@ _IS_POSIX = os.name == "posix"
 
 
 class OperatorFolder:
-    """The files of the operator in a data folder; None keeps nothing, for a gateway without one."""
+    """Reads and writes the files; without a folder it keeps nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def kept_key(self) -> Secret:
-        """Return the key of the folder; the first gateway on it makes one. OSError where it cannot be written.
+        """Return the key of the folder, or make one; a key that other users could read, or that is none, is replaced.
 
-        A key that other users could read is replaced, and so is a file that holds no key.
+        Raises StoreUnavailable if the file cannot be read or written.
         """
+        key = secrets.token_urlsafe(32)
         if self._folder is None:
-            return Secret(secrets.token_urlsafe(32))
+            return Secret(key)
         file = self._folder / "operator.key"
-        with suppress(FileNotFoundError):
-            text = file.read_text("ascii", "replace").strip()
-            if _KEY.fullmatch(text) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
-                return Secret(text)
-            log.warning("%s was readable by other users, or held no key: the operator has a new one", file)
-        text = secrets.token_urlsafe(32)
-        _write(file, text)
-        return Secret(text)
+        try:
+            with suppress(FileNotFoundError):
+                kept = file.read_text("ascii", "replace").strip()
+                if _KEY.fullmatch(kept) and not (_IS_POSIX and stat.S_IMODE(file.stat().st_mode) & 0o077):
+                    return Secret(kept)
+                log.warning("%s was readable by other users, or held no key: the operator has a new one", file)
+            _write(file, key)
+        except OSError as error:
+            raise StoreUnavailable(f"the key of the operator API cannot be kept: {error}") from None
+        return Secret(key)
 
     def write_address(self, url: str) -> None:
-        """Write down where the gateway of this process listens, for the commands of its operator."""
         if self._folder is not None:
             try:
                 _write(self._address, url)

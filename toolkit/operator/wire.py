@@ -1,6 +1,6 @@
-"""What travels in the operator API: endpoints, fields, and errors.
+"""The wire format of the operator API: endpoints, fields and errors.
 
-Every call carries ``Authorization: Bearer KEY``. Every answer is a JSON object; times are milliseconds since the epoch.
+Every request has ``Authorization: Bearer KEY``, every response is a JSON object; times are milliseconds since 1970.
 A refusal is ``{"error": TEXT}`` with its HTTP status: 401 for the key, 403 or 421 for a caller from elsewhere.
 """
 

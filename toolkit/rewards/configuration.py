@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict, replace
 
+from toolkit.secret import Secret
 from toolkit.settings import Table, Text, TimeOfDay, checked, refuse_duplicates, table_in
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -135,6 +136,30 @@ class Configuration(Table, frozen=True):
             for name, rules in self.moments.items()
         }
         return replace(self, default=default, moments=moments)
+
+
+class Partner(Table, frozen=True):
+    """One caller: its partner key, the token assigned to its company, and the keys of its apps."""
+
+    gatewaykey: Secret
+    company_token: Text
+    apps: frozenset[Secret] = frozenset()
+
+
+class RewardSettings(Table, frozen=True):
+    """The section ``rewards`` of a gateway's configuration."""
+
+    #: Without partners every key is refused.
+    partners: tuple[Partner, ...] = ()
+    rules: Configuration = Configuration()
+    #: Calls that one device may make at one gateway in a minute, None for any number.
+    calls_a_minute: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    #: Refuse unknown fields of a body instead of ignoring them.
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        refuse_duplicates("partners", self.partners, "gatewaykey")
+        refuse_duplicates("partners", self.partners, "company_token")
 
 
 def with_inherited_limits(table: object) -> object:

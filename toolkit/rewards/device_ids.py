@@ -10,29 +10,28 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.rewards import wire
 
-_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
-_UUID_LENGTH = 36
-# What the operating systems hand out once the user opted out of tracking.
+_COMPANY_TOKEN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_DEVICE_ID = re.compile(
+    rf"((?P<token>{_COMPANY_TOKEN})-)?(?P<uuid>[0-9A-Fa-f]{{8}}(-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}})"
+)
+# The advertiser identifier that operating systems return when the user has opted out of tracking.
 _OPTED_OUT = "00000000-0000-0000-0000-000000000000"
-_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def checked_device_id(device_id: object, company_token: str) -> str:
-    """Return the device id of a body in lower case, or raise the refusal that teaches the rule it breaks."""
+    """Return the device id with its UUID in lower case, or raise the refusal of the rule that it breaks."""
     if device_id is None or device_id == "":
         raise wire.refusal("empty_advertiser_id")
-    if not isinstance(device_id, str) or _UUID.fullmatch(device_id[-_UUID_LENGTH:]) is None:
+    parts = _DEVICE_ID.fullmatch(device_id) if isinstance(device_id, str) else None
+    if parts is None:
         raise wire.refusal("bad_device_id")
-    prefix, bare = device_id[:-_UUID_LENGTH], device_id[-_UUID_LENGTH:]
-    if bare == _OPTED_OUT:
+    if parts["uuid"] == _OPTED_OUT:
         raise wire.refusal("empty_advertiser_id")
-    if not prefix:
-        return bare.lower()
-    if not prefix.endswith("-") or _TOKEN.fullmatch(prefix[:-1]) is None:
-        raise wire.refusal("bad_device_id")
-    if prefix[:-1] != company_token:
+    if parts["token"] is None:
+        return parts["uuid"].lower()
+    if parts["token"] != company_token:
         raise wire.refusal("wrong_company_token")
-    return prefix + bare.lower()
+    return f"{company_token}-{parts['uuid'].lower()}"
 
 
 @checked_arguments
@@ -46,7 +45,7 @@ def new_device_id(company_token: str) -> str:
     >>> new_device_id("acme").startswith("acme-")
     True
     """
-    if _TOKEN.fullmatch(company_token) is None:
+    if re.fullmatch(_COMPANY_TOKEN, company_token) is None:
         raise InvalidArgument("a company token has 1 to 64 letters, digits, dots, dashes or underscores")
     return f"{company_token}-{uuid.uuid4()}"
 

@@ -9,15 +9,7 @@ import json
 from typing import NamedTuple
 
 from toolkit.endpoint import Endpoint, Parameter
-from toolkit.errors import (
-    Conflict,
-    KeyRejected,
-    MalformedRequest,
-    NotFound,
-    RateLimited,
-    ServiceError,
-    ServiceFailure,
-)
+from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError, ServiceFailure
 
 GATEWAYKEY = Parameter("gatewaykey", secret=True)
 #: Only there so that no browser answers from its cache; it never changes the answer.
@@ -120,17 +112,13 @@ def refusal(code: str, **values: str | int) -> ServiceError:
     return _error(row.status, code, row.message.format(**values), field, float(values.get("seconds", 1)))
 
 
-def _error(
-    status: int, code: str, message: str, field: str | None, retry_after: float, request: str = "", service: str = ""
-) -> ServiceError:
+def _error(status: int, code: str, message: str, field: str | None, retry_after: float) -> ServiceError:
     error: ServiceError
     if status == RateLimited.default_status:
-        error = RateLimited(
-            message, retry_after=retry_after, code=code, status=status, service=service, request=request
-        )
+        error = RateLimited(message, retry_after=retry_after, code=code, status=status)
     else:
         kind = _KINDS.get(status, ServiceFailure if status >= 500 else MalformedRequest)
-        error = kind(message, code=code, status=status, service=service, request=request)
+        error = kind(message, code=code, status=status)
     error.field = field
     return error
 
@@ -155,7 +143,9 @@ def error_of(status: int, body: bytes, *, request: str, retry_after: str | None 
         row = {}
     code, message = str(row.get("code", status)), str(row.get("message", f"the service answered {status}"))
     seconds = float(retry_after) if retry_after and retry_after.isdigit() else 1.0
-    return _error(status, code, message, row.get("field"), seconds, request, "rewards")
+    error = _error(status, code, message, row.get("field"), seconds)
+    error.service, error.request = "rewards", request
+    return error
 
 
 def reason_of(header: str | None) -> str | None:

@@ -59,9 +59,6 @@ class Journals(Protocol):
     def after(self, name: str, sequence: int, count: int | None = None) -> Awaitable[list[Entry]]:
         """Return the entries numbered above `sequence`, at most `count` of them."""
 
-    def between(self, name: str, start: int, end: int) -> Awaitable[list[Entry]]:
-        """Return the entries with ``start <= at < end`` (milliseconds)."""
-
     def find(self, name: str, id: str) -> Awaitable[Entry | None]:  # noqa: A002
         """Return the entry with this identifier."""
 

@@ -60,8 +60,10 @@ class EmbeddedStore:
 
     async def close(self) -> None:
         """Commit what was asked for and close the folder."""
-        await self._commits.close()
-        await self._opened.aclose()
+        try:
+            await self._commits.close()
+        finally:
+            await self._opened.aclose()
 
     async def _write(self, requests: Sequence[_Request]) -> None:
         if self._unknown:
@@ -90,6 +92,6 @@ class EmbeddedStore:
     async def _recover(self) -> None:
         """Reopen the database after a failed write, and announce what was written all the same."""
         await self._database.reopen()
-        unknown, self._unknown = self._unknown, []
-        for request in unknown:
-            request.settle_after_failure(self._database)
+        while self._unknown:  # where one cannot be read, the next recovery begins with it
+            self._unknown[0].settle_after_failure(self._database)
+            del self._unknown[0]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -28,6 +27,7 @@ from rocksdict import (
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.stores.embedded_folder import StoreFolder
 from toolkit.stores.group_commit import failed
+from toolkit.worker_thread import WorkerThread
 
 T = TypeVar("T")
 
@@ -48,9 +48,9 @@ class Database:
         self._write_options.sync = is_synced
         self._failure: Exception | None = None
         self._reopen_at = 0.0
-        self._loop = asyncio.get_running_loop()
-        self._reader = ThreadPoolExecutor(1, "gateway-store-reads")
-        self._writer = ThreadPoolExecutor(1, "gateway-store-writes")
+        #: Then an iterator outside of `read` would keep the database open.
+        self.is_reopening = False
+        self._reader, self._writer = WorkerThread("gateway-store-reads"), WorkerThread("gateway-store-writes")
 
     async def open(self) -> None:
         """Lock the folder and open the database."""
@@ -62,8 +62,10 @@ class Database:
             raise
 
     async def close(self) -> None:
-        await self.read(self._close)
-        self._release()
+        try:
+            await self.read(self._close)
+        finally:
+            self._release()
 
     async def reopen(self) -> None:
         """Reopen the database after a failed write, else RocksDB refuses all further ones.
@@ -72,26 +74,24 @@ class Database:
         """
         if time.monotonic() < self._reopen_at:
             raise StoreUnavailable(str(self._failure))
+        self.is_reopening = True
         try:
-            # In the thread of the reads: an open iterator would keep the database open.
             await self.read(self._reopen)
         except StoreUnavailable as error:
             self._failure = error
             raise
         finally:
+            self.is_reopening = False
             self._reopen_at = time.monotonic() + _SECONDS_BETWEEN_REOPENS
 
     def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Run a job in the thread of the reads."""
-        try:
-            return self._loop.run_in_executor(self._reader, job)
-        except RuntimeError:  # the thread has ended
-            return failed(StoreUnavailable(_CLOSED))
+        return self._reader.run(job) if self._reader.is_alive else failed(StoreUnavailable(_CLOSED))
 
     async def write(self, batch: WriteBatch) -> None:
         """Write all of a batch; after OutcomeUnknown all of it or nothing is there, once the database is reopened."""
         try:
-            await self._loop.run_in_executor(self._writer, self._write, batch)
+            await self._writer.run(lambda: self._write(batch))
         except StoreUnavailable as error:
             self._failure = error
             raise OutcomeUnknown(str(error)) from None
@@ -114,10 +114,13 @@ class Database:
             cursor = self._rocks.iter()
             getattr(cursor, seek)(start)
             is_valid, key_of, value_of, move_on = cursor.valid, cursor.key, cursor.value, getattr(cursor, move)
-            while is_valid() and (key := key_of()).startswith(prefix):
-                yield key, value_of()
-                move_on()
-            cursor.status()  # at a damaged block an iterator is not valid either
+            try:
+                while is_valid() and (key := key_of()).startswith(prefix):
+                    yield key, value_of()
+                    move_on()
+                cursor.status()  # at a damaged block an iterator is not valid either
+            finally:  # an exception keeps the frames it came through, and an iterator keeps the database open
+                del cursor, is_valid, key_of, value_of, move_on
 
     # -- in the threads -----------------------------------------------------------------------------------
 
@@ -140,8 +143,8 @@ class Database:
             self._rocks.close()
 
     def _release(self) -> None:
-        self._reader.shutdown()
-        self._writer.shutdown()
+        self._reader.end()
+        self._writer.end()
         self._folder.release()
 
     @contextmanager

@@ -36,6 +36,8 @@ _entry: Callable[[tuple[int, int, str, bytes]], Entry] = partial(tuple.__new__, 
 
 # The ranges of so many journals stay in memory, about 250 bytes for each.
 _MOST_RANGES = 100_000
+# So many names stay in memory, about 150 bytes for each; where there are more, listing all of them reads the database.
+_MOST_NAMES = 1_000_000
 
 
 @dataclass(slots=True)
@@ -77,9 +79,9 @@ class EmbeddedJournals:
         self._commits = commits
         self._subscribers: dict[str, Subscribers[[Sequence[Entry]]]] = {}
         self._ranges: dict[str, _Range] = {}
-        # Names by their last write, the newest last: those that this process has written, and all once they were read.
+        # The last names that were written, the newest at the end.
         self._written: dict[str, None] = {}
-        self._has_read_names = False
+        self._has_all_names = False
 
     # -- writing ------------------------------------------------------------------------------------------
 
@@ -97,6 +99,8 @@ class EmbeddedJournals:
         """Begin a batch: what is known of the journals is in the database."""
         if len(self._ranges) > _MOST_RANGES:
             self.forget()
+        if len(self._written) > _MOST_NAMES:
+            self._written, self._has_all_names = {}, False
 
     def forget(self) -> None:
         """Read again how far the journals go."""
@@ -177,20 +181,12 @@ class EmbeddedJournals:
     # -- reading: all but a single entry in the thread of the reads -----------------------------------------
 
     def last(self, name: str, count: int) -> asyncio.Future[list[Entry]]:
-        if count == 1:  # a seek costs less than the way to the thread and back
+        if count == 1 and not self._database.is_reopening:  # a seek costs less than the way to the thread and back
             return run_now(lambda: self._last(name, 1))
         return self._database.read(lambda: self._last(name, count))
 
     def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
         return self._database.read(lambda: self._after(name, sequence, count))
-
-    def between(self, name: str, start: int, end: int) -> asyncio.Future[list[Entry]]:
-        # All are looked at: a clock may have been set back, so their times need not be in order.
-        def read() -> list[Entry]:
-            time = _HEAD.unpack_from
-            return [_decoded(*item) for item in self._items(name, 0) if start <= time(item[1])[0] < end]
-
-        return self._database.read(read)
 
     def find(self, name: str, id: str) -> asyncio.Future[Entry | None]:  # noqa: A002
         text = id.encode()
@@ -204,12 +200,15 @@ class EmbeddedJournals:
         return self._database.read(read)
 
     async def names(self, prefix: str, count: int) -> list[str]:
-        if not self._has_read_names:
+        found = _newest(self._written, prefix, count)
+        if len(found) < count and not self._has_all_names:
             older = await self._database.read(self._all_names)
-            self._written = {name: None for name in older if name not in self._written} | self._written
-            self._has_read_names = True
-        found = (name for name in reversed(self._written) if name.startswith(prefix))
-        return list(islice(found, max(count, 0)))
+            names = {name: None for name in older if name not in self._written} | self._written
+            found = _newest(names, prefix, count)
+            self._has_all_names = len(names) <= _MOST_NAMES
+            if self._has_all_names:
+                self._written = names
+        return found
 
     def _last(self, name: str, count: int) -> list[Entry]:
         return [_decoded(*item) for item in islice(self._items_backwards(name), max(count, 0))][::-1]
@@ -240,6 +239,10 @@ class EmbeddedJournals:
             end = newest[0][:-8]
             found.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
         return [name for _, name in sorted(found, key=itemgetter(0))]
+
+
+def _newest(written: dict[str, None], prefix: str, count: int) -> list[str]:
+    return list(islice((name for name in reversed(written) if name.startswith(prefix)), max(count, 0)))
 
 
 def _prefix(name: str) -> bytes:

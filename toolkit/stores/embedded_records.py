@@ -19,7 +19,7 @@ from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
 
 ROWS = b"R"
-_EXPIRES, _NEVER = Struct(">q"), -1
+_EXPIRES, _NEVER = Struct(">q"), (1 << 63) - 1
 # Expired records are invisible at once, and removed after so many changes, or as many as there are records.
 _LEAST_CHANGES_TO_SWEEP = 2_000
 

@@ -1,5 +1,5 @@
 """Years of dweets in a folder of Parquet files.
 
 Read ``files`` first (the folder and its file names), then ``rows``, ``parquet`` and ``writer`` (how rows are stored). A
-``follower`` writes what a source delivers; ``archive`` is the public reader.
+``follower`` archives the dweets of a source; ``archive`` has the public class.
 """

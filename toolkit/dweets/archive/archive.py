@@ -47,9 +47,9 @@ _GAPS = {"thing": "str", **dict.fromkeys(("epoch", "first", "last", "missing"), 
 _GAPS |= {"after": _DAY, "before": _DAY}
 _TIME = pa.timestamp("us", "UTC")
 _HISTORY = pa.schema({"thing": pa.string(), "created": _TIME, "content": pa.string()})
-# A writer may join files while they are read; then they are listed again, for so many seconds.
+# If a writer joins files while they are read, they are listed again, for at most this many seconds.
 _SECONDS_TO_READ = 30.0
-# While one file is being synced, the next ones are made.
+# Frames that are encoded while a file is being synced.
 _THREADS = 4
 
 
@@ -171,7 +171,7 @@ class Archive:
             lambda: pa.concat_tables([_HISTORY.empty_table(), *(self._rows(name, start, end, n) for name in names)])
         )
         times = pd.DatetimeIndex(table.column("created").to_pandas(), name="created")
-        if not times.is_monotonic_increasing:  # several things, a clock that was set back, or a frame added later
+        if not times.is_monotonic_increasing:  # several things, a clock that was set back, or a frame added late
             order = pc.sort_indices(table.column("created"))  # the sort is stable
             table, times = table.take(order), times[order.to_numpy()]
         contents = [orjson.loads(content) for content in table.column("content").to_pylist()]
@@ -236,11 +236,11 @@ class Archive:
         with ArchiveWriter(self.folder) as writer, ThreadPoolExecutor(_THREADS, "archive") as threads:
             for thing, frame in tqdm(frames, unit="thing", disable=not progress):
                 checked_name(thing)
-                if thing in running:  # its numbers follow those of the frame before
+                if thing in running:  # its numbers continue those of the previous frame
                     count += running.pop(thing).result()
                 elif len(running) > _THREADS:
                     count += running.pop(next(iter(running))).result()
-                running[thing] = threads.submit(_write, writer, thing, frame, if_exists)
+                running[thing] = threads.submit(_add_frame, writer, thing, frame, if_exists)
             return count + sum(future.result() for future in running.values())
 
     def flush(self) -> int:
@@ -292,7 +292,7 @@ class Archive:
         while time.monotonic() < end:
             with suppress(FileNotFoundError):  # a file was joined into another one after it was listed
                 return read()
-        raise ArchiveUnusable(f"files of the archive {self.folder} disappear while they are read")
+        raise ArchiveUnusable(f"files of the archive {self.folder} keep disappearing while they are read")
 
 
 def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
@@ -307,9 +307,9 @@ def _thing_row(thing: str, footers: Sequence[Footer]) -> dict[str, Any]:
     }
 
 
-def _write(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
+def _add_frame(writer: ArchiveWriter, thing: str, frame: pd.DataFrame, if_exists: IfExists) -> int:
     index = checked_times(frame)
-    # As the archive keeps them, or a row that is there already would seem later by some nanoseconds.
+    # Rounded as in the archive; else a stored row would seem later by some nanoseconds.
     utc = (index.tz_localize("UTC") if index.tz is None else index.tz_convert("UTC")).as_unit("us")
     newest = None if if_exists == "append" else writer.newest(thing)
     if newest is not None and (stored := int(utc.searchsorted(newest, side="right"))):

@@ -1,4 +1,4 @@
-"""Epochs and gaps: what the sequence numbers of a thing say about its rows.
+"""Epochs and gaps in the sequence numbers of a thing.
 
 A server numbers the dweets of a thing 1, 2, 3, ... If it restarts its numbers, because it is another server or has lost
 its data, the archive starts a new epoch. Numbers that are missing within an epoch are a gap: the server deleted those
@@ -14,8 +14,8 @@ from typing import NamedTuple
 from toolkit.dweets.archive.files import ArchiveFile
 from toolkit.dweets.archive.rows import Row
 
-# A store on Redis whose master died continues at the next multiple of this: such a step is no gap.
-_NUMBERS_AN_ERA = 1_000_000_000
+# After a failover, a Redis store continues at the next multiple of this, which is not a gap.
+_NUMBERS_AN_EPOCH = 1_000_000_000
 
 
 class Position(NamedTuple):
@@ -26,13 +26,13 @@ class Position(NamedTuple):
 
 
 def missing_between(last: int, first: int) -> tuple[int, int] | None:
-    """Return the first and last number missing between two consecutive rows, None if no number is missing."""
-    start = max(last + 1, (first - 1) // _NUMBERS_AN_ERA * _NUMBERS_AN_ERA + 1)
+    """Return the first and last number missing between two consecutive rows, or None."""
+    start = max(last + 1, (first - 1) // _NUMBERS_AN_EPOCH * _NUMBERS_AN_EPOCH + 1)
     return (start, first - 1) if start < first else None
 
 
 def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[tuple[int, int, ArchiveFile | None, ArchiveFile]]:
-    """Yield the gaps of a thing: first and last missing number, the file before (if any) and the file after."""
+    """Yield the gaps of a thing: first and last missing number, the file before it (or None) and the file after it."""
     for before, file in zip([None, *files], files, strict=False):
         last = before.last if before is not None and before.epoch == file.epoch else 0
         if missing := missing_between(last, file.first):
@@ -40,7 +40,7 @@ def gaps_of(files: Sequence[ArchiveFile]) -> Iterator[tuple[int, int, ArchiveFil
 
 
 class Progress:
-    """The position of one thing while it is followed; gaps and new epochs are logged."""
+    """The position of a thing that is being archived; gaps and new epochs are logged."""
 
     def __init__(self, thing: str, position: Position, last: Row | None, log: logging.Logger) -> None:
         self.thing = thing
@@ -50,11 +50,11 @@ class Progress:
 
     @property
     def resume_after(self) -> int:
-        """The number to read after: one before the position, so that the last archived row comes once more."""
+        # One before the position, so that the last archived row is read again and compared.
         return max(self.sequence - 1, 0)
 
     def recognises(self, first: Row | None) -> bool:
-        """Return whether a server, whose first row after `resume_after` this is, continues what is archived."""
+        """Whether the server has the archived rows, given its first row after `resume_after`."""
         if self.sequence == 0:
             return True
         if first is None or first.sequence < self.sequence:
@@ -72,5 +72,5 @@ class Progress:
 
 
 def _mark(row: Row) -> tuple[int, int]:
-    # A hash, as contents may be large. An event stream may change the line ends between two JSON tokens.
+    # A hash, because contents may be large. An event stream may change line ends between JSON tokens.
     return row.at, hash(b" ".join(row.content.split()))

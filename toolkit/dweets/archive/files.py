@@ -1,4 +1,4 @@
-"""The archive on disk: which files there are, what their names say, and which of them count.
+"""The files of an archive and their names.
 
 ::
 
@@ -7,8 +7,8 @@
     FOLDER/thing=kitchen/2026-04-01_2026-04-01.e1.000000002161-000000002184.parquet
 
 A name holds the first and last day (UTC), the epoch and the range of sequence numbers, which has no gap. A file is
-written under another name, synced and renamed, so the names are the only bookkeeping and always match the rows. A
-joined file covers the files it was made of until those are removed; readers ignore covered files.
+written under another name, synced and renamed, so names always match the rows, and no other index is needed. A joined
+file covers the files it was made of until those are removed; readers ignore covered files.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ LOCK_NAME = "writer.lock"
 _PREFIX = "thing="
 _DAY = r"(\d{4}-\d{2}-\d{2})"
 _NAME = re.compile(rf"{_DAY}_{_DAY}\.e(\d+)\.(\d+)-(\d+)\.parquet")
-# Most file systems limit a name to 255 bytes, and an escaped name may be longer.
+# Most file systems limit a name to 255 bytes; an escaped name of a thing may be longer.
 _LONGEST_PIECE = 200
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 
 
 class ArchiveFile(NamedTuple):
-    """A file that holds the dweets `first` to `last` of one epoch, all of them."""
+    """A file with all dweets from `first` to `last` of one epoch."""
 
     path: Path
     thing: str
@@ -49,7 +49,7 @@ class ArchiveFile(NamedTuple):
 
 
 def folder_name(thing: str) -> str:
-    """Return the name of a thing's folder, valid on every file system; its nested folders have 200 characters each."""
+    """Return the folder of a thing, with a name valid on every file system; long names become nested folders."""
     text = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in thing.encode("utf-8"))
     pieces = [text[start : start + _LONGEST_PIECE] for start in range(0, len(text), _LONGEST_PIECE)]
     return _PREFIX + "~/".join(pieces)
@@ -60,11 +60,11 @@ def file_name(first_day: str, last_day: str, epoch: int, first: int, last: int) 
 
 
 def thing_files(folder: Path, thing: str) -> list[ArchiveFile]:
-    return counting(_listed(folder / folder_name(thing), thing))
+    return drop_covered(_listed(folder / folder_name(thing), thing))
 
 
 def all_files(folder: Path) -> dict[str, list[ArchiveFile]]:
-    found = {thing: counting(_listed(place, thing)) for place, thing in _thing_folders(folder)}
+    found = {thing: drop_covered(_listed(place, thing)) for place, thing in _thing_folders(folder)}
     return {thing: found[thing] for thing in sorted(found) if found[thing]}
 
 
@@ -75,7 +75,7 @@ def leftover_files(folder: Path) -> Iterator[Path]:
         yield from (path for path in paths if path.suffix in (".parquet", UNFINISHED) and path not in kept)
 
 
-def counting(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
+def drop_covered(files: Iterable[ArchiveFile]) -> list[ArchiveFile]:
     # Of files with the same first number the longest comes first, so a file that ends before it is covered.
     kept: list[ArchiveFile] = []
     for file in sorted(files, key=lambda file: (file.epoch, file.first, -file.last)):

@@ -1,4 +1,4 @@
-"""The follower: writes what a source delivers to an archive, in a thread, until it is stopped."""
+"""The follower: archives the dweets of a source, in a thread, until it is stopped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolkit.errors import ArchiveUnusable, TimedOut
 
 # Those of this process, by folder.
 _running: dict[Path, Follower] = {}
-# Writing may take a fifth of the time: with very many things each file holds more rows instead.
+# A pause is this many times as long as the write before, so with very many things the files become larger.
 _PAUSE_FACTOR = 4.0
 
 
@@ -32,21 +32,21 @@ class SourceUnavailable(Exception):
 
 
 class Source(Protocol):
-    """Where a follower gets its rows from; `waiting` were received and are not archived."""
+    """Where a follower gets its rows from."""
 
-    waiting: int
+    waiting: int  #: rows that are received and not archived
 
     def open(self, writer: ArchiveWriter) -> None:
-        """Look up how far each thing is archived; raises a ToolkitError if the server refuses one."""
+        """Look up how far each thing is archived; raises a ToolkitError if the server refuses a thing."""
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Begin to collect rows, in bounded memory; `wake` asks the follower to write them soon."""
+        """Start to collect rows, in bounded memory; `wake` makes the follower write them soon."""
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the rows that are not archived yet; raises ArchiveUnusable behind all that could be read."""
+        """Yield the rows that are not archived; raises ArchiveUnusable after everything that could be read."""
 
     def archived(self, batch: Batch) -> None:
-        """Forget a batch, because it is on disk."""
+        """Drop a batch that is on disk."""
 
     def complete(self) -> None:
         """Let the next `batches` leave nothing out for speed."""
@@ -61,7 +61,7 @@ def follower_of(folder: Path) -> Follower | None:
 
 
 class Follower:
-    """Write what a source delivers every so many `seconds`, or when it asks. Returned by ``tk.dweets.record``.
+    """Archives the dweets of a source every `seconds`, or earlier if many wait. Returned by ``tk.dweets.record``.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Follower:
         self._seconds = seconds
         self._log = log
         self.dweets = 0
-        self._complaint = ""
+        self._logged = ""
         self._wake, self._stopped = threading.Event(), threading.Event()
         self._flushing = threading.Lock()
         self._writer = ArchiveWriter(folder)
@@ -96,9 +96,9 @@ class Follower:
         return self.dweets + self._source.waiting
 
     def flush(self) -> int:
-        """Write what has been received and return `dweets`.
+        """Write the received dweets and return `dweets`.
 
-        What the disk refuses (ArchiveUnusable) is tried again later. What exceeds the memory stays on the server.
+        Dweets that cannot be written (ArchiveUnusable) are tried again later.
         """
         return self._write(complete=True)
 
@@ -120,7 +120,7 @@ class Follower:
         return self.dweets
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
-        """Wait until so many dweets have been received (else TimedOut), write them and return `dweets`."""
+        """Wait until this number of dweets is received (else TimedOut), write them and return `dweets`."""
         until = time.monotonic() + timeout
         while self.received < dweets:
             if self._stopped.wait(0.01) or time.monotonic() > until:
@@ -128,9 +128,9 @@ class Follower:
         return self.flush()
 
     def close(self, *, flush: bool = True) -> int:
-        """Write what has been received (unless `flush` is False), unlock the folder, and return `dweets`.
+        """Write the received dweets (unless `flush` is False), unlock the folder, and return `dweets`.
 
-        If the disk refuses the last dweets (ArchiveUnusable), they are still on the server.
+        Dweets that cannot be written (ArchiveUnusable) are still on the server.
         """
         if self._stopped.is_set():
             return self.dweets
@@ -164,10 +164,10 @@ class Follower:
             began = time.monotonic()
             try:
                 self._write(complete=False)
-                self._complaint = ""
+                self._logged = ""
             except (ArchiveUnusable, SourceUnavailable) as error:
-                if str(error) != self._complaint:
+                if str(error) != self._logged:
                     self._log.error("%s; nothing is lost, trying again", error)
-                self._complaint = str(error)
+                self._logged = str(error)
                 self._stopped.wait(self._seconds)
             pause = max(self._seconds, _PAUSE_FACTOR * (time.monotonic() - began))

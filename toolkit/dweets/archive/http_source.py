@@ -1,4 +1,4 @@
-"""The source of a recorder: the event streams of some things of any gateway, one thread for each."""
+"""The source of a recorder: the event streams of things, with one thread each."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from toolkit.http_client import HttpStream
 
 log = logging.getLogger("toolkit.recording")
 
-#: Opens the stream of a thing after a sequence number, or (None) with new dweets only.
+#: Opens the stream of a thing after a sequence number; None for new dweets only.
 OpenStream = Callable[[int | None], HttpStream]
 
-# The buffer holds so many times the rows of one write, or so many bytes; then the streams wait.
+# When the buffer holds this many times the rows of a write, or this many bytes, the streams wait.
 _MOST_WRITES = 4
 _MOST_BYTES = 64 * 1024 * 1024
 _UNIX_EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
@@ -40,7 +40,7 @@ _CREATED_LENGTH = len("2026-01-01T00:00:00.000Z")
 
 
 def recorder(streams: Mapping[str, OpenStream], folder: Path, seconds: float, rows: int) -> Follower:
-    """Record things to an archive every so many `seconds` or `rows`; raises a ToolkitError if one is refused."""
+    """Record things to an archive every `seconds` or `rows`; raises a ToolkitError if the server refuses one."""
     if not streams:
         raise InvalidArgument("name at least one thing to record")
     if not (seconds > 0 and rows > 0):
@@ -49,7 +49,7 @@ def recorder(streams: Mapping[str, OpenStream], folder: Path, seconds: float, ro
 
 
 class HttpSource:
-    """Collect the dweets of some things in a buffer, and ask for a write after so many `rows`."""
+    """Collects the dweets of things in a buffer, and asks for a write after `rows` of them."""
 
     def __init__(self, streams: Mapping[str, OpenStream], rows: int) -> None:
         self.waiting = self._bytes = 0
@@ -77,7 +77,7 @@ class HttpSource:
         with self._changed:
             while self.waiting >= _MOST_WRITES * self._due or self._bytes >= _MOST_BYTES:
                 if self.stopped.is_set():
-                    return  # it is not archived, so the next recorder gets it
+                    return  # the next recorder gets it, because it is not archived
                 self._changed.wait()
             self._rows.setdefault((thing, epoch), []).append(row)
             self.waiting += 1
@@ -85,7 +85,7 @@ class HttpSource:
             if self.waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
                 self._wake()
 
-    def batches(self) -> Iterator[Batch]:  # each stays in the buffer until it is archived
+    def batches(self) -> Iterator[Batch]:  # a batch stays in the buffer until it is archived
         with self._changed:
             batches = [Batch(thing, epoch, list(rows)) for (thing, epoch), rows in self._rows.items()]
         yield from batches
@@ -118,7 +118,7 @@ class _ThingStream(threading.Thread):
         self._progress = progress
         self._open_stream = open_stream
         self._stream: HttpStream | None = None
-        self._complaint = ""
+        self._logged = ""
 
     def close(self) -> None:
         if self._stream is not None:
@@ -131,15 +131,15 @@ class _ThingStream(threading.Thread):
                 if not self._resume():
                     self._progress.start_epoch()
                     continue
-                attempt = 0  # the stream ended, as it does when the gateway restarts
+                attempt = 0  # a stream ends when its gateway restarts
             except ConnectionClosed as error:
                 log.error("%s is no longer recorded: %s", self._progress.thing, error)
                 return
             except ToolkitError as error:
-                if str(error) != self._complaint and not self._source.stopped.is_set():
+                if str(error) != self._logged and not self._source.stopped.is_set():
                     level = logging.ERROR if isinstance(error, ServiceError) else logging.WARNING
-                    log.log(level, "%s: %s; trying again until it works", self._progress.thing, error)
-                self._complaint = str(error)
+                    log.log(level, "%s: %s; trying again", self._progress.thing, error)
+                self._logged = str(error)
             self._source.stopped.wait(RECONNECT_WAITS[min(attempt, len(RECONNECT_WAITS) - 1)])
             attempt += 1
 
@@ -152,7 +152,7 @@ class _ThingStream(threading.Thread):
         raise Unreachable(f"the stream of {self._progress.thing} ended before it began")
 
     def _resume(self) -> bool:
-        """Receive rows until the stream ends; False if the server does not continue what is archived."""
+        """Receive rows until the stream ends; False if the server has other rows than the archive."""
         progress = self._progress
         if self.last_number() < progress.sequence:
             return False
@@ -160,7 +160,7 @@ class _ThingStream(threading.Thread):
             for row in (row for _, rows in pieces for row in rows):
                 if self._source.stopped.is_set():
                     break
-                self._complaint = ""
+                self._logged = ""
                 if row.sequence > progress.sequence:
                     self._source.put(progress.thing, progress.epoch, row)
                     progress.advance(row)
@@ -169,7 +169,7 @@ class _ThingStream(threading.Thread):
         return True
 
     def _read(self, since: int | None) -> Generator[tuple[int | None, list[Row]]]:
-        """Yield the last number that the stream has named so far, and the rows of each piece of it."""
+        """Yield the last sequence number and the rows of each piece of the stream."""
         stream = self._stream = self._open_stream(since)
         reader = EventReader()
         try:

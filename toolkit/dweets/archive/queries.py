@@ -1,4 +1,4 @@
-"""Queries over all of an archive: SQL by DuckDB, and Dask DataFrames."""
+"""Queries over a whole archive: SQL with DuckDB, and Dask DataFrames."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
     import duckdb
 
-# A Dask partition has about so many rows: a task costs milliseconds.
+# Rows of a Dask partition, roughly; each task has an overhead of milliseconds.
 _ROWS_A_PARTITION = 500_000
 _EMPTY = """
 SELECT NULL::VARCHAR AS thing, NULL::BIGINT AS sequence, NULL::TIMESTAMPTZ AS created, NULL::DATE AS day,
        NULL::VARCHAR AS transaction, NULL::VARCHAR AS content WHERE false
 """
-# Nothing is downloaded; a name in a query is a column or the table, never a Python variable of the caller.
+# DuckDB must not download extensions, nor read Python variables of the caller by their names.
 _CONFIGURATION = {"TimeZone": "UTC", "autoinstall_known_extensions": False, "python_enable_replacements": False}
 _INTEGERS = ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
 _DTYPES = {pa.type_for_alias(name.lower()): pd.api.types.pandas_dtype(name) for name in _INTEGERS}
@@ -36,7 +36,7 @@ _MISSING = "{} is not installed here; run: {}"
 
 
 class ArchiveQueries:
-    """SQL over the files of an archive, one query at a time; the connection stays open for the next one."""
+    """Runs SQL over the files of an archive, one query at a time, on a connection that stays open."""
 
     def __init__(self) -> None:
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -55,11 +55,11 @@ class ArchiveQueries:
             try:
                 self._connection = self._connection or duckdb.connect(config=_CONFIGURATION)
                 if (paths := [footer.file.path for footer in files]) != self._viewed:
-                    # Only then, as a new view makes DuckDB open every file again.
+                    # Only if files changed, because a new view makes DuckDB open every file again.
                     self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
                     self._viewed = paths
                 relation = self._connection.sql(query, params=parameters)
-                return _frame(pa.table({}) if relation is None else relation.to_arrow_table())
+                return _to_frame(pa.table({}) if relation is None else relation.to_arrow_table())
             except duckdb.Error as error:
                 gone = next((footer.file.path for footer in files if not footer.file.path.exists()), None)
                 reason = str(error).split("\n\n")[0]
@@ -69,7 +69,7 @@ class ArchiveQueries:
 
 
 def _view(files: Sequence[Footer]) -> str:
-    """Return a query for all files; columns that differ in type from the archive's are left out, usually none."""
+    """Return a query for all files, without the columns whose type differs from that of the archive."""
     if not files:
         return _EMPTY
     wanted = {field.name.casefold(): field for field in common_schema(footer.schema for footer in files)}
@@ -85,7 +85,7 @@ def _view(files: Sequence[Footer]) -> str:
     for names, its in kinds.items():
         without = "EXCLUDE (" + ", ".join(_quoted(name, '"') for name in names) + ")" if names else ""
         paths = ", ".join(_quoted(str(footer.file.path), "'") for footer in its)
-        # If all files have the same columns, DuckDB need not open each of them to find out.
+        # Without union_by_name, DuckDB does not open each file to compare the columns.
         by_name = str(any(footer.schema != its[0].schema for footer in its)).lower()
         options = f"union_by_name = {by_name}, hive_partitioning = false"
         selects.append(f"SELECT * {without} FROM read_parquet([{paths}], {options})")
@@ -115,13 +115,13 @@ def partitions(files: Sequence[Footer]) -> dd.DataFrame:
             present = {name.casefold(): name for name in footer.schema.names}
             names = [present[name.casefold()] for name in wanted.names if name.casefold() in present]
             tables.append(conformed(read_rows(footer.file, names), wanted))
-        return _frame(pa.concat_tables(tables), is_part=True)
+        return _to_frame(pa.concat_tables(tables), is_part=True)
 
     return dd.from_map(read, list(groups.values()) or [[]], meta=read([]), label="archive")
 
 
-def _frame(table: pa.Table, *, is_part: bool = False) -> pd.DataFrame:
-    """Return a table as a frame. Integers are nullable if values are missing; in a part of a frame always."""
+def _to_frame(table: pa.Table, *, is_part: bool = False) -> pd.DataFrame:
+    """Convert a table. Integer columns are nullable if values are missing, in a part of a larger frame always."""
     names = table.column_names  # a query may use a name twice
     table = table.rename_columns([f"{name}_{n + 1}" if name in names[:n] else name for n, name in enumerate(names)])
     for place, field in enumerate(table.schema):

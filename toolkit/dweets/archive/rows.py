@@ -1,8 +1,8 @@
-"""The rows of an archive as Arrow tables, and how tables with different columns become one.
+"""The rows of an archive as Arrow tables, and how tables with different columns are joined.
 
-Every file has the columns of `BASE`; ``content`` is the exact JSON. Numbers, booleans and short texts of the contents
-have a column each as well, named as in ``tk.dweets.history``, so that a query need not parse JSON. A column has one
-type: where numbers and texts meet, the texts remain in ``content`` only.
+Every file has the columns of `BASE`; ``content`` is the exact JSON. Numbers, booleans and short texts in the contents
+also have their own columns, named as in ``tk.dweets.history``, so that queries need not parse JSON. A column has one
+type: if numbers and texts are mixed, the texts are in ``content`` only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from toolkit.dweets.content_leaves import MOST_COLUMNS, leaf_columns
 
-#: The first columns of every file. Times are microseconds, because other servers may be more precise than ours.
+#: The first columns of every file. Times have microseconds, because other servers may be more precise than ours.
 BASE = pa.schema(
     [
         pa.field("thing", pa.dictionary(pa.int32(), pa.string()), nullable=False),
@@ -30,7 +30,7 @@ BASE = pa.schema(
 LONGEST_TEXT = 256
 _LONGEST_NAME = 256
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-# If two types meet in one column, the later one wins.
+# If a column has two types, the one with the higher rank wins.
 _RANK = {pa.string(): 0, pa.bool_(): 1, pa.int64(): 2, pa.float64(): 3}
 Leaves = Mapping[str, pa.Array]
 
@@ -67,7 +67,7 @@ def table_with(
     for name, values in leaves.items():
         column = f"content.{name}" if name.casefold() in BASE.names else name
         is_usable = name and len(name) <= _LONGEST_NAME and not _CONTROL.search(name)
-        # Names in SQL ignore case: the first of Temp and temp gets the column.
+        # SQL names ignore case, so only the first of Temp and temp gets a column.
         if is_usable and column.casefold() not in taken and len(taken) < MOST_COLUMNS:
             taken.add(column.casefold())
             columns[pa.field(column, values.type)] = values
@@ -75,7 +75,7 @@ def table_with(
 
 
 def _typed(values: list[Any]) -> pa.Array | None:
-    """Return a column of the values of the kind that wins, the others as null; None if no kind has a column."""
+    """Return a column with the values of the winning kind, null for others; None if no kind has a column."""
     for kinds, kind in (((int, float), None), ((bool,), pa.bool_()), ((str,), pa.string())):
         if not any(type(value) in kinds for value in values):
             continue
@@ -90,7 +90,7 @@ def _typed(values: list[Any]) -> pa.Array | None:
 
 
 def common_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """Return the columns of all schemas, each under its first name and with the type that wins."""
+    """Return the columns of all schemas, each with its first spelling and the winning type."""
     fields: dict[str, pa.Field] = {field.name: field for field in BASE}
     for schema in dict.fromkeys(schemas):
         for field in schema:
@@ -101,12 +101,11 @@ def common_schema(schemas: Iterable[pa.Schema]) -> pa.Schema:
 
 
 def fits(field: pa.Field, into: pa.Field) -> bool:
-    """Return whether a column can be part of another one: same type, or both numbers."""
     return bool(field.type == into.type) or {field.type, into.type} == {pa.int64(), pa.float64()}
 
 
 def conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the table with the columns of `schema`; a column that is absent or does not fit is null."""
+    """Return the table with the columns of `schema`; missing columns and other types become null."""
     places = {field.name.casefold(): number for number, field in enumerate(table.schema)}
     columns = []
     for field in schema:

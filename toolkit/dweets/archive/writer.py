@@ -1,7 +1,7 @@
-"""The writer of an archive: one per folder; every row is stored exactly once, even if the process is killed.
+"""The writer of an archive, one per folder. It stores every row exactly once, even if the process is killed.
 
-Rows become a file in three steps: written under an unfinished name, synced, renamed. The name holds the range of
-sequence numbers, so after a crash the names say which rows are stored.
+A file is written under an unfinished name, synced and renamed. The name holds the range of sequence numbers, so after
+a crash the names show which rows are stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from toolkit.dweets.archive.files import (
     UNFINISHED,
     ArchiveFile,
     all_files,
-    counting,
+    drop_covered,
     file_name,
     folder_name,
     leftover_files,
@@ -33,15 +33,15 @@ from toolkit.dweets.archive.parquet import FileLimits, groups_to_join, joined_ta
 from toolkit.dweets.archive.rows import Row, table_of
 from toolkit.errors import ArchiveUnusable
 
-# Bounds the memory for rows that become columns.
+# Limits of one table, which bound the memory.
 _ROWS_AT_ONCE = 50_000
 _BYTES_AT_ONCE = 64 * 1024 * 1024
 
 
 class ArchiveWriter:
-    """Append to an archive. The folder is created if missing and locked until `close`.
+    """Appends to an archive. The folder is created if missing and locked until `close`.
 
-    Joined files are removed after `seconds_to_remove`, because a reader may have listed them and not opened them yet.
+    Joined files are removed after `seconds_to_remove`, because a reader may have listed them but not opened them yet.
     """
 
     def __init__(self, folder: Path, limits: FileLimits | None = None, seconds_to_remove: float = 60.0) -> None:
@@ -71,7 +71,7 @@ class ArchiveWriter:
         return last_row(file) if (file := self._last_file(thing)) else None
 
     def newest(self, thing: str) -> pd.Timestamp | None:
-        """Return the latest time of all rows, which need not be that of the last row."""
+        """Return the latest time of all rows; the last row may have an earlier one."""
         files = self._of(thing)
         last_day = max((file.last_day for file in files), default="")
         times = [read_footer(file).last for file in files if file.last_day == last_day]
@@ -86,9 +86,9 @@ class ArchiveWriter:
         return self._files[thing]
 
     def append(self, thing: str, rows: Sequence[Row], epoch: int | None = None) -> None:
-        """Add rows in ascending order of their numbers, to the current epoch or a new one; skip those stored already.
+        """Add rows in ascending order of their numbers, to the current or a new epoch; skip stored ones.
 
-        If the disk refuses some of them (ArchiveUnusable), append the same rows again later.
+        After ArchiveUnusable, append the same rows again later.
         """
         position = self.position(thing)
         epoch = position.epoch if epoch is None else epoch
@@ -97,12 +97,12 @@ class ArchiveWriter:
             self._write(thing, epoch, run[0].sequence, run[-1].sequence, [table_of(thing, run)])
 
     def append_table(self, thing: str, table: pa.Table) -> None:
-        """Add a table with the columns of a file, numbered from the position on."""
+        """Add a table with the columns of a file, whose numbers continue the position."""
         epoch, sequence = self.position(thing)
         self._write(thing, epoch, sequence + 1, sequence + table.num_rows, [table])
 
     def join(self, thing: str, *, fully: bool = False) -> None:
-        """Join small files if it is worth it; `fully` up to the limits."""
+        """Join small files: all of them if `fully`, else only where it pays."""
         for files in groups_to_join(self._of(thing), self._limits, fully=fully):
             self._write(thing, files[0].epoch, files[0].first, files[-1].last, joined_tables(files))
             later = time.monotonic() + self._seconds_to_remove
@@ -134,7 +134,7 @@ class ArchiveWriter:
             _remove(unfinished)
             reason = (isinstance(error, OSError) and error.strerror) or str(error)
             raise ArchiveUnusable(f"the archive {self.folder} cannot be written: {reason}") from None
-        self._files[thing] = counting([*self._of(thing), ArchiveFile(path, thing, *days, epoch, first, last)])
+        self._files[thing] = drop_covered([*self._of(thing), ArchiveFile(path, thing, *days, epoch, first, last)])
 
     def _remove_until(self, now: float) -> None:
         while self._removable and self._removable[0][0] <= now:
@@ -152,7 +152,7 @@ class ArchiveWriter:
 
 
 def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
-    """Yield the rows in pieces of bounded size without gaps."""
+    """Split the rows at gaps, and into pieces of bounded size."""
     run: list[Row] = []
     size = 0
     for row in rows:
@@ -169,7 +169,7 @@ def _runs(rows: Sequence[Row]) -> Iterator[list[Row]]:
 
 def _sync_folder(folder: Path) -> None:
     if os.name != "posix":
-        return  # a folder cannot be opened there; its entries are synced with the file
+        return  # Windows cannot open a folder; it syncs the entry with the file
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)
@@ -178,5 +178,5 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):  # still open elsewhere: it remains covered until the next writer cleans up
+    with contextlib.suppress(OSError):  # open elsewhere: readers ignore it, and the next writer removes it
         os.unlink(path)

@@ -111,5 +111,5 @@ class DweetAccessor:
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
         chosen = chosen_fields(self._frame, fields)
-        marks = Marks(gaps_found(self._frame), self.outliers(chosen)) if mark else Marks()
+        marks = Marks(gaps_found(self._frame, 1.5), self.outliers(chosen)) if mark else Marks()
         return series_axes(self._frame, chosen, marks, Labels(title, unit), ax)

@@ -1,4 +1,4 @@
-"""Calls of section A: keys hidden, names checked before anything is sent, envelopes opened."""
+"""Requests of thing messaging: names checked before anything is sent, responses taken out of their envelope."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import checked_name
+from toolkit.dweets.arguments import Key, checked_name
 from toolkit.endpoint import Endpoint
 from toolkit.errors import NotFound, UnexpectedReply, warn_caller
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, Value
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
 
     from toolkit.dweets.content_frame import Columns
 
-Key = str | Secret | None
 Query = Mapping[str, Value | None]
 
 
 class DweetCalls:
-    """Requests to a server that speaks section A of the specification."""
+    """Sends requests to a server of thing messaging (section A of the specification)."""
 
     def __init__(self, session: HttpSession) -> None:
         self.session = session
-        #: How many dweets of a thing the server keeps, once it has told that.
+        #: How many dweets of a thing the server keeps; None before its first response.
         self.retention: int | None = None
 
     def call(
@@ -43,7 +42,7 @@ class DweetCalls:
         body: bytes | None = None,
         content_type: str = "application/json",
     ) -> Any:  # noqa: ANN401
-        """Send a request and return what its success carries."""
+        """Send a request and return what is in the envelope of its response."""
         return self._answer(endpoint, values, key, query, body, content_type)[0]
 
     def _answer(
@@ -55,7 +54,7 @@ class DweetCalls:
         body: bytes | None = None,
         content_type: str = "",
     ) -> tuple[Any, wire.Gone | None]:
-        """Return what a success carries, and which dweets of the range asked for may be gone."""
+        """Return what is in the envelope, and which dweets of the requested range may be deleted."""
         values = {name: checked_name(value) if name == "thing" else value for name, value in values.items()}
         full: Query = {**(query or {}), "key": None if key is None else Secret(key)}
         headers: dict[str, Value] = {} if body is None else {"Content-Type": content_type}
@@ -131,7 +130,7 @@ class DweetCalls:
 
 
 def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
-    """Return receipts, and warn of each thing that was sent more dweets at once than the server keeps."""
+    """Return receipts; warn of each thing that got more dweets at once than the server keeps."""
     for thing, sent in Counter(receipt["thing"] for receipt in receipts).items():
         if retention is not None and sent > retention:
             warn_caller(
@@ -142,14 +141,14 @@ def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -
 
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
-    """Return dweets as they came, or raise UnexpectedReply where they are none."""
+    """Return dweets unchanged, or raise UnexpectedReply if they are not dweets."""
     if not _are_records(found):
         raise UnexpectedReply("the response does not hold dweets with thing, created and content")
     return cast("list[dict[str, Any]]", found)
 
 
 def _are_records(found: Any) -> bool:  # noqa: ANN401
-    # All at once: one after the other, hundreds of them would take a good part of the whole call.
+    # Column by column: a loop over hundreds of records would take a good part of the whole call.
     if type(found) is not list or not set(map(type, found)) <= {dict}:
         return False
     try:
@@ -160,7 +159,7 @@ def _are_records(found: Any) -> bool:  # noqa: ANN401
 
 
 def _opened(reply: HttpReply, request: str) -> Any:  # noqa: ANN401
-    """Return what is in the envelope of a success, or raise the error of a failure."""
+    """Return what is in the envelope of a success; raise the error of a failure."""
     try:
         envelope = orjson.loads(reply.body)
         outcome = envelope["this"]

@@ -14,9 +14,9 @@ import pandas as pd
 import toolkit.dweets.client.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import checked_addresses, checked_date, checked_keys, checked_name, checked_names
+from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
-from toolkit.dweets.client.calls import DweetCalls, Key, checked_records, warned_if_forgotten
+from toolkit.dweets.client.calls import DweetCalls, checked_records, warned_if_forgotten
 from toolkit.dweets.client.listening import Listener, collected
 from toolkit.dweets.client.playback import Playback
 from toolkit.dweets.client.posting import post_rows
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from toolkit.dweets.archive.follower import Follower
 
 Names = str | Iterable[str]
-ThingOrFrame = str | pd.DataFrame
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
 
@@ -365,7 +364,7 @@ class DweetClient(PublicNames):
 
     def backtest(
         self,
-        thing: ThingOrFrame,
+        thing: str | pd.DataFrame,
         condition: str,
         *,
         date: TimeLike | None = None,

@@ -24,7 +24,7 @@ _SHORT = 1.0
 class Dweet(NamedTuple):
     """One dweet of a live stream: ``time`` is ISO 8601 in UTC, ``content`` the JSON value.
 
-    ``sequence`` is the number to resume after, None if the server does not tell it.
+    ``sequence`` is the sequence number to resume after; None if the server does not send it.
     """
 
     thing: str
@@ -47,14 +47,14 @@ class Dweet(NamedTuple):
 class Listener:
     """Iterate over the dweets of a thing as they arrive. Made by ``tk.dweets.listen``.
 
-    It reconnects and resumes where it was. `close` ends it from any thread within milliseconds.
+    It reconnects and resumes after the last dweet. `close` may be called from any thread.
 
     Attributes
     ----------
     on_connection
-        Called with False when the connection is lost and with True when it is there again, in the thread that iterates.
+        Called with False when the connection is lost and with True after a reconnection, in the thread that iterates.
     position : int or None
-        The sequence number of the last dweet, to be given as ``since`` another time.
+        The sequence number of the last dweet; pass it as ``since`` to resume later.
 
     Examples
     --------
@@ -115,7 +115,7 @@ class Listener:
             began = time.monotonic()
             yield from self._dweets_until_broken(stream)
             self._note_connection(False)
-            # A server that ends every stream at once must not be asked as fast as the machine can.
+            # Do not reconnect in a busy loop to a server that ends every stream at once.
             short = short + 1 if time.monotonic() - began < _SHORT else 0
             if short > 1:
                 self._closed.wait(RECONNECT_WAITS[min(short - 2, len(RECONNECT_WAITS) - 1)])
@@ -141,7 +141,7 @@ class Listener:
                 if isinstance(reader, EventReader) and reader.last_id is not None:
                     self.position = reader.last_id
         except Unreachable:
-            return  # the server went away: the reconnection says so if it stays away
+            return  # the reconnection raises if the server stays away
         except (ValueError, KeyError, TypeError):
             raise UnexpectedReply("the stream is not in the form of a dweet stream") from None
 
@@ -164,7 +164,7 @@ class Listener:
 
 
 def collected(listener: Listener, n: int | None, seconds: float | None) -> list[dict[str, Any]]:
-    """Return the records that come until there are `n` or so many seconds have passed, and close the listener."""
+    """Return the records until there are `n` or `seconds` have passed, and close the listener."""
     records: list[dict[str, Any]] = []
     timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, listener.close)
     timer.daemon = True

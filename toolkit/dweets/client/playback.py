@@ -15,7 +15,7 @@ from toolkit.errors import InvalidArgument, TimedOut
 
 
 class Playback:
-    """Rows on their way, each when it is due. Made by ``tk.dweets.replay``.
+    """Sends rows in the background, each when it is due. Made by ``tk.dweets.replay``.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Playback:
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until all rows are sent and return how many were (else TimedOut); raises what sending raised."""
+        """Wait until all rows are sent and return their number; raise TimedOut, or the error of the sending."""
         self._thread.join(timeout)
         if self._thread.is_alive():
             raise TimedOut(f"{self.sent} of {len(self._due)} rows sent after {timeout} seconds")

@@ -1,4 +1,4 @@
-"""A frame as the requests that post it, to one thing or to the things that a column names."""
+"""Post a frame, to one thing or to the things that a column names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def post_rows(
     thing_column: str | None,
     progress: bool,
 ) -> list[Record]:
-    """Send the rows and return the receipts in the order of the frame. All of it is checked before anything is sent."""
+    """Send the rows and return the receipts in the order of the frame; everything is checked before it is sent."""
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
     parts = _parts(thing, frame, thing_column)

@@ -1,4 +1,4 @@
-"""The dweets that a gateway keeps of a thing: the last 500 in one request, older ones day by day."""
+"""Read the history of a thing: the last 500 dweets in one request, older ones day by day."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import checked_count
-from toolkit.dweets.client.calls import DweetCalls, Key
+from toolkit.dweets.arguments import Key, checked_count
+from toolkit.dweets.client.calls import DweetCalls
 from toolkit.dweets.content_frame import times_of
 from toolkit.dweets.stream import EventReader
 from toolkit.errors import warn_caller
@@ -31,7 +31,7 @@ class Wanted(NamedTuple):
 
     @classmethod
     def asked(cls, n: int | None, since: TimeLike | None, until: TimeLike | None) -> Wanted:
-        """Check what a caller gave; InvalidArgument where it cannot be."""
+        """Check arguments; raise InvalidArgument if one is wrong."""
         start = None if since is None else utc_timestamp(since, "since")
         end = None if until is None else utc_timestamp(until, "until")
         return cls(None if n is None else checked_count(n), start, end)
@@ -53,7 +53,7 @@ class Wanted(NamedTuple):
             return False
         return self.since is None or self.since < times_of([{"created": gone.before}])[0]
 
-    def is_among(self, latest: Sequence[Record]) -> bool:
+    def is_complete_in(self, latest: Sequence[Record]) -> bool:
         """Whether the last 500 dweets hold all that is wanted."""
         if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.of(latest)) == self.n):
             return True
@@ -63,7 +63,7 @@ class Wanted(NamedTuple):
 def kept_records(calls: DweetCalls, thing: str, key: Key, wanted: Wanted, progress: bool) -> list[Record]:
     """Return the wanted dweets that the gateway keeps, oldest first; warn if it has deleted some of them."""
     latest = calls.records(wire.HISTORY, thing, key)
-    if wanted.is_among(latest):
+    if wanted.is_complete_in(latest):
         return wanted.of(latest)
     records, gone = _with_older(calls, thing, key, wanted, latest, progress)
     found = wanted.of(records)
@@ -99,7 +99,7 @@ def _first_day(calls: DweetCalls, thing: str, key: Key, otherwise: pd.Timestamp)
     try:
         for record in _streamed(stream) if "event-stream" in stream.content_type else ():
             return times_of([record])[0].normalize()
-        warn_caller(f"the server does not tell its oldest dweet of {thing}: none before {otherwise:%Y-%m-%d} is read")
+        warn_caller(f"the server does not send its oldest dweet of {thing}: none before {otherwise:%Y-%m-%d} is read")
         return otherwise
     finally:
         stream.stop()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,6 @@ from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.client.hampel import hampel
 from toolkit.dweets.client.series_gaps import of_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
-
-if TYPE_CHECKING:
-    pass
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
 Unit = Literal["s", "ms", "us", "ns"]

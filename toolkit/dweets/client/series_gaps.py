@@ -61,7 +61,7 @@ def gaps(
                     start                 end          length  missing
     0 2026-01-01 01:00:00 2026-01-01 06:00:00 0 days 05:00:00        5
     """
-    found = gaps_found(frame, field=field, longer_than=longer_than, factor=factor, until=until)
+    found = gaps_found(frame, factor, field, longer_than, until)
     if without := int(pd.isna(frame.index).sum()):
         warn_caller(f"{without:,} of {len(frame):,} rows have no time and are left out")
     values = frame.drop(columns="thing", errors="ignore").isna().sum()
@@ -76,10 +76,9 @@ def gaps(
 
 def gaps_found(
     frame: pd.DataFrame,
-    *,
+    factor: float,
     field: str | None = None,
-    longer_than: Length | None = None,
-    factor: float = 1.5,
+    length: Length | None = None,
     until: TimeLike | None = None,
 ) -> pd.DataFrame:
     """Return `gaps` without a warning."""
@@ -87,7 +86,7 @@ def gaps_found(
         raise InvalidArgument("the factor of a gap is above 1: 1.5 finds one missing measurement")
     if field is not None and field not in frame.columns:
         raise InvalidArgument(f"there is no column {field!r}: the columns are {', '.join(map(str, frame.columns))}")
-    limit = None if longer_than is None else _microseconds(longer_than)
+    limit = None if length is None else _microseconds(length)
 
     def find(rows: pd.DataFrame) -> pd.DataFrame:
         end = frame.index.max() if until is None else _moment_in(until, frame.index)

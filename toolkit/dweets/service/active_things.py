@@ -1,10 +1,9 @@
-"""Which public things were active last: a list that each post keeps up to date."""
+"""Which public things were active last."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import islice
 
 import orjson
@@ -15,8 +14,7 @@ from toolkit.dweets.service.things import journal_of
 from toolkit.stores import Journals
 
 MOST_THINGS = 100
-MOST_REMEMBERED = 1_000
-_MILLISECONDS_KEPT = 1_000
+_KEYWORD_MILLISECONDS = 1_000
 
 
 class ActiveThings:
@@ -24,57 +22,34 @@ class ActiveThings:
         self._journals = journals
         self._locks = locks
         self._now = now
-        self._recent: OrderedDict[str, None] = OrderedDict()  # the last one at the end
-        self._has_all = False
         self._keywords: dict[str, list[str]] = {}
-        self._read_at: int | None = None
+        self._read_at = 0
         self._reading = asyncio.Lock()
 
-    def posted(self, thing: str) -> None:
-        self._recent[thing] = None
-        self._recent.move_to_end(thing)
-        if len(self._recent) > MOST_REMEMBERED:
-            self._recent.popitem(last=False)
-            self._has_all = False
-
     async def find(self) -> list[dict[str, object]]:
-        """Return the public things, the last one first, each with the keywords of its newest content.
+        """Return the public things, the last active one first, each with the keywords of its newest content.
 
-        The keywords may be a second old; a new thing and a new lock are known at once.
+        The keywords may be a second old; a new thing and a new lock are seen at once.
         """
         async with self._reading:
-            now = self._now()
-            if self._read_at is None or not 0 <= now - self._read_at < _MILLISECONDS_KEPT:
-                await self._read_names()
-                self._keywords.clear()
-                self._read_at = now
-            things = self._public(reversed(self._recent))
+            if not 0 <= self._now() - self._read_at < _KEYWORD_MILLISECONDS:
+                self._keywords, self._read_at = {}, self._now()
+            things = await self._public_names()
             await asyncio.gather(*(self._read_keywords(thing) for thing in things if thing not in self._keywords))
-            # Without those that were locked in between, and those whose first dweet is being written.
-            known = [thing for thing in self._public(things) if thing in self._keywords]
-            self._keywords = {thing: self._keywords[thing] for thing in known}
-            return [{"thing": thing, "keywords": self._keywords[thing]} for thing in known]
+            # Without the things that were locked in between, and those whose first dweet is being written.
+            things = [thing for thing in things if thing in self._keywords and not self._locks.is_locked(thing)]
+            self._keywords = {thing: self._keywords[thing] for thing in things}
+            return [{"thing": thing, "keywords": self._keywords[thing]} for thing in things]
 
-    def _public(self, things: Iterable[str]) -> list[str]:
-        return list(islice((thing for thing in things if not self._locks.is_locked(thing)), MOST_THINGS))
-
-    async def _read_names(self) -> None:
-        """Read the names from the store, where others write to it too, or too few public ones are remembered."""
-        if self._journals.is_shared:
-            self._recent = OrderedDict()
-        elif self._has_all or len(self._public(self._recent)) == MOST_THINGS:
-            return
+    async def _public_names(self) -> list[str]:
         prefix, count = journal_of(""), 2 * MOST_THINGS
         while True:
-            things = [name.removeprefix(prefix) for name in await self._journals.names(prefix, count)]
-            self._has_all = len(things) < count
-            if self._has_all or len(self._public(things)) == MOST_THINGS:
-                break
+            names = await self._journals.names(prefix, count)
+            things = (name.removeprefix(prefix) for name in names)
+            public = list(islice((thing for thing in things if not self._locks.is_locked(thing)), MOST_THINGS))
+            if len(names) < count or len(public) == MOST_THINGS:
+                return public
             count *= 4  # most of them are locked
-        posted_here, self._recent = self._recent, OrderedDict.fromkeys(reversed(things))
-        for thing in posted_here:
-            self._recent[thing] = None
-            self._recent.move_to_end(thing)
 
     async def _read_keywords(self, thing: str) -> None:
         for newest in await self._journals.last(journal_of(thing), 1):

@@ -1,4 +1,4 @@
-"""The records of alerts, and of how many mails a thing has caused today."""
+"""The records of alerts and of the mails that each lock caused today."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolkit.dweets.service.stored_records import (
     Changes,
     DamagedRecord,
     Record,
-    Stored,
+    StoredRecord,
     alert_key,
     compare_and_set,
     new_version,
@@ -32,7 +32,7 @@ log = logging.getLogger("toolkit.gateway")
 
 
 class Alert(Record, frozen=True):
-    """What the store keeps of an alert; ``position`` is the number of the last dweet that was evaluated for certain."""
+    """An alert in the store. Every dweet up to the sequence number ``position`` has been evaluated."""
 
     thing: str
     lock: str
@@ -45,7 +45,7 @@ class Alert(Record, frozen=True):
 
     def check(self, key: str) -> None:
         if alert_key(self.thing) != key:
-            raise DamagedRecord("it is the alert of another thing")
+            raise DamagedRecord("it belongs to another thing")
 
     @property
     def owner(self) -> Owner:
@@ -69,7 +69,7 @@ class Alert(Record, frozen=True):
         return replace(here, is_open=True, message=verdict.message or "", since=since)
 
     def is_triggered_after(self, before: Alert) -> bool:
-        """Whether it has opened since, or its message has changed: that is mailed."""
+        """Whether the alert has opened since `before`, or its message has changed."""
         return self.is_open and (self.is_open, self.message) != (before.is_open, before.message)
 
     def mail_about(self, entry: Entry) -> Mail:
@@ -84,7 +84,7 @@ class Alert(Record, frozen=True):
 
 
 class MailCount(Record, frozen=True):
-    """How many mails a lock caused on a day, also on another thing and before its alert was set again."""
+    """The mails that a lock caused on a day, whatever its thing was and however often its alert was set."""
 
     day: str = ""
     mails: int = 0
@@ -97,8 +97,8 @@ class AlertRepository:
     def __init__(self, records: Records) -> None:
         self._records = records
 
-    async def watch(self, on_change: Callable[[str, Stored[Alert] | None], None]) -> Callable[[], None]:
-        """Call `on_change` with each alert, now and when it changes: None where it was removed or is damaged."""
+    async def subscribe(self, on_change: Callable[[str, StoredRecord[Alert] | None], None]) -> Callable[[], None]:
+        """Call `on_change` with each alert, now and whenever it changes; None if it was removed or is damaged."""
 
         def mirror(key: str, value: bytes | None) -> None:
             kind, _, thing = key.partition(":")
@@ -106,24 +106,24 @@ class AlertRepository:
                 return
             stored = None
             try:
-                stored = None if value is None else Stored(Alert.parse(key, value), value)
+                stored = None if value is None else StoredRecord(Alert.parse(key, value), value)
             except DamagedRecord as damage:
-                log.error("the alert of the thing %a is damaged, so nobody is mailed: %s; set it again", thing, damage)
+                log.error("the alert of the thing %a is damaged and sends no mail: %s; set it again", thing, damage)
             on_change(thing, stored)
 
         return await self._records.subscribe(SPACE, mirror)
 
-    async def read(self, thing: str) -> Stored[Alert] | None:
+    async def read(self, thing: str) -> StoredRecord[Alert] | None:
         return await read_stored(self._records, Alert, alert_key(thing))
 
-    async def read_count(self, alert: Alert) -> Stored[MailCount]:
+    async def read_count(self, alert: Alert) -> StoredRecord[MailCount]:
         data = await self._records.get(SPACE, _count_key(alert))
         count = MailCount()
         try:
             count = MailCount() if data is None else MailCount.parse(_count_key(alert), data)
         except DamagedRecord as damage:
-            log.error("the count of the mails of the lock %a is damaged: %s; it starts at 0", alert.lock, damage)
-        return Stored(count, data)
+            log.error("the mail count of the lock %a is damaged: %s; it starts at 0", alert.lock, damage)
+        return StoredRecord(count, data)
 
     async def set(self, alert: Alert, lock_version: bytes | None) -> None:
         expected = {thing_key(alert.thing): lock_version}
@@ -133,9 +133,9 @@ class AlertRepository:
         return await self._records.pop(SPACE, alert_key(thing)) is not None
 
     async def replace(
-        self, before: Stored[Alert], after: Stored[Alert], mail: Mail | None, count: Stored[MailCount]
-    ) -> Stored[MailCount]:
-        """Replace an alert, add and count its mail in the same step, and return the count; or raise RecordChanged."""
+        self, before: StoredRecord[Alert], after: StoredRecord[Alert], mail: Mail | None, count: StoredRecord[MailCount]
+    ) -> StoredRecord[MailCount]:
+        """Replace an alert, add its mail and count it in one step; return the new count, or raise RecordChanged."""
         key, count_key = alert_key(after.record.thing), _count_key(after.record)
         expected: Changes = {key: before.version}
         changes: Changes = {key: after.version}

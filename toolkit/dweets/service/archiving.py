@@ -1,7 +1,8 @@
 """The gateway's own archive. Of all gateways on one store, the one that holds the lease archives.
 
-Dweets are read from the journals after they were committed, so a slow, full or missing archive delays no post. A
-journal is never cut above what is archived. The positions in the store's records may lag behind and never run ahead.
+Dweets are read from the journals after they are committed, so a slow, full or missing archive never delays a post.
+Retention never drops dweets that are not archived. The positions in the store may lag behind the archive, but never
+lead it.
 """
 
 from __future__ import annotations
@@ -24,28 +25,28 @@ from toolkit.dweets.content import content_of
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import ArchiveUnusable, StoreUnavailable
 from toolkit.stores import Store
+from toolkit.worker_thread import run_in_thread
 
 log = logging.getLogger("toolkit.gateway.archive")
 
 T = TypeVar("T")
 
 _LEASE = "lease"
-# For the last pass; what remains is still in the store at the next start.
+# Time for the last pass at the end; the rest stays in the store until the next start.
 _SECONDS_TO_CLOSE = 8.0
 _SPACE, _POSITION = "archive", "position:"
 _POSITIONS_A_CHANGE = 200
 _PREFIX = journal_of("")
 _MOST_THINGS = 10_000_000
-# What is read from a journal at once, and what becomes one file.
+# Entries of one read of a journal, and the limits of a file.
 _ENTRIES_A_READ, _ROWS_A_FILE, _BYTES_A_FILE = 500, 10_000, 16 * 1024 * 1024
-# Every so many passes all names are checked for dweets posted to other gateways. The most recently written come first,
-# so the check ends after so many names without a new dweet. A shared store orders names by times that lag by seconds,
-# so now and then a check reads all of them.
+# Every 6 passes, a check looks for dweets that were posted to other gateways. It reads the most recently written names
+# first and ends after 200 without new dweets. Every 600 passes it reads all, as a shared store orders names roughly.
 _PASSES_A_CHECK, _NAMES_WITHOUT_NEWS, _PASSES_A_FULL_CHECK = 6, 200, 600
 
 
 class Archiving:
-    """Follow a store every so many `seconds` while this gateway holds the lease; then another one takes over."""
+    """Archive a store every `seconds` while this gateway holds the lease."""
 
     def __init__(self, store: Store, folder: Path, now: Callable[[], int], seconds: float, lease: float) -> None:
         self._store = store
@@ -59,19 +60,19 @@ class Archiving:
         self._follower: Follower | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._is_closing = asyncio.Event()
-        self._unwatch: Callable[[], None] = lambda: None
-        self._complaint = ""
+        self._unsubscribe: Callable[[], None] = lambda: None
+        self._logged = ""
 
     @property
     def is_active(self) -> bool:
         return self._follower is not None
 
     async def open(self) -> None:
-        self._unwatch = await self._source.watch()
+        self._unsubscribe = await self._source.subscribe()
         try:
-            await self._follow_lease()
+            await self._renew_lease()
             if self._follower is None:
-                await asyncio.to_thread(_check_writable, self._folder)
+                await run_in_thread(lambda: _check_writable(self._folder))
         except BaseException as error:
             await self.close()
             if isinstance(error, SourceUnavailable):
@@ -81,19 +82,19 @@ class Archiving:
 
     async def close(self) -> None:
         self._is_closing.set()
-        stopping = asyncio.ensure_future(self._finish())
+        stopping = asyncio.ensure_future(self._stop_and_release())
         await asyncio.wait([stopping], timeout=_SECONDS_TO_CLOSE)
         if not stopping.done():
             self._source.cancel()
         try:
             await stopping
         except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
-            self._complain(error)
+            self._log_once(error)
         finally:
-            self._unwatch()
+            self._unsubscribe()
 
-    async def _follow_lease(self) -> None:
-        # Take or renew the lease. It is ephemeral, so after a restart of all gateways it is free at once.
+    async def _renew_lease(self) -> None:
+        # Renew or take the lease. It is ephemeral, so it is free after a restart of all gateways.
         compare_and_set, until = self._store.ephemeral.compare_and_set, self._now() + round(self._lease * 1000)
         mine = {_LEASE: self._token}
         if not (
@@ -102,11 +103,11 @@ class Archiving:
         ):
             await self._stop(flush=False)
         elif self._follower is None:
-            self._follower = await asyncio.to_thread(Follower, self._folder, self._source, self._seconds, log)
+            self._follower = await run_in_thread(lambda: Follower(self._folder, self._source, self._seconds, log))
 
-    async def _finish(self) -> None:
+    async def _stop_and_release(self) -> None:
         if self._keeper is not None:
-            await self._keeper  # it is not cancelled, as it may be opening the archive
+            await self._keeper  # not cancelled, because it may be opening the archive
         try:
             await self._stop(flush=True)
         finally:
@@ -118,20 +119,20 @@ class Archiving:
                 await asyncio.wait_for(self._is_closing.wait(), self._lease / 3)
                 return
             try:
-                await self._follow_lease()
-                self._complaint = ""
+                await self._renew_lease()
+                self._logged = ""
             except (ArchiveUnusable, SourceUnavailable, StoreUnavailable) as error:
-                self._complain(error)
+                self._log_once(error)
 
     async def _stop(self, *, flush: bool) -> None:
         follower, self._follower = self._follower, None
         if follower is not None:
-            await asyncio.to_thread(follower.close, flush=flush)
+            await run_in_thread(lambda: follower.close(flush=flush))
 
-    def _complain(self, error: Exception) -> None:
-        if str(error) != self._complaint:
-            log.error("%s; the store keeps what is not archived yet", error)
-        self._complaint = str(error)
+    def _log_once(self, error: Exception) -> None:
+        if str(error) != self._logged:
+            log.error("%s; dweets that are not archived yet stay in the store", error)
+        self._logged = str(error)
 
 
 def _check_writable(folder: Path) -> None:
@@ -144,10 +145,10 @@ def _check_writable(folder: Path) -> None:
 
 
 class StoreSource:
-    """Deliver the dweets of a store. `watch`, `floor` and `cancel` run on the store's loop, the rest in a thread."""
+    """The dweets of a store. `subscribe`, `floor` and `cancel` run on the store's loop, the rest in a thread."""
 
     def __init__(self, store: Store) -> None:
-        self.waiting = 0  # the journals hold what is not archived
+        self.waiting = 0  # the rows wait in the journals
         self._store = store
         self._positions: dict[str, int] = {}
         self._posted: set[str] = set()
@@ -157,23 +158,23 @@ class StoreSource:
         self._pending: Future[Any] | None = None
         self._is_cancelled = False
 
-    async def watch(self) -> Callable[[], None]:
-        """Follow how far each thing is archived, by any gateway; return the function that ends it."""
+    async def subscribe(self) -> Callable[[], None]:
+        """Track how far any gateway has archived each thing; return the function that ends it."""
         self._loop = asyncio.get_running_loop()
-        return await self._store.records.subscribe(_SPACE, self._learn)
+        return await self._store.records.subscribe(_SPACE, self._note_position)
 
     def floor(self, thing: str) -> int:
-        """Return how far a thing's journal may be cut, before something is posted to it."""
+        """Note a post to a thing, and return the position up to which its journal may be cut."""
         self._posted.add(thing)
         return self._positions.get(thing, 0)
 
     def cancel(self) -> None:
-        """End the call to the store that is being waited for, and refuse further ones."""
+        """Cancel the pending call to the store and refuse further ones."""
         self._is_cancelled = True
         if self._pending is not None:
             self._pending.cancel()
 
-    def _learn(self, key: str, value: bytes | None) -> None:
+    def _note_position(self, key: str, value: bytes | None) -> None:
         if key.startswith(_POSITION) and value is not None:
             self._positions[key.removeprefix(_POSITION)] = int(value)
 
@@ -181,13 +182,13 @@ class StoreSource:
         self._writer = writer
         self._progress.clear()
         self._passes = 0
-        # The folder may have been moved away or restored.
+        # The archive may be behind the stored positions, if the folder was moved away or restored.
         published = self._positions.copy()
         numbers = dict.fromkeys(published, 0) | {thing: writer.position(thing).sequence for thing in writer.things()}
         self._publish({thing: number for thing, number in numbers.items() if published.get(thing) != number})
 
     def start(self, wake: Callable[[], None]) -> None:
-        pass  # the journals collect the dweets, and no write is urgent
+        pass  # the journals hold the dweets, so no write is urgent
 
     def complete(self) -> None:
         # A post may have come between two passes: the next one checks all names.
@@ -222,7 +223,7 @@ class StoreSource:
 
     def _batches_of(self, thing: str, failures: list[ArchiveUnusable]) -> Iterator[Batch]:
         is_done = False
-        self._posted.discard(thing)  # first, as something may be posted while its journal is read
+        self._posted.discard(thing)  # before the read, during which more may be posted
         try:
             while batch := self._read(thing):
                 yield batch
@@ -231,10 +232,10 @@ class StoreSource:
                 if len(batch.rows) < _ENTRIES_A_READ:
                     break
             is_done = True
-        except ArchiveUnusable as error:  # the folder of this thing may be the cause: the others follow
+        except ArchiveUnusable as error:  # the folder of one thing may be the cause, so continue with the others
             failures.append(error)
         finally:
-            if not is_done:  # the next pass starts again where the archive ends
+            if not is_done:  # the next pass resumes at the end of the archive
                 self._progress.pop(thing, None)
                 self._posted.add(thing)
 
@@ -271,9 +272,9 @@ class StoreSource:
             changes = dict(pairs[start : start + _POSITIONS_A_CHANGE])
             self._call(lambda: self._store.records.compare_and_set(_SPACE, {}, changes))  # noqa: B023 - called at once
 
-    def _call(self, ask: Callable[[], Awaitable[T]]) -> T:
+    def _call(self, request: Callable[[], Awaitable[T]]) -> T:
         async def answer() -> T:
-            return await ask()
+            return await request()
 
         self._pending = future = asyncio.run_coroutine_threadsafe(answer(), self._loop)
         if self._is_cancelled:
@@ -281,6 +282,6 @@ class StoreSource:
         try:
             return future.result()
         except CancelledError:
-            raise SourceUnavailable("the gateway stops before all is archived") from None
+            raise SourceUnavailable("the gateway stops before everything is archived") from None
         except StoreUnavailable as error:
             raise SourceUnavailable(str(error)) from None

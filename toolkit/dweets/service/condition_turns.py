@@ -1,7 +1,7 @@
-"""Conditions take turns in one child process: fair between owners, and each alert with a budget of CPU time.
+"""Conditions take turns in one child process, shared fairly between owners; each lock has a budget of CPU time.
 
-An owner is a lock, and the people that its alert mails: many locks whose alerts mail the same people have one turn
-at a time, and a lock whose alert is set again, with other people, keeps the debt of its earlier conditions.
+An owner is a lock and the recipients of its alert. Many locks whose alerts mail the same people get one turn at a time,
+and a lock keeps its debt if its alert is set again with other recipients.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from toolkit.dweets.conditions import ConditionWorker, Verdict
 
 BUDGET_PERIOD = 60.0
-# Owners whose debts differ by less than this are equal: the one that waits longest goes first.
+# Of owners whose debts differ by less than this, the one that has waited longest goes first.
 _SECONDS_A_STEP = 0.05
 _MANY_DEBTS = 10_000
 
 
 class Owner(NamedTuple):
-    """Who pays for a turn: the name of a lock, and the people it mails, or nobody."""
+    """Who is charged for the CPU time: a lock, and the recipients of its mails if there are any."""
 
     lock: str
     people: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class _Turn(NamedTuple):
 
 
 class Debts:
-    """CPU time that was used lately; it is paid off steadily, one `budget` in each period."""
+    """Recently used CPU seconds; a debt falls steadily, by one `budget` per period."""
 
     def __init__(self, budget: float, now: Callable[[], float] = time.monotonic) -> None:
         self.budget = budget
@@ -61,14 +61,14 @@ class Debts:
 
 
 class Conditions:
-    """All conditions of a gateway. The owner with the smallest debt has the next turn."""
+    """All conditions of a gateway. The owner with the smallest debt gets the next turn."""
 
     def __init__(self, budget: float) -> None:
         self._thread = ThreadPoolExecutor(1, "gateway-alerts")
         self._worker = ConditionWorker()
         self._debts = Debts(budget)
-        self._waiting: dict[object, deque[_Turn]] = {}  # by who is mailed, or by lock
-        self._next: list[tuple[int, int, object]] = []  # a heap with the first turn of each
+        self._waiting: dict[object, deque[_Turn]] = {}  # by recipients, or by lock if there are none
+        self._next: list[tuple[int, int, object]] = []  # heap: rank, order, key in `_waiting`
         self._numbers = itertools.count()
         self._runner: asyncio.Task[None] | None = None
 
@@ -76,7 +76,7 @@ class Conditions:
         await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.compile, source)))
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate a condition when it is its owner's turn; an exhausted budget makes each verdict a fault."""
+        """Evaluate a condition within a turn of its owner; if the budget is used up, each verdict is a fault."""
         if self._debts.of(owner.lock) >= self._debts.budget:
             over = f"it has used its {self._debts.budget:g} seconds of CPU time for this minute"
             return [Verdict(None, over)] * min(len(contents), patience)
@@ -84,7 +84,7 @@ class Conditions:
         return found
 
     async def take_turn(self, owner: Owner, work: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
-        """Run `work` alone, when it is this owner's turn, and return its result."""
+        """Run `work` when it is this owner's turn, and return its result."""
         turn = _Turn(owner, work, asyncio.get_running_loop().create_future())
         queue = owner.people or owner.lock
         turns = self._waiting.setdefault(queue, deque())

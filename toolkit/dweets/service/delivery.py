@@ -31,9 +31,9 @@ def check_mail_server(url: Secret) -> None:
 
 
 class SmtpDelivery:
-    """Deliver mails to ``smtp://[user:password@]host[:port]`` (STARTTLS if it is offered) or ``smtps://...``.
+    """Deliver mails to ``smtp://[user:password@]host[:port]`` (with STARTTLS if offered) or ``smtps://...``.
 
-    A password goes only to a server on this machine, or over TLS to one whose certificate is valid for its name.
+    A password is sent only to this machine, or over TLS to a server whose certificate is valid.
     """
 
     delivered: Literal["sent"] = "sent"
@@ -44,12 +44,12 @@ class SmtpDelivery:
         self._address = parts.hostname or "", parts.port or (465 if self._tls else 25)
         self._user = unquote(parts.username or "")
         self._password = Secret(unquote(parts.password or ""))
-        self._is_near = parts.hostname in _THIS_MACHINE
+        self._is_local = parts.hostname in _THIS_MACHINE
         # Without a context smtplib checks no certificate.
         self._tls_context = ssl.create_default_context()
-        if self._is_near or not (self._tls or self._user):  # opportunistic, as between mail servers
+        if self._is_local or not (self._tls or self._user):  # opportunistic TLS, as between mail servers
             self._tls_context.check_hostname, self._tls_context.verify_mode = False, ssl.CERT_NONE
-        self._timeout = timeout  # of each step of the conversation
+        self._timeout = timeout  # of each SMTP command
         self._threads = ThreadPoolExecutor(2, "gateway-mail")
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
@@ -60,28 +60,28 @@ class SmtpDelivery:
 
     def _deliver(self, mail: OutgoingMail) -> list[str]:
         try:
-            server, refused = self._ready_for_text(mail)
+            server, refused = self._send_envelope(mail)
         except OSError as error:  # smtplib's own errors are OSErrors too
             raise NotDelivered(f"the mail server could not be used: {type(error).__name__}") from None
         try:
             code, _ = server.data(mail.content)
-        except smtplib.SMTPDataError as error:  # it would not even begin
+        except smtplib.SMTPDataError as error:  # the server refused DATA itself
             code = error.smtp_code
         finally:
-            with contextlib.suppress(OSError):  # how it says goodbye changes nothing about the mail
+            with contextlib.suppress(OSError):  # a failing QUIT does not change the outcome
                 server.quit()
             server.close()
         if code != 250:
             raise NotDelivered(f"the mail server refused the text with {code}")
         return refused
 
-    def _ready_for_text(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
+    def _send_envelope(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
         server: smtplib.SMTP
         if self._tls:
             server = smtplib.SMTP_SSL(*self._address, timeout=self._timeout, context=self._tls_context)
         else:
             server = smtplib.SMTP(*self._address, timeout=self._timeout)
-        is_private = self._tls or self._is_near
+        is_private = self._tls or self._is_local
         try:
             server.ehlo()
             if not self._tls and server.has_extn("starttls"):
@@ -89,10 +89,10 @@ class SmtpDelivery:
                 server.ehlo()
                 is_private = True
             if self._user:
-                if not is_private:  # one in between may have left out its offer of STARTTLS
+                if not is_private:  # a man in the middle may have removed the offer of STARTTLS
                     raise NotDelivered("the mail server offers no STARTTLS, so the password was not sent")
                 server.login(self._user, self._password.reveal())
-            # By docmd: smtplib's own mail() and rcpt() parse an address, and may send what they read instead of it.
+            # With docmd, because mail() and rcpt() of smtplib parse an address and may send another one.
             server.docmd("MAIL", f"FROM:<{mail.sender}>")
             refused = [to for to in mail.recipients if server.docmd("RCPT", f"TO:<{to}>")[0] not in (250, 251)]
             if len(refused) == len(mail.recipients):
@@ -104,7 +104,7 @@ class SmtpDelivery:
 
 
 class FolderDelivery:
-    """Keep mails as ``.eml`` files, which every mail program opens, in a folder that the first one creates."""
+    """Keep mails as ``.eml`` files in a folder, which the first mail creates."""
 
     delivered: Literal["kept"] = "kept"
 
@@ -112,7 +112,7 @@ class FolderDelivery:
         self._folder = folder
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
-        try:  # it has the same name at every attempt, so writing it again changes nothing
+        try:  # the name is the same at every attempt, so another attempt replaces the file
             await asyncio.to_thread(self._write, f"{mail.name}.eml", mail.content)
         except OSError as error:
             raise NotDelivered(f"the folder {self._folder} cannot be written: {error.strerror}") from None
@@ -126,4 +126,4 @@ class FolderDelivery:
         unfinished = self._folder / f".{name}.part"
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(text)
-        unfinished.replace(self._folder / name)  # at once: a reader never sees half of a mail
+        unfinished.replace(self._folder / name)  # atomic: a reader never sees half of a mail

@@ -1,4 +1,4 @@
-"""The rules of thing messaging: post, read, listen, lock, alert. No HTTP in here."""
+"""The service of thing messaging: post, read, listen, lock, alert. It knows no HTTP."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 
 class DweetSettings(Table, frozen=True):
-    """What the operator of the gateway may set."""
+    """The settings of the operator."""
 
     #: Dweets kept for each thing.
     keep: Annotated[int, Meta(ge=wire.HISTORY_LENGTH, le=10**9)] = 10_000
-    #: Posts a thing may make in one second; None for any number.
+    #: Posts to a thing per second; None for no limit.
     rate: Annotated[int, Meta(ge=1, le=10**6)] | None = None
     #: Master keys by lock, issued at the start.
     locks: dict[str, Secret] = {}
@@ -46,10 +46,10 @@ class DweetSettings(Table, frozen=True):
     smtp: Secret | None = None
     #: The address that alert mails come from.
     sender: str = "alerts@gateway.invalid"
-    #: The folder of the archive, and the time between two writes to it.
+    #: The folder of the archive, and the seconds between two writes to it.
     archive: Path | None = None
     archive_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
-    #: Alert mails kept after they were sent or given up, the newest.
+    #: The number of finished alert mails that are kept.
     finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = FINISHED_KEPT
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class DweetSettings(Table, frozen=True):
 
 
 class DweetService:
-    """Thing messaging over a store. Without a `delivery` alert mails are kept in the outbox."""
+    """Thing messaging over a store. Without a `delivery`, alert mails stay in the outbox."""
 
     def __init__(
         self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: Delivery | None = None
@@ -94,10 +94,8 @@ class DweetService:
         if self._archiving is not None:
             await self._archiving.close()
 
-    # -- posting ------------------------------------------------------------------------------------------
-
     def post_all(self, thing: str, contents: list[bytes], key: str | None) -> asyncio.Future[list[Entry]]:
-        """Add dweets in order, all or none; done when they are on disk."""
+        """Add dweets in order, all or none; done when they are committed."""
         wire.checked_thing(thing)
         self.locks.check_master(thing, key)
         if self._limit:
@@ -105,7 +103,6 @@ class DweetService:
                 self._limit.take(thing, len(contents))
             except LimitReached:
                 raise RateLimited(wire.RATE_EXCEEDED) from None
-        self._active.posted(thing)
         tick, fresh_id, drafts = self._world.clock.tick, self._world.fresh_id, []
         for content in contents:
             at = tick()
@@ -116,16 +113,13 @@ class DweetService:
     def fresh_name(self) -> str:
         return readable_name(self._world.random)
 
-    # -- reading ------------------------------------------------------------------------------------------
-
     def readable(self, thing: str, key: str | None, length: int) -> CachedThing | None:
-        """Return the thing if its last `length` dweets are cached, else None: then wait for `load`."""
+        """Check the key, and return the thing if its last `length` dweets are cached; if not, wait for `load`."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
         return self._things.cached(thing, length)
 
     def load(self, thing: str, length: int) -> asyncio.Future[CachedThing]:
-        """Return the thing once it is cached. Check the key with `readable` first."""
         return self._things.load(thing, length)
 
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
@@ -140,13 +134,11 @@ class DweetService:
         """Return the newest dweet of each of the things in `stats`."""
         names = [str(each["thing"]) for each in await self.stats()]
         things = await asyncio.gather(*(self.load(name, 1) for name in names))
-        # Without those that were locked while the others were read.
+        # A thing may have been locked while the others were read.
         return [record for thing in things if not self.locks.is_locked(thing.name) and (record := thing.latest())]
 
-    # -- alerts -------------------------------------------------------------------------------------------
-
     async def set_alert(self, who: str, thing: str, condition: str, key: str | None) -> Alert:
-        """Set the alert of a locked thing; it replaces an earlier one, whose mails of today still count."""
+        """Set or replace the alert of a locked thing; the mails that the lock caused today still count."""
         wire.checked_thing(thing)
         lock = await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
@@ -163,7 +155,7 @@ class DweetService:
         return await retry_while_changed("this alert", attempt)
 
     async def get_alert(self, thing: str, key: str | None) -> tuple[Alert, dict[str, object]]:
-        """Return the alert of the thing with its status, once every dweet acknowledged before is evaluated."""
+        """Return the alert and its status, once every dweet acknowledged before this call is evaluated."""
         wire.checked_thing(thing)
         await self.locks.lock_of(thing, key)
         await self.alerts.settle(thing)

@@ -1,8 +1,8 @@
 """The queue of alert mails, which all gateways on one store share.
 
-A gateway claims a mail that is due by writing a lease into its record, and renews the lease while it delivers the mail.
-If it dies after the mail server has accepted the mail, another gateway sends it once more, with the same Message-ID.
-If the connection breaks while the server takes the text, the mail is ``uncertain``: it is not tried again.
+A gateway claims a due mail by writing a lease into its record, and renews the lease while it delivers the mail. If the
+gateway dies after the mail server accepted the mail, another gateway sends it again with the same Message-ID. If the
+connection breaks while the server receives the text, the mail becomes ``uncertain`` and is not sent again.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
-from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, Stored, retry_while_changed
+from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, StoredRecord, retry_while_changed
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import Timings
 from toolkit.stores import Records
 
 _MAILS_AT_ONCE = 4
-#: How many finished mails are kept, the newest.
+#: The number of finished mails that are kept, the newest ones.
 FINISHED_KEPT = 1_000
 
 
 class EmailQueue:
-    """The mails of the store, as one gateway sends them; without a `delivery` they are kept to be read."""
+    """Sends the mails of a store; without a `delivery` they only stay in the outbox."""
 
     def __init__(
         self,
@@ -44,18 +44,18 @@ class EmailQueue:
         self._sender = sender
         self._now = now
         self._slots = asyncio.Semaphore(_MAILS_AT_ONCE)
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # one for each mail that waits
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # one per waiting mail
         self._claimed: set[str] = set()  # keys of the mails that this gateway is sending
         self._is_closing = False
-        self._unwatch: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self.mails = self._mails.all
 
     async def open(self) -> None:
-        self._unwatch = await self._mails.watch(self._schedule)
+        self._unsubscribe = await self._mails.subscribe(self._schedule)
 
     async def close(self) -> None:
-        """Wait for the deliveries that have begun, but not for ever, and stop."""
-        self._unwatch()
+        """Stop; deliveries that have begun get some seconds to finish."""
+        self._unsubscribe()
         self._is_closing = True
         tasks = dict(self._tasks)
         for key, task in tasks.items():
@@ -76,34 +76,34 @@ class EmailQueue:
             self._tasks[key] = asyncio.ensure_future(self._send(stored, seconds))
 
     def _seconds_until_due(self, mail: Mail) -> float:
-        if mail.lease:  # counted from when this gateway saw its last renewal: clocks of two machines may differ
+        if mail.lease:  # counted from its last renewal, because clocks of machines differ
             return self._timings.lease
         return min(max(0.0, (mail.due - self._now()) / 1000), self._wait_after(mail.attempts))
 
     def _wait_after(self, attempts: int) -> float:
         return self._timings.mail_waits[min(attempts, len(self._timings.mail_waits)) - 1]
 
-    async def _send(self, stored: Stored[Mail], seconds: float) -> None:
+    async def _send(self, stored: StoredRecord[Mail], seconds: float) -> None:
         key, pause = stored.record.key, 0.0
         await asyncio.sleep(seconds)
         async with self._slots:
             self._claimed.add(key)
             try:
                 await self._process(stored)
-            except (RecordChanged, StoreUnavailable):  # another gateway has it, or nobody can claim it now
+            except (RecordChanged, StoreUnavailable):  # another gateway has it, or the store is away
                 pause = self._timings.mail_waits[0]
             finally:
                 self._claimed.discard(key)
         del self._tasks[key]
         self._schedule(key, pause)
 
-    async def _process(self, stored: Stored[Mail]) -> None:
+    async def _process(self, stored: StoredRecord[Mail]) -> None:
         mail = replace(stored.record, lease=secrets.token_hex(8), attempts=stored.record.attempts + 1)
         await self._mails.replace(stored, replace(mail, due=self._now_plus(self._timings.lease)))
         delivering = asyncio.ensure_future(self._deliver(mail))
         try:
             while not (await asyncio.wait([delivering], timeout=self._timings.lease / 3))[0]:
-                with contextlib.suppress(StoreUnavailable):  # then nobody else can claim it either
+                with contextlib.suppress(StoreUnavailable):  # then no other gateway can claim it either
                     await self._change(mail, due=self._now_plus(self._timings.lease))
         finally:
             delivering.cancel()
@@ -111,14 +111,14 @@ class EmailQueue:
         while True:
             try:
                 return await self._change(mail, lease="", **outcome)
-            except StoreUnavailable:  # what became of the mail must not be forgotten
+            except StoreUnavailable:  # the outcome must not be lost
                 await asyncio.sleep(self._timings.mail_waits[0])
 
     def _now_plus(self, seconds: float) -> int:
         return self._now() + round(seconds * 1000)
 
     async def _deliver(self, mail: Mail) -> dict[str, Any]:
-        """Return what to change in the record of the mail."""
+        """Return the changes for the record of the mail."""
         try:
             outgoing = mail.outgoing(self._sender)
             refused = await self._delivery.deliver(outgoing) if self._delivery else []
@@ -127,15 +127,15 @@ class EmailQueue:
         except NotDelivered as error:
             return {"due": self._now_plus(self._wait_after(mail.attempts)), "error": str(error)}
         except OSError as error:
-            return {"state": "uncertain", "error": f"the connection broke while the server took the mail: {error}"}
-        except Exception as error:  # a mistake of ours must not stop the other mails
+            return {"state": "uncertain", "error": f"the connection broke while the server received the mail: {error}"}
+        except Exception as error:  # a bug must not stop the other mails
             asyncio.get_running_loop().call_exception_handler({"message": "a mail was not sent", "exception": error})
             return {"state": "uncertain", "error": f"it could not be sent: {type(error).__name__}"}
         state = self._delivery.delivered if self._delivery else "kept"
         return {"state": state, "error": f"refused: {', '.join(refused)}" if refused else ""}
 
     async def _change(self, claimed: Mail, **changes: Any) -> None:  # noqa: ANN401
-        """Change the record of a claimed mail, unless the claim has ended."""
+        """Change the record of a claimed mail, unless the lease has passed to another gateway."""
 
         async def attempt() -> None:
             with contextlib.suppress(DamagedRecord):  # reported when it was mirrored

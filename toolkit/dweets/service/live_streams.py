@@ -1,4 +1,4 @@
-"""Live streams: where one begins, what it missed, and that it ends when its thing is locked."""
+"""Live streams: where they start, replay of missed dweets, and their end when the thing is locked."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from toolkit.dweets.stream import Encode
 from toolkit.errors import NotFound
 from toolkit.stores import Journals
 
-# A listener that resumes gets what it missed in such pieces, each once the one before has left. Their bytes, three
-# times as many in a frame at worst, stay below what a listener may leave unread.
-_DWEETS_A_PIECE = 100
-_BYTES_A_PIECE = 256 * 1024
+# Missed dweets are sent in batches, each after the one before has left. In a frame a batch grows to three times its
+# size at most, which stays below the limit of unread bytes of a listener.
+_DWEETS_A_BATCH = 100
+_BYTES_A_BATCH = 256 * 1024
 _TRANSACTION = re.compile(r"[0-9a-f-]{36}")
 
 
-class Reader(Protocol):
-    """The reader of a live stream; see `toolkit.gateway.http_stream.StreamWriter`."""
+class Listener(Protocol):
+    """The connection of a listener, such as `toolkit.gateway.http_stream.StreamWriter`."""
 
     def write(self, *pieces: bytes) -> None: ...
 
@@ -36,82 +36,82 @@ class LiveStreams:
         self._journals = journals
         self._things = things
         self._locks = locks
-        self._readers: dict[str, set[Reader]] = {}
+        self._listeners: dict[str, set[Listener]] = {}
 
     def end(self, thing: str) -> None:
-        for reader in self._readers.pop(thing, ()):
-            reader.end()
+        for listener in self._listeners.pop(thing, ()):
+            listener.end()
 
     async def position(self, thing: str, key: str | None, since: str | None) -> int:
-        """Return the number of the dweet that a stream begins after; NotFound where `since` names no dweet.
+        """Return the number of the dweet after which a stream starts; NotFound if `since` matches no dweet.
 
-        `since` is a sequence number, a transaction or a ``created`` time; None for only what is new.
+        `since` is a sequence number, a transaction or a ``created`` time; None for new dweets only.
         """
         wire.checked_thing(thing)
         self._locks.check_reader(thing, key)
         cached = await self._things.load(thing)
         number = cached.last_sequence if since is None else await self._number_of(cached, since)
-        if number > cached.last_sequence:  # read at another gateway, which got it earlier
+        if number > cached.last_sequence:  # the listener got it from another gateway, which is ahead
             await self._things.catch_up(cached)
-            cached = await self._things.load(thing)  # the same one, unless it was dropped
-        # A number that does not exist yet is of an earlier epoch: the stream begins now.
+            cached = await self._things.load(thing)  # another object if it was dropped
+        # Numbers above the last one are from an earlier epoch, so only new dweets are sent.
         return min(number, cached.last_sequence)
 
     async def listen(
-        self, thing: str, key: str | None, number: int, encode: Encode, reader: Reader
+        self, thing: str, key: str | None, number: int, encode: Encode, listener: Listener
     ) -> Callable[[], None]:
-        """Write what came after dweet `number`, then every new dweet: none missed, none twice, in order.
+        """Write the dweets after `number`, then every new one, in order and exactly once; return a function to stop.
 
-        Returns the call that ends it. It also ends when the thing is locked; a reader with a key opens it again.
+        The stream also ends when the thing is locked; listeners with a key reconnect.
         """
         self._locks.check_reader(thing, key)
-        readers = self._readers.setdefault(thing, set())
-        readers.add(reader)
+        listeners = self._listeners.setdefault(thing, set())
+        listeners.add(listener)
         try:
-            unlisten = await self._listen(thing, number, encode, reader)
+            stop_listening = await self._listen(thing, number, encode, listener)
         except BaseException:
-            self._forget(thing, readers, reader)
+            self._forget(thing, listeners, listener)
             raise
 
         def stop() -> None:
-            unlisten()
-            self._forget(thing, readers, reader)
+            stop_listening()
+            self._forget(thing, listeners, listener)
 
         return stop
 
-    def _forget(self, thing: str, readers: set[Reader], reader: Reader) -> None:
-        readers.discard(reader)
-        if not readers and self._readers.get(thing) is readers:
-            del self._readers[thing]
+    def _forget(self, thing: str, listeners: set[Listener], listener: Listener) -> None:
+        listeners.discard(listener)
+        if not listeners and self._listeners.get(thing) is listeners:
+            del self._listeners[thing]
 
-    async def _listen(self, thing: str, number: int, encode: Encode, reader: Reader) -> Callable[[], None]:
+    async def _listen(self, thing: str, number: int, encode: Encode, listener: Listener) -> Callable[[], None]:
         while True:
             cached = await self._things.load(thing)
-            number = await self._replay(cached, number, encode, reader)
+            number = await self._replay(cached, number, encode, listener)
             if self._things.holds(cached):
-                break  # else it was dropped and gets no new dweets
-        # No await from here on, or a dweet could come between the last one replayed and the first new one.
-        notify(cached.entries_after(number) or [], encode, [reader.write])
-        return cached.listen(encode, reader.write)
+                break  # if not, it was dropped and gets no new dweets
+        # No await below: a dweet committed between the replay and the subscription would be missed.
+        notify(cached.entries_after(number) or [], encode, [listener.write])
+        return cached.listen(encode, listener.write)
 
-    async def _replay(self, cached: CachedThing, number: int, encode: Encode, reader: Reader) -> int:
-        """Write what was missed, piece by piece, until the rest is cached and fits into one piece."""
+    async def _replay(self, cached: CachedThing, number: int, encode: Encode, listener: Listener) -> int:
+        """Write missed dweets in batches, until the rest is cached and fits into one batch."""
         count = 1
         while True:
             last, missed = cached.last_sequence, cached.entries_after(number)
             is_cached = missed is not None
             if missed is None:
                 missed = await self._missed(cached, number, count)
-            piece = _piece(missed)
-            if (not piece and last == cached.last_sequence) or (is_cached and len(piece) == len(missed)):
+            batch = _first_batch(missed)
+            if (not batch and last == cached.last_sequence) or (is_cached and len(batch) == len(missed)):
                 return number
-            # About as many as fit into a piece are read next, and none is held while the reader takes these.
-            count = max(1, min(2 * len(piece), _DWEETS_A_PIECE) if len(piece) == len(missed) else len(piece))
-            if piece:
-                notify(piece, encode, [reader.write])
-                number, _ = piece[-1]
-            del missed, piece
-            await reader.drain()
+            # About as many as fit into a batch are read next, and none is held while the listener takes these.
+            count = max(1, min(2 * len(batch), _DWEETS_A_BATCH) if len(batch) == len(missed) else len(batch))
+            if batch:
+                notify(batch, encode, [listener.write])
+                number, _ = batch[-1]
+            del missed, batch
+            await listener.drain()
 
     async def _missed(self, cached: CachedThing, number: int, count: int) -> list[Numbered]:
         async with self._things.turns:
@@ -132,24 +132,24 @@ class LiveStreams:
         return entry.sequence
 
     async def _last_until(self, cached: CachedThing, at: int) -> int:
-        """Return the number of the dweet before the first one that is later than `at` (milliseconds)."""
+        """Return the number of the last dweet before the first one that is later than `at` (milliseconds)."""
         sequence = 0
-        while entries := await self._journals.after(cached.journal, sequence, _DWEETS_A_PIECE):
-            # All are looked at, and not the half of them: a clock may have been set back.
+        while entries := await self._journals.after(cached.journal, sequence, _DWEETS_A_BATCH):
+            # No binary search: the times are not sorted if a clock was set back.
             if (later := next((entry for entry in entries if entry.at > at), None)) is not None:
                 return later.sequence - 1
             sequence = entries[-1].sequence
         return cached.last_sequence
 
 
-def _piece(entries: list[Numbered]) -> list[Numbered]:
-    """Return the first entries that go out together: at least one, even where that is too large."""
+def _first_batch(entries: list[Numbered]) -> list[Numbered]:
+    """Return the first entries within the limits, at least one."""
     size = 0
-    for number, (_, record) in enumerate(entries[:_DWEETS_A_PIECE]):
+    for number, (_, record) in enumerate(entries[:_DWEETS_A_BATCH]):
         size += len(record)
-        if size > _BYTES_A_PIECE and number:
+        if size > _BYTES_A_BATCH and number:
             return entries[:number]
-    return entries[:_DWEETS_A_PIECE]
+    return entries[:_DWEETS_A_BATCH]
 
 
 def _milliseconds(text: str) -> int | None:

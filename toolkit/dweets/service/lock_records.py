@@ -1,7 +1,7 @@
 """The records of locks and locked things, in the store and in memory, and their repair.
 
-A locked thing has two records with the same bytes: one under the name of its lock, one under its own name. A fault of
-a disk may damage either of them, or lose it. A thing with a damaged record stays locked, for everybody.
+A locked thing has two records with the same bytes, one under the name of its lock and one under its own name. If either
+is damaged or lost, the thing stays locked for everybody.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from toolkit.dweets.service.stored_records import (
     Changes,
     DamagedRecord,
     Record,
-    Stored,
+    StoredRecord,
     alert_key,
     compare_and_set,
     lock_key,
@@ -41,7 +41,7 @@ _REPAIR = "`toolkit lock repair` frees it"
 
 
 class LockRecord(Record, frozen=True):
-    """What the store keeps of a lock: salted hashes of its keys, and the thing that uses it."""
+    """A lock in the store: salted hashes of its keys, and the thing that it is on."""
 
     lock: str
     salt: str
@@ -51,9 +51,9 @@ class LockRecord(Record, frozen=True):
 
     def check(self, key: str) -> None:
         if not (_SALT.fullmatch(self.salt) and _HASH.fullmatch(self.master) and _HASH.fullmatch(self.read)):
-            raise DamagedRecord("its hashes cannot be")
+            raise DamagedRecord("its hashes are not valid")
         if key not in (lock_key(self.lock), self.thing is not None and thing_key(self.thing)):
-            raise DamagedRecord("it is the record of another one")
+            raise DamagedRecord("it belongs to another lock or thing")
 
     def is_master(self, key: str) -> bool:
         return hmac.compare_digest(self.master, hash_of_key(self.salt, key))
@@ -68,21 +68,21 @@ def hash_of_key(salt: str, key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Why nobody can use a locked thing, or a lock."""
+    """Why a lock or a locked thing cannot be used."""
 
     reason: str
 
 
 class LockTable:
-    """All records of locks and locked things in memory, and the state of each thing that follows from them."""
+    """The records of all locks and locked things in memory, and the state of each thing."""
 
     def __init__(self) -> None:
-        self._stored: dict[str, Stored[LockRecord | Damage]] = {}
+        self._stored: dict[str, StoredRecord[LockRecord | Damage]] = {}
         self._claims: dict[str, set[str]] = {}  # thing -> the locks whose records name it
-        self.locked: set[str] = set()  # the things whose `state` is not None: every post asks
+        self.locked: set[str] = set()  # the things whose `state` is not None, for a fast check at each post
 
     def change(self, key: str, value: bytes | None) -> set[str]:
-        """Take a record of a lock or a thing (None: it was removed); return the keys whose state may have changed."""
+        """Apply a new value of a record (None: removed); return the keys whose state may have changed."""
         things = set()
         kind, _, name = key.partition(":")
         if kind == "thing":
@@ -95,9 +95,9 @@ class LockTable:
         self._stored.pop(key, None)
         if value is not None:
             try:
-                self._stored[key] = Stored(LockRecord.parse(key, value), value)
+                self._stored[key] = StoredRecord(LockRecord.parse(key, value), value)
             except DamagedRecord as damage:
-                self._stored[key] = Stored(Damage(str(damage)), value)
+                self._stored[key] = StoredRecord(Damage(str(damage)), value)
         if kind == "lock" and (after := self._thing_of(key)) is not None:
             things.add(after)
             self._claims.setdefault(after, set()).add(name)
@@ -140,7 +140,7 @@ class LockTable:
         return {(record.lock, record.thing) for record in records if record.thing is not None}
 
     def rows(self) -> list[dict[str, str | None]]:
-        """Return lock, thing, state and damage of each lock, and of each damaged thing that no lock names."""
+        """Return lock, thing, state and damage of each lock, and of each damaged thing whose lock is not known."""
         rows: list[dict[str, str | None]] = []
         lock: str | None
         thing: str | None
@@ -148,7 +148,7 @@ class LockTable:
             kind, _, name = key.partition(":")
             if kind == "lock":
                 lock, thing = name, self._thing_of(key)
-            elif name not in self._claims:  # else the row of its lock names it
+            elif name not in self._claims:  # if one does, the row of the lock covers it
                 record = self.record(key)
                 lock, thing = record.lock if isinstance(record, LockRecord) else None, name
             else:
@@ -164,9 +164,9 @@ class LockTable:
 
 
 class LockRepository:
-    """The locks of a store, mirrored in memory so that the check of a key does not wait for the store.
+    """The locks of a store, mirrored in memory so that checking a key does not wait for the store.
 
-    `on_lock` is called with each thing that is locked from now on, by a caller or by damage.
+    `on_lock` is called with each thing that becomes locked, by a caller or by damage.
     """
 
     def __init__(self, records: Records, on_lock: Callable[[str], None] = lambda thing: None) -> None:
@@ -174,33 +174,33 @@ class LockRepository:
         self._on_lock = on_lock
         self._changed: set[str] = set()
         self._reported: dict[str, Damage] = {}
-        self._unwatch: Callable[[], None] = lambda: None
+        self._unsubscribe: Callable[[], None] = lambda: None
         self.table = LockTable()
 
     async def open(self) -> None:
-        """Mirror the records, or raise StoreUnavailable: without them nobody knows what is locked."""
-        self._unwatch = await self._records.subscribe(SPACE, self._mirror)
+        """Load the records, or raise StoreUnavailable: without them no gateway knows which things are locked."""
+        self._unsubscribe = await self._records.subscribe(SPACE, self._mirror)
         self._report()
 
     def close(self) -> None:
-        self._unwatch()
+        self._unsubscribe()
 
-    async def read(self, key: str) -> Stored[LockRecord] | None:
+    async def read(self, key: str) -> StoredRecord[LockRecord] | None:
         return await read_stored(self._records, LockRecord, key)
 
     async def add(self, record: LockRecord) -> None:
-        """Add a lock, or raise RecordChanged where one of its name exists."""
+        """Add a lock, or raise RecordChanged if its name exists."""
         key = lock_key(record.lock)
         await compare_and_set(self._records, {key: None}, {key: write_record(record)})
 
-    async def attach(self, lock: Stored[LockRecord], thing: str) -> None:
-        """Put a free lock on a thing that is not locked, or raise RecordChanged."""
+    async def attach(self, lock: StoredRecord[LockRecord], thing: str) -> None:
+        """Put a free lock on an unlocked thing, or raise RecordChanged."""
         expected = {lock_key(lock.record.lock): lock.version, thing_key(thing): None}
         used = write_record(replace(lock.record, thing=thing))
         await compare_and_set(self._records, expected, dict.fromkeys(expected, used))
 
-    async def detach(self, lock: Stored[LockRecord]) -> None:
-        """Take a lock off its thing, which loses its alert with it, or raise RecordChanged."""
+    async def detach(self, lock: StoredRecord[LockRecord]) -> None:
+        """Take a lock off its thing and remove the alert, or raise RecordChanged."""
         thing = lock.record.thing
         assert thing is not None
         of_lock, of_thing = lock_key(lock.record.lock), thing_key(thing)
@@ -212,14 +212,14 @@ class LockRepository:
         kind, _, name = key.partition(":")
         if kind not in ("lock", "thing"):
             return
-        if not self._changed:  # once both records of a thing are here
+        if not self._changed:  # report later, when both records of a thing have arrived
             asyncio.get_running_loop().call_soon(self._report)
         self._changed |= self.table.change(key, value)
         if kind == "thing" and value is not None:
             self._on_lock(name)
 
     def _report(self) -> None:
-        """Log new damage, and call `on_lock` for the things that it locks."""
+        """Log new damage, and call `on_lock` with the things that it locks."""
         changed, self._changed = self._changed, set()
         for key in changed:
             damage = self.table.damage_at(key)
@@ -234,23 +234,19 @@ class LockRepository:
                     self._on_lock(name)
 
 
-# -- for the operator, who needs no key -----------------------------------------------------------------------
-
-
 async def listed(records: Records) -> list[dict[str, str | None]]:
-    """Return the `LockTable.rows` of a store."""
-    _, table = await _scanned(records)
+    _, table = await _scan(records)
     return table.rows()
 
 
 async def revoke(records: Records, lock: str) -> str | None:
-    """Remove a lock, whose keys end, and return the thing that it was on: it is unlocked, and loses its alert.
+    """Delete a lock and unlock its thing, whose alert is removed; return the thing. For the operator, without a key.
 
-    Raises NotFound where there is no such lock, and Conflict where it is damaged.
+    Raises NotFound if there is no such lock, Conflict if it is damaged.
     """
 
     async def attempt() -> str | None:
-        found, table = await _scanned(records)
+        found, table = await _scan(records)
         record = table.record(lock_key(lock))
         if record is None:
             raise NotFound(f"there is no lock {lock!a}")
@@ -265,7 +261,7 @@ async def revoke(records: Records, lock: str) -> str | None:
     return await retry_while_changed("this lock", attempt)
 
 
-async def _scanned(records: Records) -> tuple[dict[str, bytes], LockTable]:
+async def _scan(records: Records) -> tuple[dict[str, bytes], LockTable]:
     found, table = await records.scan(SPACE), LockTable()
     for key, value in found.items():
         if key.startswith(("lock:", "thing:")):
@@ -274,15 +270,15 @@ async def _scanned(records: Records) -> tuple[dict[str, bytes], LockTable]:
 
 
 async def repair(records: Records, *, thing: str | None = None, lock: str | None = None) -> list[str]:
-    """Unlock a thing whose lock is damaged, or free a damaged lock that is on no thing: the operator needs no key.
+    """Unlock a thing with a damaged lock, or free a damaged lock that is on no thing. For the operator, without a key.
 
-    A lock whose own record can be read is free again, with its keys; a damaged record is removed. Returns what was
-    done, a sentence for each change; raises Conflict where there is nothing to repair.
+    A lock with a readable record is free again and keeps its keys; a damaged record is removed. Returns a sentence for
+    each change; raises Conflict if there is nothing to repair.
     """
 
     async def attempt() -> list[str]:
-        found, table = await _scanned(records)
-        changes, said = _repaired_thing(table, thing) if thing is not None else _repaired_lock(table, lock or "")
+        found, table = await _scan(records)
+        changes, said = _plan_thing_repair(table, thing) if thing is not None else _plan_lock_repair(table, lock or "")
         if thing is not None and alert_key(thing) in found:
             changes[alert_key(thing)] = None
             said.append("Its alert is removed.")
@@ -292,7 +288,7 @@ async def repair(records: Records, *, thing: str | None = None, lock: str | None
     return await retry_while_changed("this lock", attempt)
 
 
-def _repaired_thing(table: LockTable, thing: str) -> tuple[Changes, list[str]]:
+def _plan_thing_repair(table: LockTable, thing: str) -> tuple[Changes, list[str]]:
     state = table.state(thing)
     if state is None:
         raise Conflict(f"the thing {thing!a} is not locked: there is nothing to repair")
@@ -306,11 +302,11 @@ def _repaired_thing(table: LockTable, thing: str) -> tuple[Changes, list[str]]:
     for lock in sorted(lock for lock, used_by in table.pairs() if used_by == thing):
         record = table.record(lock_key(lock))
         if not isinstance(record, LockRecord) or record.thing == thing:
-            said.append(_free(record, lock, changes))
+            said.append(_free_lock(record, lock, changes))
     return changes, said
 
 
-def _repaired_lock(table: LockTable, lock: str) -> tuple[Changes, list[str]]:
+def _plan_lock_repair(table: LockTable, lock: str) -> tuple[Changes, list[str]]:
     for thing in sorted(thing for used, thing in table.pairs() if used == lock):
         if table.damage_at(thing_key(thing)):
             raise Conflict(f"the lock {lock!a} is on the thing {thing!a}: repair that thing")
@@ -318,11 +314,11 @@ def _repaired_lock(table: LockTable, lock: str) -> tuple[Changes, list[str]]:
     if damage is None:
         raise Conflict(f"the lock {lock!a} {'is fine' if record else 'does not exist'}: there is nothing to repair")
     changes: Changes = {}
-    return changes, [f"The lock {lock!a} was damaged: {damage.reason}.", _free(record, lock, changes)]
+    return changes, [f"The lock {lock!a} was damaged: {damage.reason}.", _free_lock(record, lock, changes)]
 
 
-def _free(record: LockRecord | Damage | None, lock: str, changes: Changes) -> str:
-    """Add the change that frees a lock, and say what it does."""
+def _free_lock(record: LockRecord | Damage | None, lock: str, changes: Changes) -> str:
+    """Add the change that frees a lock, and return a sentence about it."""
     if record is None:
         return f"The record of its lock {lock!a} is lost: `toolkit lock new` issues another one."
     if isinstance(record, Damage):

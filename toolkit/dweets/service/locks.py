@@ -1,9 +1,8 @@
 """Locks: who may read and write a thing.
 
-The operator of the gateway issues a lock, with a master key (everything) and a read key (latest, history,
-listen). It fits one thing at a time. The store keeps salted hashes of the keys only.
-
-A thing whose record, or whose lock's record, cannot be read stays locked for everybody, until the operator repairs it.
+The operator of the gateway issues locks, each with a master key (everything) and a read key (latest, history, listen).
+A lock fits one thing at a time. The store keeps only salted hashes of the keys. If a record cannot be read, its thing
+stays locked for everybody until the operator repairs it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from toolkit.dweets.service.lock_records import LockRecord, LockRepository, hash
 from toolkit.dweets.service.stored_records import (
     DamagedRecord,
     RecordChanged,
-    Stored,
+    StoredRecord,
     lock_key,
     retry_while_changed,
     thing_key,
@@ -31,7 +30,7 @@ T = TypeVar("T")
 
 
 class Fit(Enum):
-    """How the lock and key of a call fit."""
+    """How the lock and the key of a request fit."""
 
     NO_KEY = "no key was given"
     WRONG = "no such lock, or the key is not its master key"
@@ -43,8 +42,8 @@ class Fit(Enum):
 _NO_FIT = KeyRejected, wire.LOCK_OR_KEY_WRONG
 _THING_LOCKED = ThingAlreadyLocked, wire.THING_LOCKED
 _THING_NOT_LOCKED = ThingNotLocked, wire.THING_NOT_LOCKED
-#: (state of the thing, call, how the key fits) -> why the call is refused; None where it changes the state. What is
-#: not listed cannot happen.
+#: (state of the thing, request, fit of the key) -> the refusal, or None if the request changes the state. Other
+#: combinations cannot occur.
 REFUSALS: dict[tuple[str, str, Fit], tuple[type[ServiceError], str] | None] = {
     ("unlocked", "lock", Fit.NO_KEY): _NO_FIT,
     ("unlocked", "lock", Fit.WRONG): _NO_FIT,
@@ -93,7 +92,7 @@ class Locks:
         return wire.IssuedLock(lock, Secret(master), Secret(read))
 
     async def adopt(self, lock: str, master_key: str) -> None:
-        """Add a lock whose master key is given, or raise Conflict where it exists with another one."""
+        """Add a lock with this master key, or raise Conflict if it exists with another one."""
         try:
             await self._repository.add(_new_record(lock, master_key, secrets.token_urlsafe(24)))
         except RecordChanged:
@@ -111,34 +110,33 @@ class Locks:
             self._refuse_damaged(thing_key(thing), lock_key(lock))
             known = await self._repository.read(lock_key(lock))
             used = await self._repository.read(thing_key(thing))
-            _refuse("locked" if used else "unlocked", "lock", _fit_of_lock(known, key))
+            _refuse("locked" if used else "unlocked", "lock", _fit(known, key, Fit.IN_USE))
             assert known is not None
             await self._repository.attach(known, thing)
 
         await _undamaged(retry_while_changed("this lock", attempt))
 
     async def unlock(self, thing: str, key: str | None) -> None:
-        """Unlock the thing with its lock's master key; its alert is removed too."""
+        """Unlock the thing and remove its alert."""
 
         async def attempt() -> None:
             self._refuse_damaged(thing_key(thing))
             used = await self._repository.read(thing_key(thing))
-            _refuse("locked" if used else "unlocked", "unlock", _fit_of_thing(used, key))
+            _refuse("locked" if used else "unlocked", "unlock", _fit(used, key, Fit.FITS))
             assert used is not None
             await self._repository.detach(used)
 
         await _undamaged(retry_while_changed("this lock", attempt))
 
     async def remove(self, lock: str, key: str | None) -> None:
-        """Take the lock off the thing that it is on, and free it."""
+        """Take the lock off its thing, so that it can lock another one."""
         wire.checked_lock(lock)
 
         async def attempt() -> None:
             self._refuse_damaged(lock_key(lock))
             known = await self._repository.read(lock_key(lock))
             thing = known.record.thing if known is not None else None
-            fit = _fit_of_lock(known, key)
-            _refuse("unlocked" if thing is None else "locked", "remove lock", Fit.FITS if fit is Fit.IN_USE else fit)
+            _refuse("unlocked" if thing is None else "locked", "remove lock", _fit(known, key, Fit.FITS))
             assert known is not None
             assert thing is not None
             self._refuse_damaged(thing_key(thing))
@@ -146,8 +144,8 @@ class Locks:
 
         await _undamaged(retry_while_changed("this lock", attempt))
 
-    async def lock_of(self, thing: str, key: str | None) -> Stored[LockRecord]:
-        """Read the lock of a thing from the store, where another gateway may have changed it just now."""
+    async def lock_of(self, thing: str, key: str | None) -> StoredRecord[LockRecord]:
+        """Read the lock of a thing from the store: another gateway may just have changed it."""
         self._refuse_damaged(thing_key(thing))
         used = await _undamaged(self._repository.read(thing_key(thing)))
         if used is None:
@@ -191,15 +189,9 @@ def _given(key: str | None) -> str:
     return key
 
 
-def _fit_of_lock(lock: Stored[LockRecord] | None, key: str | None) -> Fit:
+def _fit(lock: StoredRecord[LockRecord] | None, key: str | None, if_used: Fit) -> Fit:
     if not key:
         return Fit.NO_KEY
     if lock is None or not lock.record.is_master(key):
         return Fit.WRONG
-    return Fit.FREE if lock.record.thing is None else Fit.IN_USE
-
-
-def _fit_of_thing(used: Stored[LockRecord] | None, key: str | None) -> Fit:
-    if not key:
-        return Fit.NO_KEY
-    return Fit.FITS if used is not None and used.record.is_master(key) else Fit.WRONG
+    return Fit.FREE if lock.record.thing is None else if_used

@@ -1,7 +1,7 @@
-"""Alert mails, as the store keeps them and as they are sent.
+"""Alert mails, as they are stored and as they are sent.
 
-A device chooses the text of a mail, so no text is parsed on its way into a header: `email.header.Header` encodes each.
-`email.message.EmailMessage` would decode the text first, and take headers out of an encoded word in it.
+Devices choose the text of a mail, so headers are encoded with `email.header.Header`, which does not parse the text.
+`email.message.EmailMessage` would first decode it, and find headers inside an encoded word.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from toolkit.dweets.service.stored_records import (
     Changes,
     DamagedRecord,
     Record,
-    Stored,
+    StoredRecord,
     compare_and_set,
     read_stored,
     write_record,
@@ -35,13 +35,13 @@ from toolkit.stores import Records
 log = logging.getLogger("toolkit.gateway")
 
 _SUBJECT_CHARACTERS = 200
-# White space, line ends of any kind and control characters: a header is one line.
+# White space and control characters become one space, because a header is one line.
 _BREAKS = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _PLAIN = re.compile(r"(?!.*=\?)[ -~]*")
 _YEAR_10000 = 253_402_300_800_000
 
-# ASCII lines that end in CR LF: what every mail server takes without an extension.
+# ASCII lines that end in CR LF, which every mail server accepts.
 _POLICY = compat32.clone(linesep="\r\n", cte_type="7bit", mangle_from_=False)
 _TEXT = Charset("utf-8")
 _TEXT.body_encoding = QP
@@ -52,7 +52,7 @@ class NotSendable(Exception):
 
 
 class NotDelivered(Exception):
-    """The mail server refused the mail or could not be reached: it has not accepted it for certain."""
+    """The mail server certainly did not accept the mail: it refused it or was not reached."""
 
 
 class OutgoingMail(NamedTuple):
@@ -63,15 +63,15 @@ class OutgoingMail(NamedTuple):
 
 
 class Delivery(Protocol):
-    """Brings a mail to a mail server, or keeps it where people look."""
+    """Sends mails to a server, or keeps them as files."""
 
     @property
     def delivered(self) -> Literal["sent", "kept"]: ...
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
-        """Deliver one mail, and return the recipients that the server refused.
+        """Deliver a mail and return the refused recipients.
 
-        NotDelivered: the server did not accept the mail. OSError: the connection broke while it took the text.
+        Raises NotDelivered, or OSError if the connection broke while the server received the text.
         """
 
 
@@ -82,14 +82,14 @@ class Mail(Record, frozen=True):
     to: list[str]
     subject: str
     text: str
-    #: ``kept``: there is no mail server. ``uncertain``: the connection broke while the server took the mail.
+    #: ``kept``: there is no mail server. ``uncertain``: the connection broke while the server received the mail.
     state: Literal["waiting", "sent", "kept", "uncertain", "unsendable"] = "waiting"
-    #: How often a worker claimed it.
+    #: How often a gateway has claimed it.
     attempts: int = 0
     error: str = ""
-    #: Names the claim of the worker that sends it; empty where none does.
+    #: A token of the gateway that is sending it; empty if none is.
     lease: str = ""
-    #: When it is tried next, or when its lease ends, in milliseconds since the epoch.
+    #: The time of the next attempt or the end of the lease, in milliseconds since the epoch.
     due: int = 0
 
     @classmethod
@@ -99,9 +99,9 @@ class Mail(Record, frozen=True):
 
     def check(self, key: str) -> None:
         if self.key != key:
-            raise DamagedRecord("it is the record of another mail")
+            raise DamagedRecord("it belongs to another mail")
         if not 0 <= self.at < _YEAR_10000:
-            raise DamagedRecord("its time cannot be")
+            raise DamagedRecord("its time is out of range")
 
     @property
     def key(self) -> str:
@@ -112,7 +112,7 @@ class Mail(Record, frozen=True):
         return self.state != "waiting"
 
     def outgoing(self, sender: str) -> OutgoingMail:
-        """Return the same envelope and bytes at every attempt, or raise NotSendable."""
+        """Return the envelope and bytes, the same at every attempt, or raise NotSendable."""
         for address in self.to:
             if not wire.is_address(address):
                 raise NotSendable(f"not sent: {address!a} is not an e-mail address")
@@ -124,16 +124,16 @@ class Mail(Record, frozen=True):
 
 
 class MailRepository:
-    """The alert mails of a store, of the finished ones the newest. Those that wait are mirrored in memory."""
+    """The alert mails of a store: the waiting ones, mirrored in memory, and the newest finished ones."""
 
     def __init__(self, records: Records, finished_kept: int) -> None:
         self._records = records
         self._finished_kept = finished_kept
         self._finished: dict[str, tuple[int, str]] = {}
-        self.waiting: dict[str, Stored[Mail]] = {}  # by key
+        self.waiting: dict[str, StoredRecord[Mail]] = {}  # by key
 
-    async def watch(self, on_change: Callable[[str], None]) -> Callable[[], None]:
-        """Mirror the mails, and call `on_change` with the key of each, now and when it changes."""
+    async def subscribe(self, on_change: Callable[[str], None]) -> Callable[[], None]:
+        """Mirror the mails, and call `on_change` with the key of each, now and whenever it changes."""
 
         def mirror(key: str, value: bytes | None) -> None:
             if key.startswith("mail:"):
@@ -150,11 +150,11 @@ class MailRepository:
                     mails.append(Mail.parse(key, value))
         return sorted(mails, key=_age)
 
-    async def read(self, key: str) -> Stored[Mail] | None:
+    async def read(self, key: str) -> StoredRecord[Mail] | None:
         return await read_stored(self._records, Mail, key)
 
-    async def replace(self, before: Stored[Mail], after: Mail) -> None:
-        """Replace a mail, or raise RecordChanged; the oldest of too many finished ones are removed with it."""
+    async def replace(self, before: StoredRecord[Mail], after: Mail) -> None:
+        """Replace a mail and drop surplus finished ones, or raise RecordChanged."""
         changes: Changes = {after.key: write_record(after)}
         surplus = len(self._finished) + after.is_finished - self._finished_kept
         if surplus > 0:
@@ -174,7 +174,7 @@ class MailRepository:
         if mail.is_finished:
             self._finished[key] = _age(mail)
         else:
-            self.waiting[key] = Stored(mail, value)
+            self.waiting[key] = StoredRecord(mail, value)
 
 
 def _age(mail: Mail) -> tuple[int, str]:

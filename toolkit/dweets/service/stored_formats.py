@@ -1,4 +1,4 @@
-"""Stored dweets of a day or an hour as JSON or CSV, in pieces that are made while they are read."""
+"""Stored dweets of a day or an hour as JSON or CSV, written piece by piece while they are read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from toolkit.errors import MalformedRequest
 
 _TOO_WIDE = f"a CSV has at most {wire.MAX_CSV_COLUMNS} columns: ask for json, or for an hour"
 _TOO_DEEP = "a dweet is nested too deeply for CSV: ask for json"
-# What a spreadsheet takes for a formula at the beginning of a text; an apostrophe before it makes it a text again.
+# A spreadsheet treats a text that starts with one of these as a formula, unless an apostrophe precedes it.
 _FORMULA = tuple("=+-@\t\r")
 
 
@@ -29,7 +29,7 @@ _read_text = msgspec.json.Decoder(str).decode
 
 
 async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterator[bytes]:
-    """Yield the records, newest first, in the envelope of the service, as a script that calls `callback` if given."""
+    """Yield the response, newest record first; with a `callback` it is a JSONP script."""
     before, _, behind = wire.succeeded("getting", "dweets", b"[]").partition(b"[]")
     if callback is not None:
         opening, closing = wire.script_around(callback)
@@ -44,38 +44,36 @@ async def json_pieces(stored: StoredRange, callback: str | None) -> AsyncIterato
 
 
 async def csv_names(stored: StoredRange) -> list[str]:
-    """Scan the records for the names in their contents, in order of appearance; MalformedRequest if they do not fit."""
+    """Return the names in all contents, in order of appearance; MalformedRequest if CSV cannot hold them."""
     names: dict[str, None] = {}
 
-    def look(record: bytes) -> None:
+    def collect(record: bytes) -> None:
         names.update(dict.fromkeys(_fields(record)[1]))
         if len(names) > wire.MAX_CSV_COLUMNS:
             raise MalformedRequest(_TOO_WIDE)
 
     try:
-        await stored.scan(look)
+        await stored.scan(collect)
     except RecursionError:
         raise MalformedRequest(_TOO_DEEP) from None
     return list(names)
 
 
 async def csv_pieces(stored: StoredRange, names: list[str]) -> AsyncIterator[bytes]:
-    """Yield the records, oldest first: created, then a column for each name."""
+    """Yield the rows, oldest first: created, then a column per name."""
     yield _written([["created", *map(harmless, names)]])
     async for records in stored.blocks(newest_first=False):
-        yield _written([_row(record, names) for record in records])
+        rows = []
+        for created, values in map(_fields, records):
+            rows.append([created, *(_cell(values[name]) if name in values else "" for name in names)])
+        yield _written(rows)
 
 
 def _fields(record: bytes) -> tuple[str, dict[str, msgspec.Raw]]:
-    """Return when a dweet was created, and the JSON of each value of its content."""
+    """Return ``created``, and the JSON of each value in the content."""
     read = _read_record(record)
     content = read.content
     return read.created, _read_object(content) if bytes(content).startswith(b"{") else {"content": content}
-
-
-def _row(record: bytes, names: list[str]) -> list[str]:
-    created, values = _fields(record)
-    return [created, *(_cell(values[name]) if name in values else "" for name in names)]
 
 
 def _cell(value: msgspec.Raw) -> str:

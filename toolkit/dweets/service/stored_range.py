@@ -1,4 +1,4 @@
-"""The kept records of one day or hour, read in blocks: all at once they could fill the memory."""
+"""The stored records of a day or an hour, read in blocks to limit the memory."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class _Block:
 class StoredRange:
     """The entries of a journal with ``start <= at < end`` (milliseconds since the epoch); call `scan` first.
 
-    All ranges share `turns`, so that not every caller holds entries in memory. Entries that retention drops before
-    `blocks` reads them are left out.
+    All ranges share `slots`, which limit how many hold entries in memory. Entries that retention drops before `blocks`
+    reads them are left out.
     """
 
-    def __init__(self, journals: Journals, name: str, start: int, end: int, turns: asyncio.Semaphore) -> None:
+    def __init__(self, journals: Journals, name: str, start: int, end: int, slots: asyncio.Semaphore) -> None:
         self._journals = journals
         self._name = name
         self._start = start
         self._end = end
-        self._turns = turns
+        self._slots = slots
         self._blocks: list[_Block] = []
-        self._oldest: Entry | None = None  # of all that are kept
+        self._oldest: Entry | None = None  # of the whole journal
         self._gap = 0  # bytes of other entries since the last one of the range
 
     @property
@@ -42,25 +42,22 @@ class StoredRange:
 
     @property
     def gone(self) -> tuple[int, int] | None:
-        """How many entries retention has dropped, and when the oldest kept one was written; after `scan`.
-
-        None if the range begins later than that, so that all of it is kept.
-        """
+        """The number of dropped entries and the time of the oldest stored one; None if the range is complete."""
         if self._oldest is None or self._start >= self._oldest.at:
             return None
         number = (self._oldest.sequence - 1) % NUMBERS_OF_AN_EPOCH
         return (number, self._oldest.at) if number else None
 
-    async def scan(self, look: Callable[[bytes], None] = lambda record: None) -> None:
-        """Find the blocks, and call `look` with each record; what it raises ends the scan."""
+    async def scan(self, visit: Callable[[bytes], None] = lambda record: None) -> None:
+        """Find the blocks and call `visit` with each record; an error in it ends the scan."""
         last: int | None = 0
         while last is not None:
-            async with self._turns:
-                last = await self._scan_after(last, look)
+            async with self._slots:
+                last = await self._scan_after(last, visit)
 
-    async def _scan_after(self, sequence: int, look: Callable[[bytes], None]) -> int | None:
-        """Scan some entries, and return the number of the last one where more may follow."""
-        entries, looked_at = await self._journals.after(self._name, sequence, _ENTRIES_A_READ), 0
+    async def _scan_after(self, sequence: int, visit: Callable[[bytes], None]) -> int | None:
+        """Scan some entries; return the number of the last one if more may follow."""
+        entries, visited = await self._journals.after(self._name, sequence, _ENTRIES_A_READ), 0
         if sequence == 0 and entries:
             self._oldest = entries[0]
         for entry in entries:
@@ -68,23 +65,23 @@ class StoredRange:
                 self._gap += len(entry.data)
                 continue
             self._add(entry)
-            look(entry.data)
-            looked_at += len(entry.data)
-            if looked_at > BLOCK_BYTES:  # the loop has other work
-                looked_at = 0
+            visit(entry.data)
+            visited += len(entry.data)
+            if visited > BLOCK_BYTES:  # give other requests a turn
+                visited = 0
                 await asyncio.sleep(0)
         return entries[-1].sequence if len(entries) == _ENTRIES_A_READ else None
 
     async def blocks(self, *, newest_first: bool) -> AsyncIterator[list[bytes]]:
         for block in self._blocks[::-1] if newest_first else self._blocks:
-            async with self._turns:
+            async with self._slots:
                 entries = await self._journals.after(self._name, block.first - 1, block.last - block.first + 1)
-            # A store that lost a master leaves numbers out: then so many entries reach beyond the block.
+            # After a failover numbers are missing, so the entries may reach beyond the block.
             records = [entry.data for entry in entries if entry.sequence <= block.last and self._is_inside(entry)]
             yield records[::-1] if newest_first else records
 
     def _is_inside(self, entry: Entry) -> bool:
-        # Each entry is looked at: a clock may have been set back, so their times need not be in order.
+        # Check each entry: the times are not sorted if a clock was set back.
         return self._start <= entry.at < self._end
 
     def _add(self, entry: Entry) -> None:

@@ -1,7 +1,7 @@
-"""Records of the store: reading them, and changing them only while nobody else has.
+"""Records of the store: reading them, and changing them with compare_and_set.
 
-The version of a record is its bytes as they were read. A change compares them, never a record written again, which
-has other bytes as soon as a record gets a new field.
+The version of a record is the bytes that were read. A record that is encoded again could differ from them, for example
+after a new field was added.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from toolkit.stores import Records
 T = TypeVar("T")
 Changes = dict[str, bytes | None]
 
-#: One space for locks, locked things, alerts and their mails: what belongs together changes together.
+#: Locks, locked things, alerts and their mails share a space, so that one step can change several of them.
 SPACE = "locked-things"
-#: The keys of a lock, of a locked thing, and of the alert of a thing.
 lock_key, thing_key, alert_key = "lock:{}".format, "thing:{}".format, "alert:{}".format
-#: A change that loses to other callers this often in a row is given up.
+#: Attempts to change a record that other callers change at the same time.
 ATTEMPTS = 20
 
 
 class DamagedRecord(Exception):
-    """The record cannot be read; the message says why, and shows nothing of it."""
+    """The record cannot be read; the message says why, without its content."""
 
 
 class RecordChanged(Exception):
@@ -34,47 +33,44 @@ class RecordChanged(Exception):
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of the records of the store."""
-
     @classmethod
     def parse(cls, key: str, data: bytes) -> Self:
-        """Read a record from its JSON, or raise DamagedRecord, which shows nothing of it."""
+        """Decode the record of `key`, or raise DamagedRecord."""
         try:
             record = msgspec.json.decode(data, type=cls)
         except msgspec.ValidationError:
-            raise DamagedRecord("it has not the fields of such a record, or one of a wrong type") from None
+            raise DamagedRecord("a field is missing, unknown or of a wrong type") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise DamagedRecord("it is not JSON") from None
         record.check(key)
         return record
 
     def check(self, key: str) -> None:
-        """Raise DamagedRecord where this cannot be the record of `key`."""
+        """Raise DamagedRecord if this cannot be the record of `key`."""
 
 
 R = TypeVar("R", bound=Record)
 
 
-class Stored(NamedTuple, Generic[T]):
-    """A record and its version, the bytes that the store has; None for a record that it does not have yet."""
+class StoredRecord(NamedTuple, Generic[T]):
+    """A record and its version, the bytes in the store; None if it is not stored yet."""
 
     record: T
     version: bytes | None
 
 
-async def read_stored(records: Records, kind: type[R], key: str) -> Stored[R] | None:
+async def read_stored(records: Records, kind: type[R], key: str) -> StoredRecord[R] | None:
     data = await records.get(SPACE, key)
-    return None if data is None else Stored(kind.parse(key, data), data)
+    return None if data is None else StoredRecord(kind.parse(key, data), data)
 
 
 async def compare_and_set(records: Records, expected: Mapping[str, bytes | None], changes: Changes) -> None:
-    """Make all changes, or raise RecordChanged where one of the expected versions is no longer there."""
+    """Make all changes, or raise RecordChanged if one of the versions is not the expected one."""
     if not await records.compare_and_set(SPACE, expected, changes):
         raise RecordChanged
 
 
 async def retry_while_changed(what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Read and change records again while others change them in between, at most `ATTEMPTS` times."""
     for _ in range(ATTEMPTS):
         try:
             return await attempt()
@@ -87,6 +83,5 @@ def write_record(record: object) -> bytes:
     return msgspec.json.encode(record)
 
 
-def new_version(record: T) -> Stored[T]:
-    """Return a record with the version that it has once it is written."""
-    return Stored(record, write_record(record))
+def new_version(record: T) -> StoredRecord[T]:
+    return StoredRecord(record, write_record(record))

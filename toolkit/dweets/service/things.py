@@ -1,7 +1,7 @@
-"""A cache of things: the last dweets of each as ready-made bytes, and its listeners.
+"""A cache of things: the last dweets of each as encoded bytes, and its listeners.
 
-A thing is cached when it is read. It then follows its journal, so it also gets what other gateways on the store write.
-Where only the latest dweet is read, only that is cached: so a fleet fits into memory.
+A thing is cached when it is read. It then subscribes to its journal, so it also gets the dweets of other gateways on
+the store. If only the latest dweet is read, only that is cached, so that a fleet fits into memory.
 """
 
 from __future__ import annotations
@@ -17,17 +17,16 @@ from toolkit.dweets.stream import Encode
 from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
 from toolkit.stores import Entry, Journals
 
-#: Takes one piece of bytes for each dweet.
+#: Called with one bytes object per dweet.
 Write = Callable[..., None]
 #: The sequence number and the record of a dweet.
 Numbered = tuple[int, bytes]
-# Listeners get at most so many dweets at once, so that one that is too slow is noticed in time.
+# Listeners get at most this many dweets in one write, so that a slow one is noticed in time.
 _DWEETS_A_WRITE = 64
 
-# What a thing costs beside its dweets, and a dweet beside its bytes, in CPython; a test measures it.
+# Bytes of overhead of a thing, a dweet and a bytes object in CPython; a test measures them.
 _THING_BYTES, _DWEET_BYTES, _BYTES_BYTES = 1_500, 90, 40
-# When cached things take more together, those not read for longest are dropped; of one with listeners all but the
-# latest dweet.
+# Above this size the cache drops the least recently used things; those with listeners keep their latest dweet.
 CACHE_BYTES = 128 * 1024 * 1024
 # Callers choose what is read, and each of these reads may hold some megabytes.
 _READS_AT_ONCE = 4
@@ -43,9 +42,9 @@ def _nothing(*_: Any) -> None:  # noqa: ANN401
 
 @dataclass(slots=True, eq=False)
 class CachedThing:
-    """The last `length` dweets of one thing, and its listeners by the form they read.
+    """The last `length` dweets of one thing, and its listeners by encoding.
 
-    `account` is called with every change of `size`. What is committed before `fill` is kept for it.
+    `account` is called with every change of `size`. Entries that are committed before `fill` wait for it.
     """
 
     name: str
@@ -54,8 +53,8 @@ class CachedThing:
     journal: str = field(init=False)
     last_sequence: int = 0
     size: int = 0
-    unfollow: Callable[[], None] = _nothing
-    # Lists, as a deque takes 600 bytes also for one dweet.
+    unsubscribe: Callable[[], None] = _nothing
+    # Lists, because a deque takes 600 bytes even for one dweet.
     _numbers: list[int] = field(default_factory=list)
     _records: list[bytes] = field(default_factory=list)
     _early: list[Entry] | None = field(default_factory=list)
@@ -66,14 +65,14 @@ class CachedThing:
         self.journal = journal_of(self.name)
 
     def fill(self, kept: Sequence[Entry]) -> None:
-        """Take the entries that were read, then those that were committed while they were read."""
+        """Add the entries that were read, then those that were committed while they were read."""
         early, self._early = self._early or (), None
         self._resize(_THING_BYTES + 2 * len(self.name))
         self.extend(kept)
         self.extend(early)
 
     def extend(self, entries: Sequence[Entry]) -> None:
-        """Take entries that were committed, skip those it has, and pass the new ones to the listeners."""
+        """Add committed entries, skip known ones, and write the new ones to the listeners."""
         if self._early is not None:
             self._early += entries
             return
@@ -92,7 +91,7 @@ class CachedThing:
                 notify(fresh, encode, list(writes))
 
     def _cut(self) -> int:
-        """Drop the history, and the records above `length`; return how many bytes are free then."""
+        """Drop the encoded history and surplus records; return the number of freed bytes."""
         surplus = max(len(self._records) - self.length, 0)
         freed = sum(map(len, self._records[:surplus])) + surplus * _DWEET_BYTES
         del self._numbers[:surplus], self._records[:surplus]
@@ -102,7 +101,7 @@ class CachedThing:
         return freed
 
     def shrink(self) -> int:
-        """Keep only the latest dweet, as listeners need no more; return how many bytes are free then."""
+        """Keep only the latest dweet; return the number of freed bytes."""
         self.length = 1
         freed = self._cut()
         self.size -= freed
@@ -112,7 +111,7 @@ class CachedThing:
         return self._records[-1] if self._records else None
 
     def history(self) -> bytes | None:
-        """Return the response with the records, newest first. Its readers share it: 64 copies would be 2 GB."""
+        """Return the response with the records, newest first. All readers share it: 64 copies could take 2 GB."""
         history = self._history
         if history is None and self._records:
             history = self._history = succeeded("getting", "dweets", b"[%b]" % b",".join(self._records[::-1]))
@@ -120,14 +119,14 @@ class CachedThing:
         return history
 
     def entries_after(self, sequence: int) -> list[Numbered] | None:
-        """Return what came after `sequence`, or None where this does not reach back that far."""
+        """Return the entries after `sequence`, or None if some of them are not cached."""
         if self._numbers and self._numbers[0] > sequence + 1:
             return None
         pairs = zip(self._numbers, self._records, strict=True)
         return [pair for pair in pairs if pair[0] > sequence]
 
     def listen(self, encode: Encode, write: Write) -> Callable[[], None]:
-        """Write every new dweet, encoded once for all who read this form. Returns the call that ends it."""
+        """Write every new dweet, encoded once for all listeners of this encoding; return a function that ends it."""
         listeners = self._listeners = self._listeners or {}
         writes = listeners.setdefault(encode, {})
         writes[write] = None
@@ -140,7 +139,7 @@ class CachedThing:
         return stop
 
     def take_listeners(self, shorter: CachedThing) -> None:
-        """Serve the listeners of a shorter one from now on."""
+        """Take over the listeners of the same thing with fewer cached dweets."""
         self._listeners = shorter._listeners
         missed = self.entries_after(shorter.last_sequence) or []
         for encode, writes in (self._listeners or {}).items():
@@ -151,9 +150,9 @@ class CachedThing:
         return bool(self._listeners)
 
     def drop(self) -> None:
-        """Follow no more. Nothing may refer back to this object, or its memory is not freed at once."""
-        self.unfollow()
-        self.unfollow = self.account = _nothing
+        """Unsubscribe, and drop references back to this object, so that its memory is freed at once."""
+        self.unsubscribe()
+        self.unsubscribe = self.account = _nothing
 
     def _resize(self, change: int) -> None:
         self.size += change
@@ -161,7 +160,6 @@ class CachedThing:
 
 
 def notify(entries: Sequence[Numbered], encode: Encode, writes: Sequence[Write]) -> None:
-    """Write the entries in order to all of `writes`, each encoded once."""
     for start in range(0, len(entries), _DWEETS_A_WRITE):
         pieces = [encode(*entry) for entry in entries[start : start + _DWEETS_A_WRITE]]
         for write in writes:
@@ -169,14 +167,14 @@ def notify(entries: Sequence[Numbered], encode: Encode, writes: Sequence[Write])
 
 
 class Things:
-    """The things that one gateway has cached, `cache_bytes` together at most."""
+    """The cached things of a gateway, at most `cache_bytes` in all."""
 
     def __init__(self, journals: Journals, cache_bytes: int = CACHE_BYTES) -> None:
         #: Taken for each read of more than one dweet from the store.
         self.turns = asyncio.Semaphore(_READS_AT_ONCE)
         self._journals = journals
         self._cache_bytes = cache_bytes
-        self._cache: OrderedDict[str, CachedThing] = OrderedDict()  # the one read last at the end
+        self._cache: OrderedDict[str, CachedThing] = OrderedDict()  # the most recently used one at the end
         self._loads: dict[tuple[str, int], asyncio.Task[CachedThing]] = {}
         self._held = 0
 
@@ -189,11 +187,11 @@ class Things:
         return thing
 
     def holds(self, thing: CachedThing) -> bool:
-        """Whether the thing still follows its journal: it was not dropped."""
+        """Whether the thing is still cached and up to date."""
         return self._cache.get(thing.name) is thing
 
     def load(self, name: str, length: int = HISTORY_LENGTH) -> asyncio.Future[CachedThing]:
-        """Return the thing once its last `length` dweets are cached. All callers that wait for it share one read."""
+        """Return the thing once its last `length` dweets are cached; concurrent callers share one read."""
         if (thing := self.cached(name, length)) is not None:
             future: asyncio.Future[CachedThing] = asyncio.get_running_loop().create_future()
             future.set_result(thing)
@@ -202,22 +200,22 @@ class Things:
         if key not in self._loads:
             self._loads[key] = asyncio.ensure_future(self._read(name, length))
             self._loads[key].add_done_callback(lambda _: self._loads.pop(key))
-        return asyncio.shield(self._loads[key])  # a caller that gives up must not cancel the read of the others
+        return asyncio.shield(self._loads[key])  # a cancelled caller must not cancel the shared read
 
     async def catch_up(self, thing: CachedThing) -> None:
-        """Read what is committed and has not reached the thing yet."""
+        """Read entries that are committed but have not reached the thing yet."""
         missed = await self._journals.after(thing.journal, thing.last_sequence)
-        if self.holds(thing):  # else it was dropped, and its size does not count any more
+        if self.holds(thing):  # if not, it was dropped and its size no longer counts
             thing.extend(missed)
 
     async def _read(self, name: str, length: int) -> CachedThing:
         cached = self._cache.get(name)
-        if cached is not None and cached.length >= length:  # the store is or was away: it may be out of date
+        if cached is not None and cached.length >= length:  # the store is or was unavailable, so it may be out of date
             await self.catch_up(cached)
             return cached
         thing = CachedThing(name, self._account, length)
-        # Follow first and read then, or a dweet between the two would be missed.
-        thing.unfollow = self._journals.subscribe(thing.journal, thing.extend)
+        # Subscribe before reading, or a dweet between the two would be missed.
+        thing.unsubscribe = self._journals.subscribe(thing.journal, thing.extend)
         try:
             async with self.turns if length > 1 else nullcontext():
                 entries = await self._journals.last(thing.journal, length)
@@ -225,7 +223,7 @@ class Things:
             thing.drop()
             raise
         cached = self._cache.get(name)
-        if cached is not None and cached.length >= length:  # a longer one was read at the same time
+        if cached is not None and cached.length >= length:  # another call has read more of it
             thing.drop()
             return cached
         thing.fill(entries)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pandas as pd
 
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import checked_date
+from toolkit.dweets.arguments import Key, checked_date
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.calls import Key
 from toolkit.dweets.client.series_analysis import Aggregation, chosen_fields, put_on_time_axis
 from toolkit.dweets.client.series_figure import Marks
 from toolkit.dweets.client.series_gaps import gaps_found
@@ -108,7 +107,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
     measured = _between(chosen, view.start, view.end).dropna(how="all", subset=fields)
     frame = series_analysis.resample(measured, view.rule, view.how) if view.rule else measured
-    gaps = gaps_found(measured, factor=view.gap_factor or 1.5)
+    gaps = gaps_found(measured, view.gap_factor or 1.5)
     outliers = series_analysis.outliers(frame, fields, threshold=view.threshold or 5.0)
     return Findings(
         frame,

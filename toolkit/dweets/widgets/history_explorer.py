@@ -12,7 +12,7 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
-from toolkit.dweets.client.calls import Key
+from toolkit.dweets.arguments import Key
 from toolkit.dweets.client.series_analysis import (
     AGGREGATIONS,
     Aggregation,

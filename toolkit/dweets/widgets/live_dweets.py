@@ -12,7 +12,7 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
-from toolkit.dweets.client.calls import Key
+from toolkit.dweets.arguments import Key
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.client.series_analysis import number_columns, put_on_time_axis
 from toolkit.dweets.client.series_figure import series_png

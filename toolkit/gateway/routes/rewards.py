@@ -8,7 +8,7 @@ from toolkit.errors import KeyRejected, RateLimited, ServiceError
 from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, WrongKey
 from toolkit.rewards import wire
 from toolkit.rewards.service import reward_page
-from toolkit.rewards.service.rewards import Call, RewardService
+from toolkit.rewards.service.rewards import RewardRequest, RewardService
 
 _HTML = b"text/html; charset=utf-8"
 _PAGES = b"/reward/"
@@ -51,15 +51,14 @@ class RewardRoutes:
     async def _moment(self, request: Request) -> Response:
         _check_media_types(request)
         query = request.query
-        call = Call(
+        reward_request = RewardRequest(
             query.get(wire.GATEWAYKEY.name),
             query.get(wire.R.name),
             request.body,
             request.header(b"idempotency-key"),
             self._public_url or request.base_url,
-            request.client,
         )
-        answer = await self._service.answer(call)
+        answer = await self._service.answer(reward_request)
         if answer.decision is None:
             return Response(200, answer.body)
         header = wire.DECISION_HEADER.lower().encode("ascii"), answer.decision.encode("ascii")

@@ -351,7 +351,7 @@ class HandwritingClient(PublicNames):
         began = time.perf_counter()
         reply = self._call(wire.RENDER[kind], query=query)
         milliseconds = (time.perf_counter() - began) * 1000
-        done = Handwritten.received(reply.body, reply.headers, kind, self._titles[handwriting_id], milliseconds)
+        done = Handwritten.from_response(reply.body, reply.headers, kind, self._titles[handwriting_id], milliseconds)
         if kind == "png":
             return done
         again = replace(style, random_seed=done.seed)

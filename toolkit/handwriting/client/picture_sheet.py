@@ -14,7 +14,7 @@ import pandas as pd
 from PIL import Image, ImageDraw, ImageFont
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.handwritten import Handwritten, png_bytes, saved
+from toolkit.handwriting.handwritten import Handwritten, png_bytes, save_file
 
 _GAP = 24
 _LABEL = 18
@@ -40,7 +40,7 @@ class ContactSheet:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the picture as a PNG file and return where it is."""
-        return saved(png_bytes(self.image), path, ".png", "a contact sheet")
+        return save_file(png_bytes(self.image), path, ".png", "a contact sheet")
 
     def __repr__(self) -> str:
         return f"<Contact sheet of {self.count}, {self.image.width} x {self.image.height}, {self.digest}>"

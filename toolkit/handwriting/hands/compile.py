@@ -11,6 +11,7 @@ import base64
 import hashlib
 import io
 import json
+import string
 import subprocess
 import tarfile
 import tempfile
@@ -28,7 +29,7 @@ from toolkit.handwriting.hands import shaping_font
 from toolkit.handwriting.hands.known_losses import Loss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import glyph_path
 from toolkit.handwriting.hands.ratings import handwritings
-from toolkit.handwriting.hands.tracing import NOTHING, Tracing, traced
+from toolkit.handwriting.hands.tracing import NOTHING, Tracing, trace_outline
 from toolkit.handwriting.ink.hand import PACKS, Measures, write_pack
 from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.ink.ribbons import DOT, Strokes
@@ -38,7 +39,6 @@ LICENCES = HANDS / "licences"
 _FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
 LINE = "Thanks for the quick jam, Zoë!"
 _COLUMNS, _WIDTH, _HEIGHT = 4, 560, 66  # of the contact sheet
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def main() -> None:
@@ -49,11 +49,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.archives or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        PACKS.mkdir(exist_ok=True)
-        LICENCES.mkdir(exist_ok=True)
         for source in tqdm([s for s in sources() if s.name in arguments.only], desc="hands"):
             archive = fetch(source.package, source.version, source.integrity, folder)
-            glyphs, outlines = compile_hand(source, read_member(archive, source.font) or b"")
+            glyphs, outlines = compile_hand(source, read_member(archive, source.font))
             (LICENCES / f"{source.name}.txt").write_text(_licence(source, archive))
             tqdm.write(f"{source.name}: {glyphs} glyphs, {outlines} kept as outlines")
     catalogue = handwritings()
@@ -66,7 +64,7 @@ class WrongArchive(Exception):
 
 
 def fetch(package: str, version: str, integrity: str, folder: Path) -> Path:
-    """Fetch with ``npm pack`` unless the archive is there; raise WrongArchive if its sha512 is not `integrity`."""
+    """Fetch the archive with ``npm pack`` if it is missing; raise WrongArchive if its sha512 is not `integrity`."""
     archive = folder / f"{package.removeprefix('@').replace('/', '-')}-{version}.tgz"
     if not archive.exists():
         command = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"]
@@ -77,34 +75,34 @@ def fetch(package: str, version: str, integrity: str, folder: Path) -> Path:
     return archive
 
 
-def read_member(archive: Path, name: str) -> bytes | None:
+def read_member(archive: Path, name: str) -> bytes:
+    """Return a file of the package, or no bytes if it is missing."""
     with tarfile.open(archive) as files:
-        if f"package/{name}" not in files.getnames():
-            return None
-        member = files.extractfile(f"package/{name}")
-        return None if member is None else member.read()
+        member = f"package/{name}"
+        file = files.extractfile(member) if member in files.getnames() else None
+        return file.read() if file else b""
 
 
 def compile_hand(source: Source, font: bytes) -> tuple[int, int]:
-    """Write the pack, or raise UnknownLoss; return how many glyphs it has, and how many of them keep their outline."""
-    cut = shaping_font.subsetted(font, _characters(source.name), _FEATURES)
+    """Write the pack and return its number of glyphs, and of glyphs kept as outlines; raise UnknownLoss."""
+    cut = shaping_font.subset_font(font, shaping_font.characters(source.name), _FEATURES)
     units, lift = _scale(cut, source.name)
-    made = _traced_glyphs(source.name, cut, Affine2D().scale(1 / units).translate(0, lift))
+    made = _trace_glyphs(source.name, cut, Affine2D().scale(1 / units).translate(0, lift))
     check_losses(source.name, _losses(source.name, cut, made))
     moved = {cut.getBestCmap()[ord(letter)]: by for letter, by in source.dots_moved.items()}
     order = cut.getGlyphOrder()
-    strokes = [_with_dots_moved(glyph.strokes, moved.get(name, 0.0)) for name, glyph in zip(order, made, strict=True)]
+    strokes = [_move_dots(glyph.strokes, moved.get(name, 0.0)) for name, glyph in zip(order, made, strict=True)]
     measures = _measures(source, cut, units, strokes)
-    write_pack(PACKS / f"{source.name}.npz", measures, shaping_font.without_outlines(cut), strokes)
+    write_pack(PACKS / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), strokes)
     return len(made), sum(glyph.is_outline for glyph in made)
 
 
-def _traced_glyphs(hand: str, font: TTFont, to_caps: Affine2D) -> list[Tracing]:
+def _trace_glyphs(hand: str, font: TTFont, to_caps: Affine2D) -> list[Tracing]:
     glyphs, listed = font.getGlyphSet(), {loss.glyph for loss in known_losses() if loss.hand == hand}
-    paths = [(name, glyph_path(glyphs, name)) for name in font.getGlyphOrder()]
+    paths = {name: glyph_path(glyphs, name) for name in font.getGlyphOrder()}
     return [
-        NOTHING if path is None else traced(to_caps.transform_path(path), known_loss=name in listed)
-        for name, path in paths
+        NOTHING if path is None else trace_outline(to_caps.transform_path(path), known_loss=name in listed)
+        for name, path in paths.items()
     ]
 
 
@@ -112,27 +110,20 @@ def _losses(hand: str, font: TTFont, made: list[Tracing]) -> list[Loss]:
     text: dict[str, str] = {}
     for code, name in sorted(font.getBestCmap().items()):
         text[name] = text.get(name, "") + chr(code)
-    named = enumerate(zip(font.getGlyphOrder(), made, strict=True))
     return [
         Loss(hand, number, name, text.get(name, ""), glyph.outline_form, glyph.form)
-        for number, (name, glyph) in named
+        for number, (name, glyph) in enumerate(zip(font.getGlyphOrder(), made, strict=True))
         if glyph.form != glyph.outline_form
     ]
 
 
-def _characters(name: str) -> set[int]:
-    if name == "emoji":
-        return shaping_font.emoji_characters()
-    return shaping_font.hangul_characters() if name == "haneul" else shaping_font.text_characters()
-
-
-def _with_dots_moved(strokes: Strokes, by: float) -> Strokes:
+def _move_dots(strokes: Strokes, by: float) -> Strokes:
     dots = ((strokes.flags & DOT) > 0)[strokes.stroke_of_point]
     return replace(strokes, x=np.where(dots, strokes.x + by, strokes.x)) if by else strokes
 
 
 def _scale(font: TTFont, name: str) -> tuple[float, float]:
-    """Font units in a cap height, and how far the drawings are lifted, in cap heights."""
+    """Return the font units in a cap height, and how far to lift the drawings, in cap heights."""
     if name == "emoji":
         low, high = _extent(font, "\N{GRINNING FACE}")
         units = (high - low) / 1.25
@@ -140,7 +131,7 @@ def _scale(font: TTFont, name: str) -> tuple[float, float]:
     if ord("H") in font.getBestCmap():
         return _extent(font, "H")[1], 0.0
     low, high = _extent(font, "\N{HANGUL SYLLABLE HAN}")
-    return (high - low) / 1.15, 0.0  # without capitals: a syllable is written a little taller
+    return (high - low) / 1.15, 0.0  # no capitals: a syllable is a little taller than one
 
 
 def _extent(font: TTFont, character: str) -> tuple[float, float]:
@@ -153,7 +144,7 @@ def _extent(font: TTFont, character: str) -> tuple[float, float]:
 
 def _measures(source: Source, font: TTFont, units: float, strokes: list[Strokes]) -> Measures:
     cmap, order = font.getBestCmap(), {name: i for i, name in enumerate(font.getGlyphOrder())}
-    letters = [strokes[order[cmap[ord(c)]]] for c in _LETTERS if ord(c) in cmap] or strokes
+    letters = [strokes[order[cmap[ord(c)]]] for c in string.ascii_letters if ord(c) in cmap] or strokes
     radii = np.concatenate([s.radius[s.radius > 0] for s in letters])
     deep = [_extent(font, c)[0] for c in "gjpqy" if ord(c) in cmap]
     return Measures(
@@ -167,14 +158,13 @@ def _measures(source: Source, font: TTFont, units: float, strokes: list[Strokes]
 
 
 def _licence(source: Source, archive: Path) -> str:
-    text = read_member(archive, "LICENSE_FONT")
-    names = TTFont(io.BytesIO(read_member(archive, source.font) or b""))["name"]
-    copyright_line = names.getDebugName(0) or ""
-    licence = text.decode() if text else (names.getDebugName(13) or "")
-    origin = f"{source.package} {source.version}, {source.font}"
+    names = TTFont(io.BytesIO(read_member(archive, source.font)))["name"]
+    licence = read_member(archive, "LICENSE_FONT").decode() or names.getDebugName(13) or ""
     return (
-        f'The hand "{source.name}" is a modified version, as pen strokes, of the font in the npm package\n{origin}.\n'
-        f"Licence: {source.licence}. Copyright notice of the font:\n\n{copyright_line}\n\n{licence.strip()}\n"
+        f'The hand "{source.name}" is a modified version, as pen strokes, of the font in the npm package\n'
+        f"{source.package} {source.version}, {source.font}.\n"
+        f"Licence: {source.licence}. Copyright notice of the font:\n\n"
+        f"{names.getDebugName(0) or ''}\n\n{licence.strip()}\n"
     )
 
 
@@ -183,14 +173,10 @@ def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
     sheet = Image.new("L", (_COLUMNS * _WIDTH, rows * _HEIGHT), 255)
     draw = ImageDraw.Draw(sheet)
     for n, handwriting in enumerate(handwritings):
-        corner = (n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT)
-        draw.text(corner, f"{handwriting.title}  {handwriting.id}", fill=120)
-        width, height = _WIDTH - 16, _HEIGHT - 6
-        page = Parameters(
-            handwriting, "png", LINE, handwriting_size=22, width=width, height=height, random_seed=1
-        )  # fmt: skip
-        line = render(page)
-        sheet.paste(0, (corner[0], corner[1] + 6), line.image().getchannel("A"))
+        left, top = n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT
+        draw.text((left, top), f"{handwriting.title}  {handwriting.id}", fill=120)
+        line = render(Parameters(handwriting, "png", LINE, 22, width=_WIDTH - 16, height=_HEIGHT - 6, random_seed=1))
+        sheet.paste(0, (left, top + 6), line.image().getchannel("A"))
     sheet.quantize(16).save(path, optimize=True)
 
 

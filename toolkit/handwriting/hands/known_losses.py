@@ -1,4 +1,4 @@
-"""The list of glyphs whose strokes have another form than their outline, and the gate that lets no other one pass."""
+"""The list of glyphs whose strokes differ in form from their outline, and the check that allows no others."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Loss:
 
 
 def known_losses() -> tuple[Loss, ...]:
-    """Rows are only ever deleted: the next compilation then repairs their glyphs."""
+    """Return the list. Never add a row; after one is deleted, the next compilation repairs its glyph."""
     return msgspec.json.decode(TABLE.read_bytes(), type=tuple[Loss, ...])
 
 
 def check_losses(hand: str, found: Iterable[Loss]) -> None:
-    """Raise UnknownLoss where a glyph lost its form and is not listed, or a listed one has another form than listed."""
+    """Raise UnknownLoss if the glyphs that lost their form are not exactly those on the list."""
     now, listed = set(found), {loss for loss in known_losses() if loss.hand == hand}
     if now == listed:
         return

@@ -1,4 +1,4 @@
-"""Draw the outline of one glyph: as a picture, and as closed contours."""
+"""The outline of one glyph: read from the font as a path, and drawn as a picture."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fontTools.pens.basePen import BasePen
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
-from toolkit.handwriting.ink.canvases.raster import filled
+from toolkit.handwriting.ink.canvases.raster import fill_path
 from toolkit.keyed_noise import Floats
 
 RESOLUTION = 200  # pixels in one cap height
-MARGIN = 8  # empty pixels round the picture
-LEAST_PIXELS = 0.001 * RESOLUTION**2  # a smaller counter or part does not show at the size of a letter
+MARGIN = 8  # empty pixels around the picture
+LEAST_PIXELS = 0.001 * RESOLUTION**2  # a smaller counter or part is invisible at the size of a letter
 
 
 class _PathPen(BasePen):
@@ -46,24 +46,24 @@ class _PathPen(BasePen):
 
 
 def glyph_path(glyphs: Any, name: str) -> Path | None:  # noqa: ANN401
-    """Return the outline in font units, or None for a blank."""
+    """Return the outline in font units, or None for a blank glyph."""
     pen = _PathPen(glyphs)
     glyphs[name].draw(pen)
     return Path(pen.vertices, pen.codes) if pen.vertices else None
 
 
 class Picture:
-    """One glyph, whose outline is in cap heights, drawn at `RESOLUTION`, and the way back from its pixels."""
+    """A glyph drawn at `RESOLUTION`; `path` is in cap heights. It converts between pixels and cap heights."""
 
     def __init__(self, path: Path) -> None:
         (self._left, self._bottom), (right, top) = path.get_extents().get_points()
         self.width = int((right - self._left) * RESOLUTION) + 2 * MARGIN + 1
         self.height = int((top - self._bottom) * RESOLUTION) + 2 * MARGIN + 1
         shift = Affine2D().translate(-self._left, -self._bottom).scale(RESOLUTION).translate(MARGIN, MARGIN)
-        self.ink = filled(path, shift, self.width, self.height) > 127
+        self.ink = fill_path(path, shift, self.width, self.height) > 127
 
     def to_caps(self, rows_columns: Floats) -> Floats:
-        """Pixels (row, column) as (x, y) in cap heights, shape (n, 2); a pixel stands for its centre."""
+        """Convert the centres of pixels (row, column) to (x, y) in cap heights, both of shape (n, 2)."""
         x = (rows_columns[:, 1] + 0.5 - MARGIN) / RESOLUTION + self._left
         y = (self.height - rows_columns[:, 0] - 0.5 - MARGIN) / RESOLUTION + self._bottom
         return np.stack([x, y], axis=1)

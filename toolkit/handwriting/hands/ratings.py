@@ -1,8 +1,9 @@
-"""The catalogue: a handwriting for every script and writer, with its id, its dates and its four ratings."""
+"""Rate every script in the hand of every writer, and give it an id and dates: the rows of the catalogue."""
 
 from __future__ import annotations
 
 import hashlib
+import string
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -15,13 +16,13 @@ from toolkit.handwriting.writers import Writer, writer_of
 KNOWN_IDS = {
     "Molly": "2D5QW0F80001", "Winters": "2D5S18M00002", "Perry": "2D5S46A80003", "Squire": "2D5S46JG0004",
     "Bailey": "5WGWVX5G00WA", "Cedar": "5WGWVX9800WC", "Beekman": "7EQMJPSG00H9",
-    # ids of the public service whose titles are not known; old example code uses them
+    # Ids of the public service from old example code; their titles there are unknown.
     "Hadley": "31SAZEF000DX", "Foster": "31SB3NWR00E0", "Doyle": "31SF81NG00ES", "Rosalind": "5WGWVXQG00WM",
     "Colette": "8X3WQ4D800B0", "Rowan": "2ZK3ZD280058",
 }  # fmt: skip
 _DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford base 32
 _FIRST_DAY = datetime(2015, 3, 2, 9)
-_PAIRS = (
+_PAIRS = (  # cursivity is the share of these common pairs whose ink touches
     "th he in er an re nd on en at ou ed ha to or it is hi es ng ar se st te me sa ne wa ve le no ll ee ss "
     "om my la be ma co ch we wh up ay"
 )
@@ -31,10 +32,12 @@ def handwritings() -> list[Handwriting]:
     rows = [(s, n, writer_of(s.name, n)) for s in sources() for n in range(len(s.titles))]
     shapers = [Shaper(source.name, writer) for source, _, writer in rows]
     ratings = zip(
-        _rated([-_restlessness(source, writer) for source, _, writer in rows]),
-        _rated([_cursivity(shaper) for shaper in shapers]),
-        _rated([_embellishment(source) for source, _, _ in rows]),
-        _rated([_character_width(shaper) for shaper in shapers]),
+        _scale_to_ratings([-_irregularity(source, writer) for source, _, writer in rows]),
+        _scale_to_ratings(
+            [float(np.mean([_ink_touches(shaper, pair) for pair in _PAIRS.split()])) for shaper in shapers]
+        ),
+        _scale_to_ratings([_embellishment(source) for source, _, _ in rows]),
+        _scale_to_ratings([_character_width(shaper) for shaper in shapers]),
         strict=True,
     )
     return [
@@ -43,14 +46,14 @@ def handwritings() -> list[Handwriting]:
     ]
 
 
-def _rated(values: list[float]) -> list[int]:
-    """1400 on average, 100 a standard deviation, 1000..1800."""
+def _scale_to_ratings(values: list[float]) -> list[int]:
+    """Scale to an average of 1400 and a standard deviation of 100, from 1000 to 1800."""
     z = (np.array(values) - np.mean(values)) / np.std(values)
     return [int(rating) for rating in np.clip(np.rint(1400 + 100 * z), 1000, 1800)]
 
 
 def _identity(title: str) -> tuple[str, str, str, str]:
-    """Id, title, and the two dates; all follow from the title, so that a rebuild changes nothing."""
+    """Return id, title and the two dates; all are computed from the title, so a rebuild changes nothing."""
     number = int.from_bytes(hashlib.sha256(title.encode()).digest()[:16], "big")
     digits = "".join(_DIGITS[number >> 5 * k & 31] for k in range(12))
     created = _FIRST_DAY + timedelta(microseconds=number % (500 * 86_400_000_000))
@@ -59,18 +62,13 @@ def _identity(title: str) -> tuple[str, str, str, str]:
     return KNOWN_IDS.get(title, digits), title, dates[0], dates[1]
 
 
-def _restlessness(source: Source, writer: Writer) -> float:
-    """Weighted amplitudes of the writer's motion; single letters move on their own, joined ones with their word."""
+def _irregularity(source: Source, writer: Writer) -> float:
+    """Return a weighted sum of the writer's habits; single letters move more than joined ones."""
     single = 0.0 if source.joined else 0.35
     return writer.shake * (1 + single) + 0.5 * writer.wander + 0.1 * writer.haste
 
 
-def _cursivity(shaper: Shaper) -> float:
-    """Share of common pairs of small letters whose ink touches."""
-    return float(np.mean([_touch(shaper, pair) for pair in _PAIRS.split()]))
-
-
-def _touch(shaper: Shaper, pair: str) -> bool:
+def _ink_touches(shaper: Shaper, pair: str) -> bool:
     word = shaper.word(pair)
     second = word.letter == word.letter.max()
     x, y = word.strokes.x + word.origin_x[word.letter], word.strokes.y
@@ -81,17 +79,13 @@ def _touch(shaper: Shaper, pair: str) -> bool:
 
 
 def _embellishment(source: Source) -> float:
-    """Mean length of the strokes of a capital letter, in cap heights."""
+    """Return the mean length of the strokes of a capital letter, in cap heights."""
     hand = open_hand(source.name)
-    lengths = []
-    for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
-        glyph = hand.glyph(hand.shape(letter)[0].glyph)
-        lengths.append(glyph.steps().sum())
-    return float(np.mean(lengths))
+    glyphs = [hand.glyph(hand.shape(letter)[0].glyph) for letter in string.ascii_uppercase]
+    return float(np.mean([glyph.steps().sum() for glyph in glyphs]))
 
 
 def _character_width(shaper: Shaper) -> float:
-    """Mean advance of the small letters over the height of the x."""
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    advance = np.mean([shaper.word(letter).advance for letter in letters])
+    """Return the mean advance of the small letters, divided by the height of the x."""
+    advance = np.mean([shaper.word(letter).advance for letter in string.ascii_lowercase])
     return float(advance / shaper.word("x").strokes.y.max())

@@ -1,4 +1,4 @@
-"""Cut a font down to what shaping needs: characters, advances, substitutions, kerning; no outlines."""
+"""Reduce a font to the tables that shaping needs: characters, advances, substitutions, kerning; no outlines."""
 
 from __future__ import annotations
 
@@ -13,48 +13,40 @@ _TEXT = (
     (0x1E9E, 0x1E9E), (0x1EA0, 0x1EF9), (0x2010, 0x2027), (0x2030, 0x203A), (0x2044, 0x2044), (0x20A0, 0x20BF),
     (0x2116, 0x2116), (0x2122, 0x2122), (0x2190, 0x2193), (0x2212, 0x2212), (0x2248, 0x2248), (0x2260, 0x2265),
 )  # fmt: skip
+_EMOJI = (  # emoji and symbols of one code point
+    (0x2190, 0x21FF), (0x2300, 0x23FF), (0x2460, 0x27BF), (0x2934, 0x2935), (0x2B05, 0x2B55), (0x3030, 0x303D),
+    (0x3297, 0x3299), (0x1F300, 0x1F64F), (0x1F680, 0x1F6FF), (0x1F900, 0x1FAFF),
+)  # fmt: skip
 _OUTLINE_TABLES = (
     "glyf", "loca", "CFF ", "gvar", "fpgm", "prep", "cvt ", "gasp", "post", "name", "VDMX", "hdmx", "STAT", "vhea",
     "vmtx", "OS/2", "meta", "FFTM", "VORG", "BASE",
 )  # fmt: skip
 
 
-def text_characters() -> set[int]:
-    """Return Latin, Greek, Cyrillic and Vietnamese letters, punctuation and currency signs."""
-    return {c for low, high in _TEXT for c in range(low, high + 1)}
+def characters(hand: str) -> set[int]:
+    """Return the code points to keep: for most hands European letters, punctuation and currency signs."""
+    if hand == "haneul":  # the 2,350 syllables of KS X 1001, which write nearly all Korean
+        return {0x20} | {ord(bytes((a, b)).decode("euc_kr")) for a in range(0xB0, 0xC9) for b in range(0xA1, 0xFF)}
+    ranges = _EMOJI if hand == "emoji" else _TEXT
+    return {0x20} | {code for low, high in ranges for code in range(low, high + 1)}
 
 
-def hangul_characters() -> set[int]:
-    """Return the 2,350 syllables of KS X 1001, which write nearly all Korean."""
-    syllables = {ord(bytes((a, b)).decode("euc_kr")) for a in range(0xB0, 0xC9) for b in range(0xA1, 0xFF)}
-    return syllables | {0x20}
-
-
-def emoji_characters() -> set[int]:
-    """Return emoji and symbols of one code point, and what follows them invisibly."""
-    ranges = (
-        (0x2190, 0x21FF), (0x2300, 0x23FF), (0x2460, 0x27BF), (0x2934, 0x2935), (0x2B05, 0x2B55), (0x3030, 0x303D),
-        (0x3297, 0x3299), (0x1F300, 0x1F64F), (0x1F680, 0x1F6FF), (0x1F900, 0x1FAFF),
-    )  # fmt: skip
-    return {c for low, high in ranges for c in range(low, high + 1)} | {0x20}
-
-
-def subsetted(font: bytes, characters: set[int], features: list[str]) -> TTFont:
+def subset_font(font: bytes, characters: set[int], features: list[str]) -> TTFont:
     options = subset.Options()
     options.layout_features = features
     options.hinting = False
     options.notdef_outline = False
     options.glyph_names = False
     options.drop_tables += ["DSIG", "FFTM"]
-    opened = TTFont(io.BytesIO(font), recalcTimestamp=False)  # the same font gives the same bytes on every day
+    opened = TTFont(io.BytesIO(font), recalcTimestamp=False)  # no date: the same font gives the same bytes
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=characters)
     cutter.subset(opened)
     return opened
 
 
-def without_outlines(font: TTFont) -> bytes:
-    """Return the bytes of `font` after its outlines and names are dropped (`font` is changed)."""
+def drop_outlines(font: TTFont) -> bytes:
+    """Delete outlines and names from `font`, in place, and return its bytes."""
     for table in _OUTLINE_TABLES + (("kern",) if "GPOS" in font else ()):
         if table in font:
             del font[table]

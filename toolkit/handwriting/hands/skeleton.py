@@ -1,4 +1,4 @@
-"""The medial axis of a drawn glyph as branches between nodes."""
+"""The medial axis of a glyph's ink: branches that meet at nodes."""
 
 from __future__ import annotations
 
@@ -18,47 +18,39 @@ _STEPS = ((-1, 0), (0, -1), (0, 1), (1, 0), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """A piece of centre line: points (row, column) and radii in pixels, and the node at each end."""
-
-    first: int
-    last: int
-    points: Floats
-    radii: Floats
-
-    @property
-    def length(self) -> float:
-        return float(np.hypot(*np.diff(self.points, axis=0).T).sum()) if len(self.points) > 1 else 0.0
-
-    def node(self, end: int) -> int:
-        return self.last if end else self.first
+    points: Floats  # (n, 3) row, column and radius of the ink, in pixels
+    nodes: list[int]  # numbers of the nodes at its first and last point, or `FREE`
 
 
 @dataclass(slots=True)
 class Skeleton:
-    """Branches and nodes; ``centre`` (row, column) and ``radius`` of each node, in pixels."""
-
     branches: list[Branch]
-    centre: Floats
-    radius: Floats
+    nodes: Floats  # (m, 3) row, column and radius of the ink, in pixels
 
     def arms(self) -> dict[int, list[tuple[int, int]]]:
-        """Return for every node the (branch, end) pairs that meet there."""
+        """Return the (branch, end) pairs that meet at each node; end 0 is the first point of the branch."""
         met: dict[int, list[tuple[int, int]]] = {}
         for i, branch in enumerate(self.branches):
-            for end in (0, 1):
-                if branch.node(end) != FREE:
-                    met.setdefault(branch.node(end), []).append((i, end))
+            for end, node in enumerate(branch.nodes):
+                if node != FREE:
+                    met.setdefault(node, []).append((i, end))
         return met
 
 
+def length_of(points: Floats) -> float:
+    return float(np.hypot(*np.diff(points[:, :2], axis=0).T).sum())
+
+
 def skeleton(ink: npt.NDArray[np.bool_]) -> Skeleton:
-    """Return the medial axis of `ink`, without the spurs that thinning leaves and with split crossings joined."""
-    depth = ndimage.distance_transform_edt(ink)
-    return _collapsed(_pruned(_traced(skeletonize(ink), depth)))
+    """Return the medial axis of `ink`: spurs that thinning leaves are removed, split crossings are merged."""
+    found = _trace_branches(skeletonize(ink), ndimage.distance_transform_edt(ink))
+    found.branches = [branch for branch in found.branches if not _is_spur(branch, found)]
+    _merge_split_crossings(found)
+    return found
 
 
 def _degree(line: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
-    """Count neighbours on the line; a diagonal one only where no straight one leads there."""
+    """Count the neighbours on the line; a diagonal one counts only if no straight neighbour leads to it."""
     p = np.pad(line, 1)
     n, s, w, e = p[:-2, 1:-1], p[2:, 1:-1], p[1:-1, :-2], p[1:-1, 2:]
     straight = n.astype(np.int64) + s + w + e
@@ -66,29 +58,29 @@ def _degree(line: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return straight + diagonal + (p[2:, :-2] & ~s & ~w) + (p[2:, 2:] & ~s & ~e)
 
 
-def _traced(line: npt.NDArray[np.bool_], depth: Floats) -> Skeleton:
+def _trace_branches(line: npt.NDArray[np.bool_], depth: Floats) -> Skeleton:
     junction = line & (_degree(line) > 2)
     near = line & ndimage.binary_dilation(junction, _EIGHT)
     node_of, nodes = ndimage.label(near, _EIGHT)
     piece_of, pieces = ndimage.label(line & ~near, _EIGHT)
     numbers = np.arange(1, nodes + 1)
-    centre = np.array(ndimage.center_of_mass(near, node_of, numbers)).reshape(-1, 2)
-    radius = np.asarray(ndimage.maximum(depth, node_of, numbers), float).reshape(-1)
+    centres = np.array(ndimage.center_of_mass(near, node_of, numbers)).reshape(-1, 2)
+    radii = np.asarray(ndimage.maximum(depth, node_of, numbers), float).reshape(-1)
     branches = []
     for number, window in enumerate(ndimage.find_objects(piece_of), 1):
         rows, columns = np.nonzero(piece_of[window] == number)
         pixels = set(zip((rows + window[0].start).tolist(), (columns + window[1].start).tolist(), strict=True))
         path = _walk(pixels)
-        first, last = _touched(path[0], node_of), _touched(path[-1], node_of)
+        first, last = _touched_node(path[0], node_of), _touched_node(path[-1], node_of)
         if len(path) == 1:
-            last = _touched(path[0], node_of, other_than=first)
+            last = _touched_node(path[0], node_of, other_than=first)
         at = np.array(path)
-        branches.append(Branch(first, last, at.astype(float), depth[at[:, 0], at[:, 1]]))
-    return Skeleton(branches, centre, radius)
+        branches.append(Branch(np.column_stack([at, depth[at[:, 0], at[:, 1]]]), [first, last]))
+    return Skeleton(branches, np.column_stack([centres, radii]))
 
 
 def _walk(pixels: set[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Order the pixels of a path from one end to the other; of a ring, once round."""
+    """Order the pixels of a path from one end to the other; a ring ends where it began."""
 
     def neighbours(p: tuple[int, int], among: set[tuple[int, int]]) -> list[tuple[int, int]]:
         return [q for dr, dc in _STEPS if (q := (p[0] + dr, p[1] + dc)) in among]
@@ -102,40 +94,35 @@ def _walk(pixels: set[tuple[int, int]]) -> list[tuple[int, int]]:
     return [*path, path[0]] if ring else path
 
 
-def _touched(pixel: tuple[int, int], node_of: npt.NDArray[np.int32], other_than: int = FREE) -> int:
+def _touched_node(pixel: tuple[int, int], node_of: npt.NDArray[np.int32], other_than: int = FREE) -> int:
     row, column = pixel
     around = node_of[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
     found = [int(n) - 1 for n in np.unique(around) if n and int(n) - 1 != other_than]
     return found[0] if found else FREE
 
 
-def _pruned(found: Skeleton) -> Skeleton:
-    """Drop branches whose free end hardly leaves the ink of their node: they only point into corners of the outline."""
-
-    def spur(b: Branch) -> bool:
-        if (b.first == FREE) == (b.last == FREE):
-            return False
-        node = found.radius[max(b.first, b.last)]
-        tip = b.radii[0] if b.first == FREE else b.radii[-1]
-        narrows = node - tip > 0.4 * b.length  # into a corner; the end of a stroke narrows less
-        return bool(b.length + tip < 1.5 * node + 3 or (narrows and b.length < 3 * node))
-
-    found.branches = [b for b in found.branches if not spur(b)]
-    return found
+def _is_spur(branch: Branch, found: Skeleton) -> bool:
+    """Return whether a free end hardly leaves the ink of its node: it only points into a corner of the outline."""
+    first, last = branch.nodes
+    if (first == FREE) == (last == FREE):
+        return False
+    node = found.nodes[max(first, last), 2]
+    tip = branch.points[0 if first == FREE else -1, 2]
+    length = length_of(branch.points)
+    narrows = node - tip > 0.4 * length  # as fast as in a corner; the end of a stroke narrows less
+    return bool(length + tip < 1.5 * node + 3 or (narrows and length < 3 * node))
 
 
-def _collapsed(found: Skeleton) -> Skeleton:
-    """Make one node of two that a bridge inside thick ink links: a crossing that thinning pulled apart."""
+def _merge_split_crossings(found: Skeleton) -> None:
+    """Merge two nodes that are linked by a bridge inside thick ink: thinning has split a crossing."""
     for bridge in list(found.branches):
-        a, b = bridge.first, bridge.last
+        a, b = bridge.nodes
         if FREE in (a, b) or a == b:
             continue
-        reach = min(found.radius[a], found.radius[b])
-        if bridge.length > 1.3 * reach or bridge.radii.min() < 0.8 * reach:
+        reach = min(found.nodes[a, 2], found.nodes[b, 2])
+        if length_of(bridge.points) > 1.3 * reach or bridge.points[:, 2].min() < 0.8 * reach:
             continue
         found.branches.remove(bridge)
-        found.centre[a] = (found.centre[a] + found.centre[b]) / 2
+        found.nodes[a, :2] = (found.nodes[a, :2] + found.nodes[b, :2]) / 2
         for other in found.branches:
-            other.first = a if other.first == b else other.first
-            other.last = a if other.last == b else other.last
-    return found
+            other.nodes = [a if node == b else node for node in other.nodes]

@@ -1,4 +1,4 @@
-"""From the medial axis of a glyph to pen strokes: joined straight through their crossings, smoothed, ordered."""
+"""Turn the medial axis of a glyph into pen strokes: straight through crossings, smooth, in writing order."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from toolkit.handwriting.hands.outline import LEAST_PIXELS, RESOLUTION, Picture
-from toolkit.handwriting.hands.skeleton import FREE, Branch, Skeleton, skeleton
+from toolkit.handwriting.hands.skeleton import FREE, Branch, Skeleton, length_of, skeleton
 from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes
 from toolkit.keyed_noise import Floats
 
 STEP = RESOLUTION / 30  # pixels between the points of a stroke
-_PINHOLE = 0.004 * RESOLUTION**2  # pixels
-_EYE_GROWTH = RESOLUTION // 50  # pixels on every side; without it smoothing and a wide nib close a small eye again
+_PINHOLE = 0.004 * RESOLUTION**2  # pixels; smaller holes are filled
+_EYE_GROWTH = RESOLUTION // 50  # pixels on every side; otherwise smoothing and a wide nib close a small eye again
 _STRAIGHT = -0.35  # cosine between two arms that are one movement of the pen
+_SMOOTHING = 4  # standard deviation, in quarters of a `STEP`
 
 Arm = tuple[int, int]
 Line = tuple[Floats, int]  # (row, column, radius) of shape (n, 3), and flags
@@ -25,42 +26,35 @@ Line = tuple[Floats, int]  # (row, column, radius) of shape (n, 3), and flags
 def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
     """Return the strokes in cap heights, y upwards, in writing order.
 
-    Holes as small as the eye of an e are mostly accidents of a scan, and are filled. With `open_eyes` they are
-    counters: the strokes go round them, a little wider than drawn.
+    Most holes as small as the eye of an e are scanning errors and are filled. With `open_eyes` they stay open, a
+    little larger than in the font.
     """
     ink = ndimage.binary_closing(np.pad(picture.ink, 2))[2:-2, 2:-2] | picture.ink
-    ink = _with_eyes_open(ink) if open_eyes else _without_holes(ink, _PINHOLE)
-    found = skeleton(ink)
-    lines = _with_dots(_lines(found), ink)
-    lines = [(_unhooked(points, flags), flags) for points, flags in lines]
-    lines = [_directed(_resampled(points, flags), flags) for points, flags in lines]
-    lines.sort(key=lambda line: (bool(line[1] & DOT), line[0][:, 1].min()))
-    return _as_strokes(lines, picture)
-
-
-def _without_holes(ink: npt.NDArray[np.bool_], least: float) -> npt.NDArray[np.bool_]:
-    hole_of, _ = ndimage.label(~ink)
-    area = np.bincount(hole_of.ravel())
-    return np.asarray(ink | (area < least)[hole_of])
-
-
-def _with_eyes_open(ink: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    clean = _without_holes(ink, LEAST_PIXELS)
-    eyes = _without_holes(clean, _PINHOLE) & ~clean
-    return np.asarray(clean & ~ndimage.binary_dilation(eyes, iterations=_EYE_GROWTH))
-
-
-def _as_strokes(lines: list[Line], picture: Picture) -> Strokes:
+    filled = _fill_holes(ink, _PINHOLE)
+    if open_eyes:
+        clean = _fill_holes(ink, LEAST_PIXELS)
+        filled = np.asarray(clean & ~ndimage.binary_dilation(filled & ~clean, iterations=_EYE_GROWTH))
+    lines = [
+        _direct(points if flags & DOT else _resample(_cut_hooks(points, flags)), flags)
+        for points, flags in _replace_dots(_lines(skeleton(filled)), filled)
+    ]
     if not lines:
-        return Strokes.none()
+        return Strokes.empty()
+    lines.sort(key=lambda line: (bool(line[1] & DOT), line[0][:, 1].min()))
     points = np.concatenate([line[0] for line in lines])
     x, y = picture.to_caps(points[:, :2]).T
     length = np.array([len(line[0]) for line in lines], np.int64)
     return Strokes(x, y, points[:, 2] / RESOLUTION, length, np.array([line[1] for line in lines], np.uint8))
 
 
+def _fill_holes(ink: npt.NDArray[np.bool_], least: float) -> npt.NDArray[np.bool_]:
+    hole_of, _ = ndimage.label(~ink)
+    area = np.bincount(hole_of.ravel())
+    return np.asarray(ink | (area < least)[hole_of])
+
+
 def _lines(found: Skeleton) -> list[Line]:
-    mate = _mates(found)
+    mate = _pair_arms(found)
     used: set[int] = set()
     loose = [(i, end) for i in range(len(found.branches)) for end in (0, 1) if (i, end) not in mate]
     loops = [(i, 0) for i in range(len(found.branches))]
@@ -73,15 +67,15 @@ def _lines(found: Skeleton) -> list[Line]:
             used.add(chain[-1][0])
             chain.append(mate[out])
         used.add(chain[-1][0])
-        lines.append(_joined(found, chain, closed=start in mate))
+        lines.append(_join_branches(found, chain, closed=start in mate))
     return [line for line in lines if len(line[0]) > 1]
 
 
-def _mates(found: Skeleton) -> dict[Arm, Arm]:
+def _pair_arms(found: Skeleton) -> dict[Arm, Arm]:
     """Pair the arms of every node, straightest pair first."""
     mate: dict[Arm, Arm] = {}
     for node, arms in found.arms().items():
-        away = {arm: _direction(found.branches[arm[0]], arm[1], found.radius[node]) for arm in arms}
+        away = {arm: _direction(found.branches[arm[0]], arm[1], found.nodes[node, 2]) for arm in arms}
         pairs = [(float(away[a] @ away[b]), a, b) for n, a in enumerate(arms) for b in arms[n + 1 :] if a[0] != b[0]]
         for cosine, a, b in sorted(pairs):
             if cosine < _STRAIGHT and a not in mate and b not in mate:
@@ -90,8 +84,8 @@ def _mates(found: Skeleton) -> dict[Arm, Arm]:
 
 
 def _direction(branch: Branch, end: int, radius: float) -> Floats:
-    """Direction away from the node, measured past the node's own ink, where the axis is bent."""
-    points = branch.points[::-1] if end else branch.points
+    """Return the direction away from the node, measured outside the node's ink: inside, the axis is bent."""
+    points = branch.points[::-1, :2] if end else branch.points[:, :2]
     far = min(len(points) - 1, int(2.2 * radius) + 4)
     near = min(int(0.9 * radius), max(far - 2, 0))
     step = points[far] - points[near]
@@ -99,25 +93,25 @@ def _direction(branch: Branch, end: int, radius: float) -> Floats:
     return np.asarray(step / norm if norm else step)
 
 
-def _joined(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
+def _join_branches(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
     arms = found.arms()
     parts = []
     for n, (i, end) in enumerate(chain):
         branch = found.branches[i]
-        points = np.column_stack([branch.points, branch.radii])
-        points = points[::-1] if end else points
-        head = branch.node(end) if n or closed else FREE
-        tail = branch.node(1 - end) if n + 1 < len(chain) or closed else FREE
-        parts.append(_trimmed(points, found, head, tail))
-    flags = 0
-    first, last = found.branches[chain[0][0]].node(chain[0][1]), found.branches[chain[-1][0]].node(1 - chain[-1][1])
+        points = branch.points[::-1] if end else branch.points
+        head = branch.nodes[end] if n or closed else FREE
+        tail = branch.nodes[1 - end] if n + 1 < len(chain) or closed else FREE
+        parts.append(_trim(points, found, head, tail))
     if closed:
         return np.vstack([*parts, parts[0][:1]]), STARTS_IN_INK | ENDS_IN_INK
+    flags = 0
+    (i, start), (j, end) = chain[0], chain[-1]
+    first, last = found.branches[i].nodes[start], found.branches[j].nodes[1 - end]
     if first != FREE:
-        parts.insert(0, _node_point(found, first))
+        parts.insert(0, found.nodes[[first]])
         flags |= STARTS_IN_INK if len(arms[first]) > 1 else 0
     if last != FREE:
-        parts.append(_node_point(found, last))
+        parts.append(found.nodes[[last]])
         flags |= ENDS_IN_INK if len(arms[last]) > 1 else 0
     points = np.vstack(parts)
     if math.hypot(*(points[0, :2] - points[-1, :2])) < 2:
@@ -125,14 +119,10 @@ def _joined(found: Skeleton, chain: list[Arm], closed: bool) -> Line:
     return points, flags
 
 
-def _node_point(found: Skeleton, node: int) -> Floats:
-    return np.array([[*found.centre[node], found.radius[node]]])
-
-
-def _trimmed(points: Floats, found: Skeleton, head: int, tail: int) -> Floats:
-    """Leave out what lies within 0.6 radii of a node that the pen passes: the axis is bent there."""
-    before = 0 if head == FREE else int(0.6 * found.radius[head])
-    after = 0 if tail == FREE else int(0.6 * found.radius[tail])
+def _trim(points: Floats, found: Skeleton, head: int, tail: int) -> Floats:
+    """Leave out the points within 0.6 radii of a node that the pen passes: the axis is bent there."""
+    before = 0 if head == FREE else int(0.6 * found.nodes[head, 2])
+    after = 0 if tail == FREE else int(0.6 * found.nodes[tail, 2])
     if len(points) > 2 * (before + after) + 2:
         return points[before : len(points) - after]
     middle = len(points) // 2
@@ -140,31 +130,31 @@ def _trimmed(points: Floats, found: Skeleton, head: int, tail: int) -> Floats:
 
 
 def arc_length(points: Floats) -> Floats:
-    """Return how far every point is from the first along the line; columns behind the second do not count."""
+    """Return the distance of every point from the first along the line (columns 0 and 1)."""
     return np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))])
 
 
-def _with_dots(lines: list[Line], ink: npt.NDArray[np.bool_]) -> list[Line]:
-    """Replace what is shorter than it is wide by a dot: a short dash along its longer axis."""
+def _replace_dots(lines: list[Line], ink: npt.NDArray[np.bool_]) -> list[Line]:
+    """Replace pieces of ink that are shorter than wide by dots: short dashes along their longer axis."""
     piece_of, pieces = ndimage.label(ink, np.ones((3, 3), bool))
     owner = [int(piece_of[tuple(np.rint(points[len(points) // 2, :2]).astype(int))]) for points, _ in lines]
-    kept = list(lines)
+    kept, dots = lines, []
     for piece in range(1, pieces + 1):
         rows, columns = np.nonzero(piece_of == piece)
         if len(rows) < 12:
             continue
         inside = [line for line, own in zip(lines, owner, strict=True) if own == piece]
-        total = sum(float(np.hypot(*np.diff(points[:, :2], axis=0).T).sum()) for points, _ in inside)
+        total = sum(length_of(points) for points, _ in inside)
         dash, slimness = _dash(np.stack([rows, columns], axis=1).astype(float))
         radius = math.sqrt(len(rows) / math.pi)
         if total < 1.1 * radius or (total < 2 * radius and slimness < 1.6):
             kept = [line for line in kept if not any(line is gone for gone in inside)]
-            kept.append((dash, DOT))
-    return kept
+            dots.append((dash, DOT))
+    return kept + dots
 
 
 def _dash(pixels: Floats) -> tuple[Floats, float]:
-    """Return a dash of the extent of a blob, and how many times longer than wide it is."""
+    """Return a dash as large as a blob of ink, and the ratio of its length to its width."""
     centre = pixels.mean(axis=0)
     variances, axes = np.linalg.eigh(np.cov((pixels - centre).T) if len(pixels) > 2 else np.eye(2))
     minor, major = 2 * np.sqrt(np.maximum(variances, 0.25))
@@ -174,19 +164,17 @@ def _dash(pixels: Floats) -> tuple[Floats, float]:
     return np.column_stack([centre + offsets * along, np.full(3, minor)]), float(major / minor)
 
 
-def _unhooked(points: Floats, flags: int) -> Floats:
-    """Cut the hooks off the free ends: the axis of a stroke that is cut off flat bends into a corner there."""
-    if flags & DOT:
-        return points
+def _cut_hooks(points: Floats, flags: int) -> Floats:
+    """Cut the hooks off the free ends: at a flat end the axis bends into a corner."""
     if not flags & STARTS_IN_INK:
-        points = points[_hook(points) :]
+        points = points[_hook_length(points) :]
     if not flags & ENDS_IN_INK:
-        points = points[::-1][_hook(points[::-1]) :][::-1]
+        points = points[::-1][_hook_length(points[::-1]) :][::-1]
     return points
 
 
-def _hook(points: Floats) -> int:
-    """How many points at the beginning narrow too fast for a pen."""
+def _hook_length(points: Floats) -> int:
+    """Return how many points at the beginning narrow too fast for a pen."""
     arc = arc_length(points)
     inside = int(np.searchsorted(arc, 1.6 * np.median(points[:, 2])))
     if inside >= len(points) // 2 or points[0, 2] > 0.5 * points[inside, 2]:
@@ -194,34 +182,32 @@ def _hook(points: Floats) -> int:
     return int(np.argmax(points[:, 2] >= 0.8 * points[inside, 2]))
 
 
-def _resampled(points: Floats, flags: int) -> Floats:
-    """Smooth the pixel noise out along the arc and space the points evenly, one thirtieth of a cap height apart."""
-    if flags & DOT:
-        return points
+def _resample(points: Floats) -> Floats:
+    """Smooth away the pixel noise and space the points evenly, a `STEP` apart."""
     arc = arc_length(points)
     moved = np.concatenate([[True], np.diff(arc) > 0])
     points, arc = points[moved], arc[moved]
     fine = np.linspace(0, arc[-1], max(8, int(arc[-1] / STEP * 4)))
     dense = np.stack([np.interp(fine, arc, column) for column in points.T], axis=1)
     closed = math.hypot(*(points[0, :2] - points[-1, :2])) < 2 and arc[-1] > 4 * STEP
-    dense = _smoothed(dense, 4.0, closed)
+    dense = _smooth(dense, closed)
     even = np.linspace(0, arc[-1], max(3, round(arc[-1] / STEP) + 1))
     return np.stack([np.interp(even, fine, column) for column in dense.T], axis=1)
 
 
-def _smoothed(points: Floats, sigma: float, closed: bool) -> Floats:
+def _smooth(points: Floats, closed: bool) -> Floats:
     if closed:
-        ring = ndimage.gaussian_filter1d(points[:-1], sigma, axis=0, mode="wrap")
+        ring = ndimage.gaussian_filter1d(points[:-1], _SMOOTHING, axis=0, mode="wrap")
         return np.vstack([ring, ring[:1]])
-    reach = min(int(4 * sigma) + 1, len(points) - 1)
-    head = 2 * points[0] - points[1 : reach + 1][::-1]  # odd reflection: the ends stay where they are
+    reach = min(4 * _SMOOTHING + 1, len(points) - 1)
+    head = 2 * points[0] - points[1 : reach + 1][::-1]  # odd reflection keeps the ends in place
     tail = 2 * points[-1] - points[-reach - 1 : -1][::-1]
     extended = np.vstack([head, points, tail])
-    return np.asarray(np.abs(ndimage.gaussian_filter1d(extended, sigma, axis=0)[reach:-reach]))
+    return np.asarray(np.abs(ndimage.gaussian_filter1d(extended, _SMOOTHING, axis=0)[reach:-reach]))
 
 
-def _directed(points: Floats, flags: int) -> Line:
-    """Write downwards and to the right."""
+def _direct(points: Floats, flags: int) -> Line:
+    """Reverse a line that is not written downwards or to the right."""
     if points[0, 0] + points[0, 1] <= points[-1, 0] + points[-1, 1]:
         return points, flags
     swapped = flags & ~(STARTS_IN_INK | ENDS_IN_INK)

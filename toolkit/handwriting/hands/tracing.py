@@ -1,4 +1,4 @@
-"""Trace one glyph: strokes that share the ink of its outline and have its form, or else the outline itself."""
+"""Trace one glyph: strokes with the ink and the form of its outline, or else the outline itself."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from scipy import ndimage
 from toolkit.handwriting.hands.outline import LEAST_PIXELS, Picture
 from toolkit.handwriting.hands.strokes import arc_length, glyph_strokes
 from toolkit.handwriting.ink.canvases.raster import coverage
-from toolkit.handwriting.ink.ribbons import DOT, OUTLINE, Strokes, refined, ribbons
+from toolkit.handwriting.ink.ribbons import DOT, OUTLINE, Strokes, refine, ribbons
 from toolkit.keyed_noise import Floats
 
-LEAST_OVERLAP = 0.75
+LEAST_OVERLAP = 0.75  # of strokes and outline: intersection over union of their ink
 _DENSITY = 40  # points in one cap height of a stored contour
 _EIGHT = np.ones((3, 3), bool)
 
@@ -24,7 +24,7 @@ Ink = npt.NDArray[np.bool_]
 
 
 class Form(NamedTuple):
-    """What a reader tells letters apart by: the number of counters (enclosed white) and of separate parts."""
+    """Features that tell letters apart: the numbers of counters (enclosed white areas) and of separate parts."""
 
     counters: int
     parts: int
@@ -32,7 +32,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """Strokes of a glyph, their form, and the form of the outline that they were traced from."""
+    """The strokes of a glyph, their form, and the form of the outline."""
 
     strokes: Strokes
     form: Form
@@ -43,32 +43,33 @@ class Tracing:
         return bool(np.any(self.strokes.flags & OUTLINE))
 
 
-NOTHING = Tracing(Strokes.none(), Form(0, 0), Form(0, 0))
+NOTHING = Tracing(Strokes.empty(), Form(0, 0), Form(0, 0))
 
 
-def traced(outline: Path, *, known_loss: bool = False) -> Tracing:
-    """Return strokes that share the ink and the form of an outline, or else the outline itself.
+def trace_outline(outline: Path, *, known_loss: bool = False) -> Tracing:
+    """Return strokes with the ink and the form of an outline, or else the outline itself.
 
-    Strokes that lost a counter or a part are traced once more, round the eyes that are filled otherwise. A glyph with
-    a `known_loss` keeps its form: it is listed in ``known_losses.json``.
+    If the strokes lack a counter or a part, the glyph is traced again with its small eyes open. A glyph with a
+    `known_loss` (``known_losses.json``) keeps the strokes of the first attempt.
     """
     picture = Picture(outline)
-    wanted = form(picture.ink)
+    wanted = form_of(picture.ink)
     for open_eyes in (False, True):
         strokes = glyph_strokes(picture, open_eyes=open_eyes)
-        ink = drawn(strokes, picture)
+        ink = draw_ink(strokes, picture)
         only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT))
-        if not only_dots and intersection_over_union(ink, picture.ink) < LEAST_OVERLAP:
+        overlap = (ink & picture.ink).sum() / max(1, (ink | picture.ink).sum())
+        if not only_dots and overlap < LEAST_OVERLAP:
             break
-        if known_loss or form(ink) == wanted:
-            return Tracing(strokes, form(ink), wanted)
+        if known_loss or form_of(ink) == wanted:
+            return Tracing(strokes, form_of(ink), wanted)
     strokes = outline_as_strokes(outline)
-    return Tracing(strokes, form(drawn(strokes, picture)), wanted)
+    return Tracing(strokes, form_of(draw_ink(strokes, picture)), wanted)
 
 
-def form(ink: Ink) -> Form:
-    """Count what a reader sees: what is smaller than `LEAST_PIXELS` does not count."""
-    # The border joins all white that is not enclosed, so one of the white areas is the outside.
+def form_of(ink: Ink) -> Form:
+    """Count the counters and parts of at least `LEAST_PIXELS`."""
+    # The added border makes all white that is not enclosed one area: the outside, which does not count.
     return Form(_count(~np.pad(ink, 1), None) - 1, _count(ink, _EIGHT))
 
 
@@ -77,22 +78,18 @@ def _count(mask: Ink, neighbours: Ink | None) -> int:
     return int((np.bincount(area_of.ravel())[1:] >= LEAST_PIXELS).sum())
 
 
-def drawn(strokes: Strokes, picture: Picture) -> Ink:
+def draw_ink(strokes: Strokes, picture: Picture) -> Ink:
     if not len(strokes.length):
         return np.zeros_like(picture.ink)
-    outlines = ribbons(refined(strokes, 3))
+    outlines = ribbons(refine(strokes, 3))
     x, y = picture.to_pixels(outlines.x, outlines.y)
     return coverage([replace(outlines, x=x, y=y)], picture.width, picture.height) > 127
 
 
-def intersection_over_union(a: Ink, b: Ink) -> float:
-    return float((a & b).sum() / max(1, (a | b).sum()))
-
-
 def outline_as_strokes(path: Path) -> Strokes:
-    """Contours turn the way ribbons turn."""
+    """Return the contours of a path, in the direction in which ribbons turn."""
     polygons = [np.asarray(polygon, np.float64) for polygon in path.to_polygons(closed_only=True)]
-    contours = [_evened(polygon) for polygon in polygons if len(polygon) > 3]
+    contours = [_space_evenly(polygon) for polygon in polygons if len(polygon) > 3]
     if sum(_area(contour) for contour in contours) < 0:
         contours = [contour[::-1] for contour in contours]
     x, y = np.concatenate(contours).T
@@ -100,7 +97,7 @@ def outline_as_strokes(path: Path) -> Strokes:
     return Strokes(x, y, np.zeros(len(x)), length, np.full(len(length), OUTLINE, np.uint8))
 
 
-def _evened(polygon: Floats) -> Floats:
+def _space_evenly(polygon: Floats) -> Floats:
     arc = arc_length(polygon)
     even = np.union1d(arc[:-1], np.linspace(0, arc[-1], max(4, int(arc[-1] * _DENSITY)), endpoint=False))
     keep = np.concatenate([[True], np.diff(even) > 0.004])

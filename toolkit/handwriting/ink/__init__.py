@@ -1,1 +1,1 @@
-"""From shaped words to strokes, outlines and files."""
+"""The renderer: from words to strokes, outlines and files."""

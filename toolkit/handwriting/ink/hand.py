@@ -1,4 +1,4 @@
-"""One hand: which characters it writes, how it shapes a run of text, the strokes of its glyphs, and its file."""
+"""One hand: its characters, the shaping of a run of text, the strokes of its glyphs, and its file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.keyed_noise import Integers
 
 PACKS = HANDS / "packs"
-_UNITS = 1024  # stored numbers are whole 1/1024 of the cap height
+_UNITS = 1024  # of the integers in a pack to one cap height
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Measures:
     name: str
     units_per_cap: float  # font units in one cap height (top of the drawn H)
     space: float  # advance of the space
-    descender: float  # how far the deepest of ``gjpqy`` goes below the baseline
+    descender: float  # depth of the lowest of ``gjpqy`` below the baseline
     nib: float  # mean half width of the strokes of the letters
-    joined: bool  # letters are joined: only whole words may move
+    joined: bool  # whether letters are joined: then only whole words may move
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
-    """One glyph as HarfBuzz placed it: advance and offset in cap heights, first character of its cluster."""
+class PlacedGlyph:
+    """A glyph as HarfBuzz placed it; lengths in cap heights, `cluster` is its first character in the run."""
 
     glyph: int
     cluster: int
@@ -54,7 +54,7 @@ class Hand:
     def writes(self, character: str) -> bool:
         return ord(character) in self._characters
 
-    def shape(self, text: str) -> list[Placed]:
+    def shape(self, text: str) -> list[PlacedGlyph]:
         """Return the glyphs of a run of text, left to right, with kerning and contextual forms."""
         buffer = hb.Buffer()
         buffer.add_str(text)
@@ -62,7 +62,7 @@ class Hand:
         hb.shape(self._font, buffer)
         k = 1.0 / self.measures.units_per_cap
         return [
-            Placed(info.codepoint, info.cluster, at.x_advance * k, at.x_offset * k, at.y_offset * k)
+            PlacedGlyph(info.codepoint, info.cluster, at.x_advance * k, at.x_offset * k, at.y_offset * k)
             for info, at in zip(buffer.glyph_infos, buffer.glyph_positions, strict=True)
         ]
 
@@ -76,7 +76,7 @@ class Hand:
 @cache
 def open_hand(name: str) -> Hand:
     with np.load(PACKS / f"{name}.npz") as stored:
-        # 16-bit sums wrap round, exactly as the differences did
+        # 16-bit sums overflow exactly as the differences did.
         whole = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
         x, y, radius = whole / _UNITS
         strokes = Strokes(x, y, radius, stored["length"].astype(np.int64), stored["flags"])
@@ -85,8 +85,8 @@ def open_hand(name: str) -> Hand:
 
 
 def write_pack(path: Path, measures: Measures, font: bytes, glyphs: list[Strokes]) -> None:
-    """Write the file of a hand: whole numbers, each point as the change of the change, which packs well."""
-    strokes = Strokes.joined(glyphs)
+    """Write the file of a hand: integers, as second differences, which compress well."""
+    strokes = Strokes.concatenate(glyphs)
     whole = np.rint(np.stack([strokes.x, strokes.y, strokes.radius]) * _UNITS).astype(np.int16)
     np.savez_compressed(
         path,

@@ -1,4 +1,4 @@
-"""Lines of words: where every word begins, before the hand moves. Breaking looks at nominal widths only."""
+"""Break a text into lines and place its words, before any motion. Lines break at the nominal widths of the words."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Layout:
     words: list[ShapedWord]
     line: Integers  # (words,) line of each word
     x: Floats  # (words,) where each word begins, from the left end of its line
-    lines: int  # empty ones too
-    text: list[str]  # of every line
+    lines: int  # number of lines, empty ones included
+    text: list[str]  # (lines,) as written, with spaces
 
     @property
     def starts_line(self) -> Integers:
         return np.nonzero(np.diff(self.line, prepend=-1))[0]
 
     def until(self, line: int) -> Layout:
-        """Return only the words of the lines before `line`; the count of lines stays."""
+        """Return the layout with only the words before `line`; `lines` and `text` stay complete."""
         keep = int(np.searchsorted(self.line, line))
         return Layout(self.words[:keep], self.line[:keep], self.x[:keep], self.lines, self.text)
 
@@ -42,11 +42,11 @@ class _Word:
 
 
 def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise) -> Layout:
-    """Break `text` into lines of at most `width` cap heights and place its words; None breaks at line ends only.
+    """Break `text` into lines of at most `width` cap heights and place its words; None breaks at line feeds only.
 
-    `variance` is the largest relative change of a gap between words, looked up by the number of the word on the page.
+    `variance` is the largest relative change of a gap between words; each word of the page has a random one.
     """
-    lines = [line for paragraph in text.split("\n") for line in _broken(shaper, paragraph, width)]
+    lines = [line for paragraph in text.split("\n") for line in _break_lines(shaper, paragraph, width)]
     count = sum(len(line) for line in lines)
     change = (variance * noise.uniform("word", count)).tolist()
     words: list[ShapedWord] = []
@@ -71,12 +71,12 @@ def _after_blank(shaper: Shaper, x: float, word: _Word, before: str | None, chan
         return x
     gap = len(word.blank) * shaper.space
     if before is None:
-        return x + gap  # an indentation is exact
+        return x + gap  # an indentation does not vary
     return x + max(gap * (1 + change), shaper.least_gap(before, word.shaped.text) if gap else 0.0)
 
 
-def _broken(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[list[_Word]]:
-    """Yield the lines of one paragraph; a word wider than the page is cut at characters."""
+def _break_lines(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[list[_Word]]:
+    """Yield the lines of one paragraph; a word wider than the page is cut between characters."""
     line: list[_Word] = []
     x, blank = 0.0, ""
     for token in _TOKENS.findall(paragraph):
@@ -89,7 +89,7 @@ def _broken(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[lis
             if line:
                 yield line
                 line, begin, word.blank = [], 0.0, ""
-            *whole, rest = _pieces(word.shaped, width - begin, width)
+            *whole, rest = _cut_word(word.shaped, width - begin, width)
             for piece in whole:
                 yield [_Word(word.blank, shaper.word(piece))]
                 begin, word.blank = 0.0, ""
@@ -99,8 +99,8 @@ def _broken(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[lis
     yield line
 
 
-def _pieces(word: ShapedWord, room: float, width: float) -> list[str]:
-    """Cut a word so that each piece fits, at least one character each; `room` is left on the first line."""
+def _cut_word(word: ShapedWord, room: float, width: float) -> list[str]:
+    """Cut a word into pieces of at least one character that fit into `width`, the first into `room`."""
     pieces, cut, last_cut, begin, last = [], 0, 0, 0.0, 0.0
     for place, reached in (*word.breaks, (len(word.text), word.advance)):
         if reached - begin > room and last_cut > cut:

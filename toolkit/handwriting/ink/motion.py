@@ -1,7 +1,7 @@
-"""The moving hand: from words at their places to strokes on the page.
+"""The motion of the hand: from the layout to the path of the pen.
 
-Everything that varies is correlated, because a hand drifts and does not rattle. In joined scripts only whole words
-move, so that the joins hold.
+All variation is smooth noise, because a hand drifts and does not jitter. In joined scripts only whole words move, so
+that letters stay joined.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-# Amplitudes in cap heights, lattice widths in cap heights, angles as slopes.
+# Amplitudes and lattice widths in cap heights, angles as slopes.
 LINE_SLOPE = 0.0035
 BASELINE_WANDER, WANDER_LENGTH = 0.05, 7.0
 MARGIN_WANDER = 0.1
@@ -25,15 +25,15 @@ WORD_FIELD, WORD_LATTICE = 0.030, 0.8
 LETTER_SIZE, LETTER_BASELINE, LETTER_SLANT, LETTER_TURN = 0.026, 0.018, 0.021, 0.012
 LETTER_STRETCH, LETTER_SHIFT = 0.020, 0.012
 LETTER_FIELD, COARSE_LATTICE, FINE_LATTICE, FINE_SHARE = 0.020, 0.62, 0.27, 0.22
-JOIN = 0.28  # joined letters keep their first and last 0.28 cap heights
+JOIN = 0.28  # cap heights at both ends of a joined letter that do not bend
 
 
-class Trace(NamedTuple):
-    """Where the pen went, in cap heights from the left end of each baseline, y upwards."""
+class PenPath(NamedTuple):
+    """The path of the pen, in cap heights from the left end of each baseline, y upwards."""
 
     strokes: Strokes  # their radius is the weight of the ink, 1 on average
     word: Integers  # (strokes,)
-    letter: Integers  # (strokes,) counted through the page
+    letter: Integers  # (strokes,) number on the page
 
 
 class _Letters(NamedTuple):
@@ -45,9 +45,9 @@ class _Letters(NamedTuple):
     advance: Floats  # (letters,)
 
 
-def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> Trace:
+def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
     words, shake = layout.words, shaper.writer.shake
-    strokes = Strokes.joined(word.strokes for word in words)
+    strokes = Strokes.concatenate(word.strokes for word in words)
     count = np.array([len(word.origin_x) for word in words], np.int64)
     first_letter = np.cumsum(count) - count
     strokes_of = [len(word.stroke_letter) for word in words]
@@ -63,24 +63,24 @@ def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> Trace:
             for name in ("origin_x", "origin_y", "letter_advance")
         ),
     )
-    move = _joined_letters if shaper.measures.joined else _single_letters
+    move = _move_joined_letters if shaper.measures.joined else _move_single_letters
     x, y, size = move(letters, shake, noise)
-    x, y = _words_moved(np.repeat(stroke_word, strokes.length), x, y, shake, noise, layout)
+    x, y = _move_words(np.repeat(stroke_word, strokes.length), x, y, shake, noise, layout)
     moved = replace(strokes, x=x, y=y, radius=strokes.radius * size)
-    return Trace(_hurried(moved, shaper.writer.haste), stroke_word, stroke_letter)
+    return PenPath(_round_corners(moved, shaper.writer.haste), stroke_word, stroke_letter)
 
 
-def _elastic(letters: _Letters, noise: KeyedNoise) -> tuple[Floats, Floats]:
-    """Return a separate two-octave displacement for every letter, variance about 1."""
+def _elastic_displacement(letters: _Letters, noise: KeyedNoise) -> tuple[Floats, Floats]:
+    """Return a smooth displacement of every point, another one for each letter, with a variance of about 1."""
     owner = letters.of_point
     coarse = noise.field("coarse", owner, letters.x / COARSE_LATTICE, letters.y / COARSE_LATTICE)
     fine = noise.field("fine", owner, letters.x / FINE_LATTICE, letters.y / FINE_LATTICE)
     return coarse[0] + FINE_SHARE * fine[0], coarse[1] + FINE_SHARE * fine[1]
 
 
-def _joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
-    """Bend every letter, but not where it joins its neighbours."""
-    dx, dy = _elastic(letters, noise)
+def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
+    """Bend every letter, except where it joins its neighbours."""
+    dx, dy = _elastic_displacement(letters, noise)
     edge = np.minimum(letters.x, letters.advance[letters.of_point] - letters.x) / JOIN
     edge = np.minimum(np.maximum(edge, 0.0), 1.0)
     window = 1.5 * shake * LETTER_FIELD * edge * edge * (3 - 2 * edge)
@@ -89,7 +89,7 @@ def _joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple
     return x, y, np.ones(len(x))
 
 
-def _single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
+def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
     """Bend, size, slant, turn and shift every letter; size, height and slant drift along the line."""
     count = len(letters.origin_x)
     index = np.arange(count, dtype=np.float64)
@@ -99,17 +99,17 @@ def _single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple
     slant = shake * LETTER_SLANT * noise.drift("letter slant", index / 2.6)
     turn = shake * LETTER_TURN * noise.gaussian("letter turn", count)
     left = letters.origin_x + shake * LETTER_SHIFT * noise.gaussian("letter shift", count)
-    dx, dy = _elastic(letters, noise)
+    dx, dy = _elastic_displacement(letters, noise)
     at = letters.of_point
     y = letters.y * size[at] + dy * (shake * LETTER_FIELD)
     x = letters.x * stretch[at] + dx * (shake * LETTER_FIELD) + y * slant[at]
     return x - y * turn[at] + left[at], y + x * turn[at] + rise[at], size[at]
 
 
-def _words_moved(
+def _move_words(
     at: Integers, x: Floats, y: Floats, shake: float, noise: KeyedNoise, layout: Layout
 ) -> tuple[Floats, Floats]:
-    """Move every word as one piece: size, height, tilt, and a field that runs on from letter to letter."""
+    """Change size, height and tilt of every word, and bend it as a whole."""
     count = len(layout.words)
     size = 1 + shake * WORD_SIZE * noise.gaussian("word size", count)
     rise = shake * WORD_BASELINE * noise.gaussian("word baseline", count)
@@ -120,8 +120,8 @@ def _words_moved(
     return moved_x + layout.x[at], moved_y
 
 
-def _hurried(strokes: Strokes, rounds: int) -> Strokes:
-    """Round the corners off, as a hand in haste does; the ends of strokes stay."""
+def _round_corners(strokes: Strokes, rounds: int) -> Strokes:
+    """Round the corners, as a fast hand does; the ends of strokes stay in place."""
     first, last = strokes.ends()
     drawn = np.repeat((strokes.flags & OUTLINE) > 0, strokes.length)
     inner = np.nonzero(~(first | last | drawn))[0]

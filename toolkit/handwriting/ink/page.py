@@ -1,6 +1,6 @@
-"""From the writer's trace to a page: baselines, left edge, squeezing of full lines, automatic size, padding.
+"""Put the path of the pen on a page: baselines, left margin, squeezing of long lines, automatic size, padding.
 
-Lengths are points from here on (a pixel is a point), y points down from the top of the page.
+From here on lengths are in points (a pixel is a point), and y points downwards from the top of the page.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ import numpy.typing as npt
 
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting.ink.layout import Layout
-from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, Trace
+from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import LONGEST, Parameters
 from toolkit.handwriting.wire import Format
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-_TOLERANCE = 0.5  # points of ink that may leave the page
+_TOLERANCE = 0.5  # points that ink may leave the page without counting as cut off
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Ink at its place, y downwards."""
+    """The ink of a page, y downwards."""
 
     strokes: Strokes
-    stroke_word: Integers  # (strokes,) counted through the page
+    stroke_word: Integers  # (strokes,) number of the word on the page
     stroke_letter: Integers  # (strokes,)
     width: float
     height: float
     baseline: Floats  # (lines,) at the left end of each line
     word_x: Floats  # (words,) where each word begins
     word_end: Floats  # (words,)
-    word_y: Floats  # (words,) its baseline there
+    word_y: Floats  # (words,) the baseline where each word begins
     layout: Layout
     overflow: bool  # whether some ink lies outside the page
 
-    def seen(self) -> npt.NDArray[np.bool_]:
+    def visible_strokes(self) -> npt.NDArray[np.bool_]:
         s = self.strokes
         if not len(s.length):
             return np.zeros(0, bool)
@@ -54,69 +54,61 @@ class Page:
 
 
 def baselines(parameters: Parameters, lines: int, noise: KeyedNoise) -> Floats:
-    """Return the baseline of every line: the first one pitch below the top, empty lines count."""
+    """Return the baseline of every line, empty ones included; the first is one pitch below the top."""
     size, spacing = parameters.handwriting_size, parameters.line_spacing
     pitch = size * spacing * (1 + parameters.line_spacing_variance * noise.uniform("line", lines))
-    pitch[:1] = size * max(spacing, 1.0)  # the variance acts between lines; a first line at 0 would be hidden
+    pitch[:1] = size * max(spacing, 1.0)  # no variance, and a first line at 0 would be hidden
     return np.cumsum(pitch)
 
 
-def wrap_width(parameters: Parameters, shaper: Shaper) -> float | None:
-    """Return the room for a line in cap heights, or None when lines are not wrapped."""
-    if parameters.width is None:
-        return None
-    room = parameters.width - 2 * (parameters.min_padding or 0.0)
-    return room / parameters.handwriting_size - 2 * shaper.nib
-
-
 def compose(
-    parameters: Parameters, layout: Layout, trace: Trace, shaper: Shaper, noise: KeyedNoise,
-    baseline: Floats,
-) -> Page:  # fmt: skip
-    size = parameters.handwriting_size
-    writer = shaper.writer
-    line = layout.line[trace.word]
-    point_line = np.repeat(line, trace.strokes.length)
-    x, radius = trace.strokes.x * size, trace.strokes.radius * size
-    place = _placing(parameters, layout, shaper, noise, (x, radius, point_line))
+    parameters: Parameters, layout: Layout, path: PenPath, shaper: Shaper, noise: KeyedNoise, baseline: Floats
+) -> Page:
+    size, writer = parameters.handwriting_size, shaper.writer
+    point_line = np.repeat(layout.line[path.word], path.strokes.length)
+    x, radius = path.strokes.x * size, path.strokes.radius * size
+    place = _placement(parameters, layout, shaper, noise, (x, radius, point_line))
     slope = writer.wander * LINE_SLOPE * noise.gaussian("slope", layout.lines)
-    drift = noise.drift("wander", trace.strokes.x / WANDER_LENGTH + point_line * 97.0)
+    drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + point_line * 97.0)
     x = place(x, point_line)
     lift = writer.wander * BASELINE_WANDER * size * drift + slope[point_line] * x
-    y = baseline[point_line] - trace.strokes.y * size - lift
-    ink = _Box.around(x, y, radius)
+    y = baseline[point_line] - path.strokes.y * size - lift
+    ink = _box(x, y, radius)
     width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
     dx, dy = _shift(parameters, width, height, ink)
+    is_cut_off = (
+        min(ink.left + dx, ink.top + dy) < -_TOLERANCE
+        or ink.right + dx > width + _TOLERANCE
+        or ink.bottom + dy > height + _TOLERANCE
+    )
     advance = np.array([word.advance for word in layout.words])
     word_x = place(layout.x * size, layout.line)
     word_end = place((layout.x + advance) * size, layout.line)
     word_y = baseline[layout.line] - slope[layout.line] * word_x
     return Page(
-        replace(trace.strokes, x=x + dx, y=y + dy, radius=radius), trace.word, trace.letter, width, height,
-        baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout, ink.leaves(width, height, dx, dy),
+        replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word, path.letter, width, height,
+        baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout, is_cut_off,
     )  # fmt: skip
 
 
-def _placing(
-    parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise,
-    ink: tuple[Floats, Floats, Integers],
-) -> Callable[[Floats, Integers], Floats]:  # fmt: skip
-    """Return how x is moved to the page: from the left margin on, and squeezed where a line would be too long."""
+def _placement(
+    parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, ink: tuple[Floats, Floats, Integers]
+) -> Callable[[Floats, Integers], Floats]:
+    """Return a function that maps x and line to x on the page; it squeezes long lines to the right margin."""
     x, radius, line = ink
     size, lines = parameters.handwriting_size, layout.lines
     first, last = np.full(lines, np.inf), np.full(lines, -np.inf)
     np.minimum.at(first, line, x - radius)
     np.maximum.at(last, line, x)
-    thickest = float(radius.max()) if len(radius) else 0.0  # squeezing moves the pen, it does not thin the ink
+    thickest = float(radius.max()) if len(radius) else 0.0  # squeezing does not make the ink thinner
     inked = np.isfinite(first)
     first, last = np.where(inked, first, 0.0), np.where(inked, last, 0.0)
     indent = np.zeros(lines)
     indent[layout.line[layout.starts_line]] = layout.x[layout.starts_line] * size
-    nib = shaper.nib * size
-    left = nib + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER * size + indent
+    left = shaper.nib * size + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER * size + indent
     squeeze = np.ones(lines)
     if parameters.width is not None:
-        room = parameters.width - 2 * (parameters.min_padding or 0.0) - left - thickest
+        room = parameters.text_width - left - thickest
         span = np.maximum(last - first, 1e-9)
         squeeze = np.where(room > 0, np.minimum(1.0, room / span), 1.0)
     return lambda x, line: left[line] + (x - first[line]) * squeeze[line]
@@ -128,33 +120,29 @@ class _Box(NamedTuple):
     right: float
     bottom: float
 
-    @classmethod
-    def around(cls, x: Floats, y: Floats, radius: Floats) -> _Box:
-        if not len(x):
-            return cls(0.0, 0.0, 0.0, 0.0)
-        low_x, low_y, high_x, high_y = (x - radius).min(), (y - radius).min(), (x + radius).max(), (y + radius).max()
-        return cls(float(low_x), float(low_y), float(high_x), float(high_y))
 
-    def leaves(self, width: float, height: float, dx: float, dy: float) -> bool:
-        left, top, right, bottom = self.left + dx, self.top + dy, self.right + dx, self.bottom + dy
-        return min(left, top) < -_TOLERANCE or right > width + _TOLERANCE or bottom > height + _TOLERANCE
+def _box(x: Floats, y: Floats, radius: Floats) -> _Box:
+    if not len(x):
+        return _Box(0.0, 0.0, 0.0, 0.0)
+    sides = (x - radius).min(), (y - radius).min(), (x + radius).max(), (y + radius).max()
+    return _Box(*map(float, sides))
 
 
 def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _Box) -> tuple[float, float]:
+    """Return width and height of the page; automatic ones fit the text."""
     size, padding = parameters.handwriting_size, parameters.min_padding or 0.0
     nib = shaper.nib * size
-    below = size * max(parameters.line_spacing / 2, shaper.measures.descender)
-    natural = max(last_baseline + below, ink.bottom + nib)
     width, height = parameters.width, parameters.height
     if width is None:
-        width = _fitting("width", ink.right + nib + 2 * padding, parameters.kind)
+        width = _round_up("width", ink.right + nib + 2 * padding, parameters.kind)
     if height is None:
-        height = _fitting("height", natural + 2 * padding, parameters.kind)
+        below = size * max(parameters.line_spacing / 2, shaper.measures.descender)
+        height = _round_up("height", max(last_baseline + below, ink.bottom + nib) + 2 * padding, parameters.kind)
     return width, height
 
 
-def _fitting(name: str, length: float, kind: Format) -> float:
-    """Round an automatic length up: whole pixels for a PNG, hundredths of a point otherwise."""
+def _round_up(name: str, length: float, kind: Format) -> float:
+    """Round an automatic length up to pixels (PNG) or hundredths of a point; raise InvalidParameters if too long."""
     grain = 1 if kind == "png" else 100
     rounded = max(1, math.ceil(length * grain - 1e-6)) / grain
     longest, limit = LONGEST[kind]
@@ -164,7 +152,7 @@ def _fitting(name: str, length: float, kind: Format) -> float:
 
 
 def _shift(parameters: Parameters, width: float, height: float, ink: _Box) -> tuple[float, float]:
-    """How far the ink moves right and down to be in the middle, where a padding is asked for."""
+    """Return how far the ink moves right and down; `min_padding` centres it."""
     padding = parameters.min_padding
     if padding is None:
         return 0.0, 0.0

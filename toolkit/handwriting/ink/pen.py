@@ -1,7 +1,7 @@
 """The pen: how wide the ink is at every point of a stroke.
 
-One nib for everything on the page. The ink is wider in tight curves, where the hand is slow, and under pressure, which
-drifts along the path of the pen; it begins with a little more and thins out where the pen is lifted.
+A page has one nib. The ink is wider in tight curves, where the hand is slow, and under pressure, which drifts along
+the path of the pen. A stroke begins a little wider, and becomes thinner where the pen is lifted.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes, tangents
 from toolkit.keyed_noise import Floats, KeyedNoise, unit
 
-SLOWNESS = 0.05  # how much wider in the tightest curve than on a straight
+SLOWNESS = 0.05  # relative width of the tightest curve above that of a straight
 PRESSURE, LONG_PRESSURE, SHORT_PRESSURE = 0.10, 0.9, 0.25  # amplitude, and its two lengths in cap heights
 ATTACK, ATTACK_LENGTH = 0.08, 0.10
 RELEASE, RELEASE_LENGTH = 0.35, 0.20
@@ -22,47 +22,39 @@ DOT_WIDTH = 1.25
 def inked_radius(strokes: Strokes, nib: float, contrast: float, noise: KeyedNoise) -> Floats:
     """Return half the width of the ink at every point, in cap heights, for a pen of half width `nib`.
 
-    The radius of the strokes is the weight of the ink, 1 on average; `contrast` says how much of it shows.
+    The radius of the strokes is relative to the nib, 1 on average; `contrast` scales its variation.
     """
     if not len(strokes.x):
         return np.zeros(0)
+    count, start, stroke = len(strokes.length), strokes.start, strokes.stroke_of_point
     step = strokes.steps()
     path = np.cumsum(step) - step
-    start, stroke = strokes.start, strokes.stroke_of_point
     arc = path - path[start][stroke]
     whole = arc[start + strokes.length - 1][stroke]
     width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), THINNEST), WIDEST)
-    width *= 1 + SLOWNESS * (_slowness(strokes, arc) - 0.5) + _pressure(path, noise)
-    width *= _attack(strokes, arc, stroke) * _release(strokes, arc, whole, stroke, noise)
-    dot = ((strokes.flags & DOT) > 0)[stroke]
+    pressure = 0.5 * noise.drift("pressure", path / LONG_PRESSURE)
+    pressure += 0.2 * noise.drift("quick pressure", path / SHORT_PRESSURE)
+    width *= 1 + SLOWNESS * (_slowness(strokes, arc) - 0.5) + PRESSURE * pressure
+
+    is_free = ((strokes.flags & STARTS_IN_INK) == 0)[stroke]
+    attack = np.where(is_free, ATTACK * np.maximum(1 - arc / ATTACK_LENGTH, 0.0), 0.0)
+    is_free = ((strokes.flags & ENDS_IN_INK) == 0)[stroke]
+    reach = np.minimum(RELEASE_LENGTH, 0.35 * whole)
+    lifted = 1 - np.minimum((whole - arc) / np.where(reach > 0, reach, 1.0), 1.0)
+    depth = RELEASE * (0.5 + unit(noise.hashes("release", count)))[stroke]
+    release = np.where(is_free, depth * lifted * lifted, 0.0)
+    width *= (1 + attack) * (1 - release)
+
+    is_dot = ((strokes.flags & DOT) > 0)[stroke]
     weight = np.minimum(np.maximum(strokes.radius, 0.9), 1.5)
-    return nib * np.where(dot, DOT_WIDTH * (0.6 + 0.4 * weight), width)
+    return nib * np.where(is_dot, DOT_WIDTH * (0.6 + 0.4 * weight), width)
 
 
 def _slowness(strokes: Strokes, arc: Floats) -> Floats:
-    """0 on straights, towards 1 in tight curves: a rational stand-in for the two-thirds power law of hand movement."""
+    """Return 0 on straights, nearly 1 in tight curves: a rational approximation of the two-thirds power law."""
     tx, ty = tangents(strokes)
     before, after, _, _ = strokes.neighbours()
     turn = np.abs(tx[after] * ty[before] - ty[after] * tx[before])
     curvature = np.minimum(turn / np.maximum(arc[after] - arc[before], 1e-6), 60.0)
     curvature = 0.25 * curvature[before] + 0.5 * curvature + 0.25 * curvature[after]
     return curvature / (curvature + 3.0)
-
-
-def _pressure(path: Floats, noise: KeyedNoise) -> Floats:
-    slow = noise.drift("pressure", path / LONG_PRESSURE)
-    quick = noise.drift("quick pressure", path / SHORT_PRESSURE)
-    return PRESSURE * (0.5 * slow + 0.2 * quick)
-
-
-def _attack(strokes: Strokes, arc: Floats, stroke: np.ndarray) -> Floats:
-    free = ((strokes.flags & STARTS_IN_INK) == 0)[stroke]
-    return 1 + np.where(free, ATTACK * np.maximum(1 - arc / ATTACK_LENGTH, 0.0), 0.0)
-
-
-def _release(strokes: Strokes, arc: Floats, whole: Floats, stroke: np.ndarray, noise: KeyedNoise) -> Floats:
-    free = ((strokes.flags & ENDS_IN_INK) == 0)[stroke]
-    reach = np.minimum(RELEASE_LENGTH, 0.35 * whole)
-    left = np.minimum((whole - arc) / np.where(reach > 0, reach, 1.0), 1.0)
-    depth = RELEASE * (0.5 + unit(noise.hashes("release", len(strokes.length))))[stroke]
-    return 1 - np.where(free, depth * (1 - left) * (1 - left), 0.0)

@@ -1,4 +1,4 @@
-"""Text in, file out: the one call that the rendering processes make."""
+"""Render a text as a file; the worker processes call `render`."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
-from toolkit.handwriting.ink.layout import Layout, lay_out
+from toolkit.handwriting.ink.layout import lay_out
 from toolkit.handwriting.ink.motion import write
-from toolkit.handwriting.ink.page import Page, baselines, compose, wrap_width
+from toolkit.handwriting.ink.page import Page, baselines, compose
 from toolkit.handwriting.ink.pen import inked_radius
 from toolkit.handwriting.ink.shaping import Shaper
-from toolkit.handwriting.parameters import RGB, Parameters
+from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
-MOST_POINTS = 1_250_000  # of all strokes; a text of more is written with fewer points in each letter
-_BEYOND = 3.0  # lines this many cap heights below the page cannot reach it
+MOST_POINTS = 1_250_000  # of all strokes; letters of a longer text get fewer points
+_BEYOND = 3.0  # cap heights below the page; no ink of a lower line reaches it
 
 
 def render(parameters: Parameters) -> Handwritten:
-    """Write a text with a positive seed, or raise InvalidParameters where it cannot be written or drawn."""
+    """Render a text with a positive seed; raise InvalidParameters if that is impossible."""
     milliseconds, since = dict.fromkeys(STAGES, 0.0), time.perf_counter()
 
     def lap(stage: str) -> None:
@@ -51,7 +51,7 @@ def render(parameters: Parameters) -> Handwritten:
 
 
 def writable_text(parameters: Parameters) -> str:
-    """Return the text in NFC with LF as line end, or raise InvalidParameters with the missing characters."""
+    """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks characters."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
     if missing := _shaper(parameters.handwriting).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
@@ -65,15 +65,19 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
     noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
     if (points := shaper.points(text)) > MOST_POINTS:
         shaper = _shaper(parameters.handwriting, -(-points // MOST_POINTS))
-    layout = lay_out(shaper, text, wrap_width(parameters, shaper), parameters.word_spacing_variance, noise)
+    size = parameters.handwriting_size
+    width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
+    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
     baseline = baselines(parameters, layout.lines, noise)
-    visible = _visible(layout, baseline, parameters)
+    if parameters.height is not None:  # lines far below the page are left out
+        reach = parameters.height + _BEYOND * size
+        visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
-    trace = write(visible, shaper, noise)
+    path = write(visible, shaper, noise)
     lap("motion")
-    trace.strokes.radius[:] = inked_radius(trace.strokes, shaper.nib, shaper.writer.contrast, noise)
+    path.strokes.radius[:] = inked_radius(path.strokes, shaper.nib, shaper.writer.contrast, noise)
     lap("pen")
-    page = compose(parameters, visible, trace, shaper, noise, baseline)
+    page = compose(parameters, visible, path, shaper, noise, baseline)
     lap("motion")
     return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words))
 
@@ -83,23 +87,15 @@ def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
     return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer), every)
 
 
-def _visible(layout: Layout, baseline: np.ndarray, parameters: Parameters) -> Layout:
-    """Leave out the lines that are far below a page of fixed height."""
-    if parameters.height is None:
-        return layout
-    reach = parameters.height + _BEYOND * parameters.handwriting_size
-    return layout.until(max(1, int(np.searchsorted(baseline, reach))))
-
-
 def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
     ink, size = parameters.handwriting_color, parameters.handwriting_size
     if parameters.kind == "png":
-        return draw_png(page, RGB(*ink.rgb()), lap)
+        return draw_png(page, ink.rgb(), lap)
     if parameters.kind == "pdf":
         data = draw_pdf(page, ink, size, lap)
     else:
         data = draw_svg(page, ink) if parameters.kind == "svg" else draw_replay(page, ink, size)
-    # Length times width of all strokes: crossings count twice, which is little.
+    # Length times width of all strokes; crossings count twice, but they are small.
     s = page.strokes
     area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0
     return data, min(1.0, area / (page.width * page.height))

@@ -1,7 +1,7 @@
-"""From pen strokes to outlines: every stroke becomes closed polygons, round at both ends.
+"""Outline pen strokes: every stroke becomes closed polygons with round ends.
 
-All strokes of a page are handled at once, as a structure of arrays (`Strokes`). The polygons all turn the same way, so
-that a non-zero fill draws their union: strokes may cross themselves and each other.
+The arrays of `Strokes` hold all strokes of a page. All polygons turn the same way, so that a non-zero fill draws their
+union: strokes may cross themselves and each other.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from toolkit.keyed_noise import Floats, Integers
 
 Flags = npt.NDArray[np.uint8]
 
-STARTS_IN_INK = 1  # the stroke begins inside another one: no attack
-ENDS_IN_INK = 2  # it ends inside another one: no release
+STARTS_IN_INK = 1  # it begins inside another stroke: no attack
+ENDS_IN_INK = 2  # it ends inside another stroke: no release
 DOT = 4  # an i-dot or full stop
-OUTLINE = 8  # not a stroke but the contour of a shape that strokes cannot draw
+OUTLINE = 8  # not a stroke, but a contour of a shape that strokes cannot draw
 
 _CAP = 5
 _TURN = np.pi * np.arange(1, _CAP) / _CAP
@@ -33,18 +33,18 @@ class Strokes:
     """Pen strokes as arrays: n points in m strokes, in writing order."""
 
     x: Floats  # (n,) centre line
-    y: Floats  # (n,) upwards or downwards, as the owner says
+    y: Floats  # (n,) upwards in cap heights, downwards on a page
     radius: Floats  # (n,) half the width of the ink
-    length: Integers  # (m,) points of each stroke; they follow one another
+    length: Integers  # (m,) number of points of each stroke
     flags: Flags  # (m,) `STARTS_IN_INK`, `ENDS_IN_INK`, `DOT`, `OUTLINE`
 
     @classmethod
-    def none(cls) -> Strokes:
+    def empty(cls) -> Strokes:
         return cls(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.uint8))
 
     @classmethod
-    def joined(cls, parts: Iterable[Strokes]) -> Strokes:
-        several = [cls.none(), *parts]
+    def concatenate(cls, parts: Iterable[Strokes]) -> Strokes:
+        several = [cls.empty(), *parts]
         return cls(*(np.concatenate([getattr(part, name) for part in several]) for name in cls.__slots__))
 
     @property
@@ -56,7 +56,7 @@ class Strokes:
         return np.repeat(np.arange(len(self.length)), self.length)
 
     def steps(self) -> Floats:
-        """Distance from every point to the next one of its stroke, 0 at the last."""
+        """Return the distance from every point to the next one of its stroke, 0 for the last."""
         step = np.zeros(len(self.x))
         dx, dy = np.diff(self.x), np.diff(self.y)
         step[:-1] = np.sqrt(dx * dx + dy * dy)
@@ -64,7 +64,7 @@ class Strokes:
         return step
 
     def ends(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Two masks over the points: first of its stroke, last of its stroke."""
+        """Return two masks: whether a point is the first, and the last, of its stroke."""
         first, last = np.zeros(len(self.x), bool), np.zeros(len(self.x), bool)
         start = self.start
         first[start] = True
@@ -72,7 +72,7 @@ class Strokes:
         return first, last
 
     def neighbours(self) -> tuple[Integers, Integers, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return the points before and after every point (itself at an end), and the masks of `ends`."""
+        """Return the indices before and after every point (its own at an end), and the masks of `ends`."""
         first, last = self.ends()
         i = np.arange(len(self.x))
         return np.where(first, i, i - 1), np.where(last, i, i + 1), first, last
@@ -90,8 +90,8 @@ class Polygons:
     stroke: Integers
 
 
-def refined(strokes: Strokes, pieces: int) -> Strokes:
-    """Cut every interval in `pieces` along a Catmull-Rom curve."""
+def refine(strokes: Strokes, pieces: int) -> Strokes:
+    """Insert points along a Catmull-Rom curve: `pieces` intervals for each one."""
     if pieces <= 1 or not len(strokes.x):
         return strokes
     before, after, first, last = strokes.neighbours()
@@ -126,23 +126,23 @@ def tangents(strokes: Strokes) -> tuple[Floats, Floats]:
 
 
 def ribbons(strokes: Strokes, every: int = 1) -> Polygons:
-    """Return the outline of the ink: one ribbon a stroke, a disc wherever the pen turns sharply.
+    """Return the outline of the ink: a ribbon for each stroke, a disc where the pen turns sharply, and the contours.
 
-    Contours flagged `OUTLINE` pass as they are. Ribbons have only `every` so many of the points: enough for curves.
+    Ribbons use one point in `every`, which is enough for curves.
     """
     drawn = (strokes.flags & OUTLINE) > 0
     written = strokes.select(~drawn) if drawn.any() else strokes
     number = np.nonzero(~drawn)[0]
     tx, ty = tangents(written)
-    parts = [_bands(*_thinned(written, tx, ty, every), number), _discs(written, tx, ty, number)]
+    parts = [_bands(*_thin(written, tx, ty, every), number), _discs(written, tx, ty, number)]
     if drawn.any():
         contours = strokes.select(drawn)
         parts.append(Polygons(contours.x, contours.y, contours.length, np.nonzero(drawn)[0]))
     return Polygons(*(np.concatenate([getattr(part, name) for part in parts]) for name in Polygons.__slots__))
 
 
-def evenly(length: Integers, every: int) -> tuple[Integers, Integers]:
-    """Choose every so many points of each stroke, evenly, and its ends: their indices, and how many of each stroke."""
+def every_nth(length: Integers, every: int) -> tuple[Integers, Integers]:
+    """Choose one point in `every`, evenly, and both ends of each stroke; return indices and counts per stroke."""
     gaps = length - 1
     kept = np.maximum(-(-gaps // every), np.minimum(gaps, 2))
     stroke = np.repeat(np.arange(len(kept)), kept + 1)
@@ -151,24 +151,24 @@ def evenly(length: Integers, every: int) -> tuple[Integers, Integers]:
     return start[stroke] + (2 * step * gaps[stroke] + kept[stroke]) // np.maximum(2 * kept[stroke], 1), kept + 1
 
 
-def _thinned(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, Floats, Floats]:
-    """Keep every so many points of each stroke, evenly, its ends, and the points of tight curves."""
+def _thin(s: Strokes, tx: Floats, ty: Floats, every: int) -> tuple[Strokes, Floats, Floats]:
+    """Keep one point in `every`, the ends of strokes, and all points of tight curves."""
     if every == 1:
         return s, tx, ty
     keep = _straightness(s, tx, ty) < 0.8
-    keep[evenly(s.length, every)[0]] = True
+    keep[every_nth(s.length, every)[0]] = True
     length = np.bincount(s.stroke_of_point[keep], minlength=len(s.length))
     return replace(s, x=s.x[keep], y=s.y[keep], radius=s.radius[keep], length=length), tx[keep], ty[keep]
 
 
 def _straightness(s: Strokes, tx: Floats, ty: Floats) -> Floats:
-    """Cosine between the directions just before and just after every point; 1 at the ends."""
+    """Return the cosine between the directions before and after every point; 1 at the ends."""
     before, after, first, last = s.neighbours()
     return np.where(first | last, 1.0, tx[after] * tx[before] + ty[after] * ty[before])
 
 
 def _bands(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
-    """Right side, cap round the end, left side backwards, cap round the start."""
+    """Return ribbons: right side, cap around the end, left side backwards, cap around the start."""
     start, length, stroke = s.start, s.length, s.stroke_of_point
     end = start + length - 1
     corners = 2 * length + 2 * (_CAP - 1)
@@ -191,7 +191,7 @@ def _bands(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
 
 
 def _discs(s: Strokes, tx: Floats, ty: Floats, number: Integers) -> Polygons:
-    """Restore the round nib where the pen turns back within its own width: a ribbon is cut off flat there."""
+    """Draw the round nib where the pen turns back within its own width; a ribbon is flat there."""
     at = np.nonzero(_straightness(s, tx, ty) < 0.35)[0]
     r = s.radius[at, None]
     return Polygons(

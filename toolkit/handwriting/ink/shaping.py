@@ -1,4 +1,4 @@
-"""Words as the pen will write them: the hands of a fallback chain, kerning, clearance of punctuation, touching ends."""
+"""Shape words: choose hands from the fallback chain, kern, keep punctuation clear, mark touching stroke ends."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.catalogue import fallback_chain
-from toolkit.handwriting.ink.hand import Hand, Placed, open_hand
-from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, evenly
+from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, open_hand
+from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, every_nth
 from toolkit.handwriting.writers import Writer
 from toolkit.keyed_noise import Floats, Integers
 
-PUNCTUATION_GAP = 0.06  # least ink-free distance round punctuation, in cap heights
-MOTION_ALLOWANCE = 0.06  # what the moving hand may take of it, times the writer's shake
-WORD_GAP = 0.46  # and between two words
-THICKEST_NIB = 0.045  # a bold script is written with an ordinary pen
-_LARGEST_SHIFT = 0.6
-_TOUCH = 0.075  # a stroke end this near to another letter's stroke is joined to it
-_KEPT_POINTS = 500_000  # of all hands together, about 20 MB
-_WORD_OVERHEAD = 60  # what a word takes besides its points, in points
-_COMPARED = 256  # points of a letter, where its distance to the next one is measured
+PUNCTUATION_GAP = 0.06  # least distance of ink from punctuation, in cap heights
+MOTION_ALLOWANCE = 0.06  # added for the motion of the hand, times the writer's shake
+WORD_GAP = 0.46  # least distance of ink between two words
+THICKEST_NIB = 0.045  # cap heights; bold scripts are written with a thinner pen
+_LARGEST_SHIFT = 0.6  # cap heights by which punctuation may move a letter
+_TOUCH = 0.075  # cap heights; a stroke end nearer than this to another letter touches it
+_KEPT_POINTS = 500_000  # in the cache of shaped words, about 20 MB
+_WORD_OVERHEAD = 60  # cost of a cached word besides its points, in points
+_COMPARED = 256  # points of a letter that are compared with the next one
 
 _XY: TypeAlias = tuple[Floats, Floats]
 
@@ -43,24 +43,24 @@ _INVISIBLE = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ShapedWord:
-    """One word; every letter about its own origin, in cap heights, y upwards."""
+    """One word; each letter is relative to its own origin, in cap heights, y upwards."""
 
     text: str
     advance: float
     origin_x: Floats  # (letters,) the position of each letter in the word
     origin_y: Floats  # (letters,)
     letter_advance: Floats  # (letters,)
-    strokes: Strokes  # their radius is the width of the ink relative to the hand's mean
+    strokes: Strokes  # their radius is relative to the mean nib of the hand
     stroke_letter: Integers  # (strokes,)
     letter: Integers  # (points,)
-    breaks: tuple[tuple[int, float], ...]  # characters after which it may be broken, and the width up to there
+    breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters, width
 
 
 _kept_words: LRUCache[object, ShapedWord] = LRUCache(_KEPT_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD)
 
 
 class Shaper:
-    """Shapes words for one script in one writer's hand, with only `every` so many points where a text has millions."""
+    """Shapes words for one script and writer; long texts use one point in `every`."""
 
     def __init__(self, script: str, writer: Writer, every: int = 1) -> None:
         self.hands: list[Hand] = [open_hand(name) for name in fallback_chain(script)]
@@ -75,7 +75,7 @@ class Shaper:
 
     @cached(_kept_words, lock=Lock())
     def word(self, text: str) -> ShapedWord:
-        placed: list[tuple[Hand, Placed, int]] = []
+        placed: list[tuple[Hand, PlacedGlyph, int]] = []
         for number, run, places in self._runs(text):
             hand = self.hands[number]
             placed += [(hand, at, places[at.cluster]) for at in hand.shape(run)]
@@ -86,7 +86,7 @@ class Shaper:
         characters = [text[place] for _, _, place in placed]
         extra = self._clearances(letters, characters, advances, shift)
         origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
-        strokes = Strokes.joined(letters)
+        strokes = Strokes.concatenate(letters)
         stroke_letter = np.repeat(np.arange(len(letters)), [len(letter.length) for letter in letters])
         word = ShapedWord(
             text, float((advances + extra).sum()), origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
@@ -97,7 +97,7 @@ class Shaper:
         return word
 
     def points(self, text: str) -> int:
-        """About how many points the strokes of `text` have when all of them are used."""
+        """Estimate the number of points of the strokes of `text`."""
         return sum(count * self._points_of(character) for character, count in Counter(text).items())
 
     def _count_points(self, character: str) -> int:
@@ -106,11 +106,11 @@ class Shaper:
         return sum(len(hand.glyph(at.glyph).x) for at in hand.shape(written)) if written else 0
 
     def missing(self, text: str) -> tuple[str, ...]:
-        """Characters that no hand of the chain writes, each once, in order."""
+        """Return the characters that no hand of the chain writes, each once, in order."""
         return tuple(c for c in dict.fromkeys(text) if c not in " \t\n" and self._hand_of(c) is None)
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
-        """Hand that writes `character`, and the character it writes for it."""
+        """Return the hand that writes `character`, and the character that it writes instead."""
         if character in _INVISIBLE:
             return 0, ""
         for wanted in (character, _ALIKE.get(character, character)):
@@ -122,7 +122,7 @@ class Shaper:
         return None
 
     def _runs(self, text: str) -> list[tuple[int, str, list[int]]]:
-        """Cut a word into runs of one hand: (hand, characters to shape, their places in the word)."""
+        """Cut a word into runs of one hand: (hand, characters to shape, their indices in the word)."""
         runs: list[tuple[int, str, list[int]]] = []
         for place, character in enumerate(text):
             number, written = self._hand_of(character) or (0, "")
@@ -136,14 +136,14 @@ class Shaper:
         return runs
 
     def _clearances(self, letters: list[Strokes], characters: list[str], advances: Floats, shift: Floats) -> Floats:
-        """How far each letter must move right so that punctuation touches nothing."""
+        """Return how far each letter must move right so that punctuation touches nothing."""
         extra = np.zeros(len(letters))
         origin = np.cumsum(advances) - advances + shift
         distance = PUNCTUATION_GAP + 2.2 * self.nib + MOTION_ALLOWANCE * self.writer.shake
         for i in range(1, len(letters)):
             if not (_stands_alone(characters[i - 1]) or _stands_alone(characters[i])):
                 continue
-            # two letters back, because some scripts write the joining stroke as a separate letter
+            # Compare with two letters: in some scripts the joining stroke is a glyph of its own.
             for before in range(max(i - 2, 0), i):
                 offset = origin[i] - origin[before] + extra[before + 1 : i].sum()
                 before_points, points = ((letters[n].x, letters[n].y) for n in (before, i))
@@ -152,7 +152,7 @@ class Shaper:
         return extra
 
     def _least_gap(self, before: str, after: str) -> float:
-        """Smallest gap after word `before` that keeps the ink of word `after` clear of it."""
+        """Return the smallest gap between two words whose ink does not touch."""
         left, right = self.word(before), self.word(after)
         if not len(left.stroke_letter) or not len(right.stroke_letter):
             return 0.0
@@ -171,8 +171,8 @@ def _stands_alone(character: str) -> bool:
 
 
 def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> float:
-    """How far right of `offset` the right points must go to be `distance` from the left ones; may be negative."""
-    (left_x, left_y), (right_x, right_y) = _thinned(left), _thinned(right)
+    """Return how far right of `offset` the right points must move to be `distance` from the left ones, or less."""
+    (left_x, left_y), (right_x, right_y) = _thin(left), _thin(right)
     dy = left_y[:, None] - right_y
     reach = distance * distance - dy * dy
     close = reach > 0
@@ -182,30 +182,28 @@ def _needed_shift(left: _XY, right: _XY, offset: float, distance: float) -> floa
     return float(across[close].max())
 
 
-def _thinned(points: _XY) -> _XY:
+def _thin(points: _XY) -> _XY:
     x, y = points
     every = max(2, -(-len(x) // _COMPARED))
     return x[::every], y[::every]
 
 
-def _letter(hand: Hand, at: Placed, writer: Writer, every: int) -> Strokes:
-    """Strokes of a glyph with the writer's width and slant; weight instead of radius."""
-    glyph = _coarser(hand.glyph(at.glyph), every)
+def _letter(hand: Hand, at: PlacedGlyph, writer: Writer, every: int) -> Strokes:
+    """Return the strokes of a glyph with the writer's width and slant, their radius relative to the hand's nib.
+
+    One point in `every` is kept; contours with fewer than twice that many points are left out.
+    """
+    glyph = hand.glyph(at.glyph)
+    if every > 1 and len(glyph.length):
+        shown = ((glyph.flags & OUTLINE) == 0) | (glyph.length >= min(2 * every, glyph.length.max()))
+        kept, length = every_nth(glyph.length, every)
+        glyph = Strokes(glyph.x[kept], glyph.y[kept], glyph.radius[kept], length, glyph.flags).select(shown)
     x = (glyph.x + glyph.y * writer.slant) * writer.width
     return replace(glyph, x=x, radius=glyph.radius / hand.measures.nib)
 
 
-def _coarser(glyph: Strokes, every: int) -> Strokes:
-    """Keep every so many points; a contour of hardly more is a detail that is left out."""
-    if every == 1 or not len(glyph.length):
-        return glyph
-    shown = ((glyph.flags & OUTLINE) == 0) | (glyph.length >= min(2 * every, glyph.length.max()))
-    kept, length = evenly(glyph.length, every)
-    return Strokes(glyph.x[kept], glyph.y[kept], glyph.radius[kept], length, glyph.flags).select(shown)
-
-
 def _breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:
-    """Places where a new cluster begins, with the width before it."""
+    """Return where a new cluster begins, with the width before it."""
     return tuple(
         (place, float(origin[n]))
         for n, (before, place) in enumerate(pairwise(places), 1)
@@ -214,7 +212,7 @@ def _breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, fl
 
 
 def _mark_touching_ends(word: ShapedWord) -> None:
-    """Flag the stroke ends that lie in the ink of a neighbouring letter: the pen does not lift there."""
+    """Flag the stroke ends inside the ink of a neighbouring letter: the pen is not lifted there."""
     letters = len(word.origin_x)
     strokes = word.strokes
     x, y = strokes.x + word.origin_x[word.letter], strokes.y + word.origin_y[word.letter]

@@ -1,4 +1,4 @@
-"""From a query string to a listing or a rendering: everything is read, and all problems are reported at once."""
+"""Parse the query of a listing or a rendering, and report all problems at once."""
 
 from __future__ import annotations
 
@@ -11,18 +11,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from toolkit.errors import InvalidParameters, MalformedRequest, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.parameters import (
-    CMYK,
-    DEFAULT_HEIGHT,
-    DEFAULT_WIDTH,
-    LONGEST,
-    POINTS_IN_AN_INCH,
-    RGB,
-    Parameters,
-)  # fmt: skip
+from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, LONGEST, RGB, Parameters
 from toolkit.handwriting.wire import Format
 
-#: ``strict`` (HTTP Basic) is the service of 2016: CMYK for a PDF and RGB for everything else. ``open`` takes both.
+#: ``strict`` (HTTP Basic) is the service of 2016: a PDF takes CMYK only, other formats RGB only. ``open`` takes both.
 Dialect = Literal["open", "strict"]
 
 _BROKEN_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -39,28 +31,28 @@ class Listing(NamedTuple):
 
 
 def check_query(query_string: bytes) -> None:
-    """Raise MalformedRequest where percent-encoding is broken, or the query is longer than any text can make it."""
+    """Raise MalformedRequest if percent-encoding is broken or the query is longer than any valid one."""
     if _BROKEN_PERCENT.search(query_string) or len(query_string) > wire.MAX_QUERY_BYTES:
         raise MalformedRequest(wire.QUERY_MALFORMED)
 
 
 def listing_of(query: Mapping[str, str]) -> Listing:
-    """Return the page of the listing, or raise InvalidParameters with all problems."""
+    """Return the requested page of the listing, or raise InvalidParameters with all problems."""
     problems: list[Problem] = []
     parsers: _Parsers = {
-        "limit": _limit,
-        "offset": _offset,
+        "limit": partial(_integer, least=1, most=wire.MAX_LIMIT),
+        "offset": partial(_integer, least=0),
         "order_by": partial(_one_of, words=wire.RECORD_FIELDS),
         "order_dir": partial(_one_of, words=wire.DIRECTIONS),
     }
-    listing = Listing(**_parsed(query, parsers, problems))
+    listing = Listing(**_parse_fields(query, parsers, problems))
     if problems:
         raise InvalidParameters(problems)
     return listing
 
 
 def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> tuple[Parameters | None, list[Problem]]:
-    """Return what could be read (None without a handwriting), with defaults for the rest, and all problems."""
+    """Return the parameters (None without a handwriting), defaults in place of wrong values, and all problems."""
     problems: list[Problem] = []
     handwriting = catalogue().get(query.get("handwriting_id", ""))
     if handwriting is None:
@@ -70,31 +62,28 @@ def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> t
     if text_problem := _text_problem(text):
         problems.append(Problem("text", text_problem))
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
-    given = {"handwriting_color": black, **_parsed(query, _layout_parsers(kind, dialect), problems)}
-    padding, sides = given.get("min_padding"), [given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)]
-    if padding is not None and any(side is not None and padding > side / 2 for side in sides):
-        problems.append(Problem("min_padding", wire.NO_ROOM))
-    given |= _parsed(query, _VARIATION_PARSERS, problems)
-    return (Parameters(handwriting, kind, text, **given) if handwriting else None), problems
-
-
-def _layout_parsers(kind: Format, dialect: Dialect) -> _Parsers:
-    return {
+    layout_parsers: _Parsers = {
         "handwriting_size": partial(_letter_size, kind=kind),
-        "handwriting_color": partial(_ink, kind=kind, strict=dialect == "strict"),
+        "handwriting_color": partial(_colour, kind=kind, strict=dialect == "strict"),
         "width": partial(_side, kind=kind),
         "height": partial(_side, kind=kind),
         "min_padding": partial(_distance, kind=kind),
     }
+    given = {"handwriting_color": black, **_parse_fields(query, layout_parsers, problems)}
+    padding, sides = given.get("min_padding"), [given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)]
+    if padding is not None and any(side is not None and padding > side / 2 for side in sides):
+        problems.append(Problem("min_padding", wire.NO_ROOM))
+    given |= _parse_fields(query, _VARIATION_PARSERS, problems)
+    return (Parameters(handwriting, kind, text, **given) if handwriting else None), problems
 
 
-def _parsed(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
+def _parse_fields(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
     parsed = {}
     for field, parse in parsers.items():
         if field in query:
             try:
                 parsed[field] = parse(field, query[field])
-            except Wrong as wrong:
+            except WrongValue as wrong:
                 problems.append(Problem(field, str(wrong)))
     return parsed
 
@@ -109,113 +98,104 @@ def _text_problem(text: str) -> str | None:
     return wire.TEXT_TOO_LONG if len(text) > wire.MAX_TEXT else None
 
 
-# -- values: each parser takes the name of the field and its text, and raises `Wrong` with the message --------------
+# -- values: a parser takes the name of the field and its text, and raises `WrongValue` with the message --
 
 _DISTANCE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(px|pt|in|cm|mm)\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?)\s*", re.IGNORECASE)
 _INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
 _HEXADECIMAL = re.compile(r"\s*#?([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})\s*")
-_FOUR = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
+_CMYK = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
 
-_INCH = POINTS_IN_AN_INCH
-_POINTS = {"px": 1.0, "pt": 1.0, "in": _INCH, "cm": _INCH / 2.54, "mm": _INCH / 25.4}
-_FINEST = 0.01  # points: what is smaller cannot be seen, and divides by zero further on
+_POINTS = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4}
+_FINEST = 0.01  # points; anything smaller is invisible and would lead to a division by zero
 _LARGEST_SEED = 2**63 - 1
-_LONGEST_SEED = 100  # characters; a seed is a key, not an essay
+_LONGEST_SEED = 100  # characters
 
 
-class Wrong(ValueError):
+class WrongValue(ValueError):
     pass
 
 
 def _side(field: str, text: str, kind: Format) -> float | None:
-    """None is ``auto``."""
+    """Parse a width or height; None is ``auto``."""
     if text.strip().lower() == "auto":
         return None
     points = _distance(field, text, kind)
     if kind == "png":
         points = float(int(points + 0.5))  # whole pixels, half up
         if points < 1:
-            raise Wrong(f"{field} must be at least 1px")
+            raise WrongValue(f"{field} must be at least 1px")
     elif points < _FINEST:
-        raise Wrong(f"{field} must be at least {_FINEST}pt")
+        raise WrongValue(f"{field} must be at least {_FINEST}pt")
     return points
 
 
 def _letter_size(field: str, text: str, kind: Format) -> float:
     points = _distance(field, text, kind)
     if points < _FINEST:
-        raise Wrong(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")
+        raise WrongValue(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")
     return points
 
 
 def _number(field: str, text: str, most: float) -> float:
-    parsed = _decimal(field, text)
+    parsed = Decimal(_match(_NUMBER, field, text)[1])
     if not 0 <= parsed <= most:
-        raise Wrong(f"{field} must be between 0.0 and {most}")
+        raise WrongValue(f"{field} must be between 0.0 and {most}")
     return float(parsed)
 
 
-def _ink(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
+def _colour(field: str, text: str, kind: Format, *, strict: bool) -> RGB | CMYK:
     """Parse a colour; `strict` takes only CMYK for a PDF and only RGB for everything else."""
     rgb, cmyk = not strict or kind != "pdf", not strict or kind == "pdf"
     if rgb and (hit := _HEXADECIMAL.fullmatch(text)):
         return RGB(*(int(channel, 16) for channel in hit.groups()))
-    if cmyk and (hit := _FOUR.fullmatch(text)):
+    if cmyk and (hit := _CMYK.fullmatch(text)):
         inks = [_NUMBER.fullmatch(part) for part in hit.groups()]
         values = [float(one[1]) for one in inks if one]
         if len(values) == 4 and all(0 <= value <= 1 for value in values):
             return CMYK(*values)
-    raise Wrong(f"{field} must be valid {' or '.join(name for name, taken in (('RGB', rgb), ('CMYK', cmyk)) if taken)}")
+    raise WrongValue(
+        f"{field} must be valid {' or '.join(name for name, taken in (('RGB', rgb), ('CMYK', cmyk)) if taken)}"
+    )
 
 
 def _seed(field: str, text: str) -> int | Decimal | None:
     """Parse a seed: a positive integer of 64 bits or decimal number; None for zero and below."""
-    parsed = _decimal(field, text)
+    parsed = Decimal(_match(_NUMBER, field, text)[1])
     if len(text) > _LONGEST_SEED or abs(parsed) > _LARGEST_SEED:
-        raise Wrong(wire.SEED_OUT_OF_RANGE)
+        raise WrongValue(wire.SEED_OUT_OF_RANGE)
     if parsed <= 0:
         return None
     return int(parsed) if parsed == parsed.to_integral_value() else parsed.normalize()
 
 
-def _limit(field: str, text: str) -> int:
-    count = int(_read(_INTEGER, field, text)[1])
-    if not 1 <= count <= wire.MAX_LIMIT:
-        raise Wrong(f"{field} must be between 1 and {wire.MAX_LIMIT}")
-    return count
-
-
-def _offset(field: str, text: str) -> int:
-    count = int(_read(_INTEGER, field, text)[1])
-    if count < 0:
-        raise Wrong(f"{field} must be 0 or more")
-    return count
+def _integer(field: str, text: str, least: int, most: int | None = None) -> int:
+    number = int(_match(_INTEGER, field, text)[1])
+    if number < least or (most is not None and number > most):
+        allowed = f"{least} or more" if most is None else f"between {least} and {most}"
+        raise WrongValue(f"{field} must be {allowed}")
+    return number
 
 
 def _one_of(field: str, text: str, words: Sequence[str]) -> str:
     if text not in words:
-        raise Wrong(f"{field} must be one of: {', '.join(words)}")
+        raise WrongValue(f"{field} must be one of: {', '.join(words)}")
     return text
 
 
 def _distance(field: str, text: str, kind: Format) -> float:
-    hit = _read(_DISTANCE, field, text)
+    hit = _match(_DISTANCE, field, text)
     points = float(hit[1]) * _POINTS[hit[2].lower()]
     longest, name = LONGEST[kind]
-    if points > longest * (1 + 1e-9):  # 22.86cm is 9in, in spite of rounding
-        raise Wrong(f"{field} maximum is {name}")
+    if points > longest * (1 + 1e-9):  # 254cm are 100in, in spite of rounding
+        raise WrongValue(f"{field} maximum is {name}")
     return min(points, longest)
 
 
-def _decimal(field: str, text: str) -> Decimal:
-    return Decimal(_read(_NUMBER, field, text)[1])
-
-
-def _read(pattern: re.Pattern[str], field: str, text: str) -> re.Match[str]:
+def _match(pattern: re.Pattern[str], field: str, text: str) -> re.Match[str]:
     hit = pattern.fullmatch(text)
     if hit is None:
-        raise Wrong(wire.unreadable(field, text))
+        raise WrongValue(wire.unreadable(field, text))
     return hit
 
 

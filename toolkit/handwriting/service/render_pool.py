@@ -1,4 +1,4 @@
-"""Rendering beside the event loop: a few processes, started when the first text comes."""
+"""Render in worker processes, so that the event loop stays free; the first text starts them."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceFailur
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.service.fair_turns import FairTurns, QueueFull
+from toolkit.handwriting.service.fair_queue import FairQueue, QueueFull
 from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
 log = logging.getLogger("toolkit.handwriting")
 
 WORKER = "toolkit.handwriting.service.render_worker"
-# So many times its CPU time, and it hangs or the machine is far too busy. (Windows has this limit only.)
+# Wall time limit as a multiple of the CPU limit: beyond it a renderer hangs, or the machine is far too busy.
+# Windows has this limit only.
 _WALL_TIMES = 10
 _RETRY_SECONDS = 2.0
-_FAILED = "the gateway failed at this rendering"
-# Starting a process takes about as long, so a shorter rendering is not interrupted.
+# After a cancelled call the process gets this time to finish, which is about the time to start another one.
 _GRACE_SECONDS = 1.0
 
-#: Parameters, whether only the characters are checked, and the most seconds of CPU time.
+#: Parameters, whether to check the characters only, and the limit of CPU time in seconds.
 Job: TypeAlias = tuple[Parameters, bool, float]
-#: A rendering, what is wrong with its parameters (or nothing), or the place where the renderer failed.
+#: A rendering, or the problems of the parameters, or the place in the code where the renderer failed.
 Outcome: TypeAlias = Handwritten | tuple[Problem, ...] | str
 
 
 class RenderPool:
-    """Renders `size` texts at once, each in its own process and in at most so many `seconds` of CPU time."""
+    """Renders `size` texts at once, each in its own process with a limit of CPU time in `seconds`."""
 
     def __init__(self, size: int, most_waiting: int, seconds: float) -> None:
-        self._turns = FairTurns(size, most_waiting)
+        self._queue = FairQueue(size, most_waiting)
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="render")
         self._workers = [WorkerProcess(WORKER) for _ in range(size)]
-        # The most recently used process is at the end and comes first: the others need not even exist.
+        # Used from the end, the most recent worker first: under light load the others are never started.
         self._idle = list(self._workers)
         self._abandoned: set[WorkerProcess] = set()
 
     async def render(self, parameters: Parameters, key: Hashable) -> Handwritten:
-        """Render a text for the caller with this key; a cancelled call is not rendered, or not to its end."""
+        """Render a text for the caller with this key; cancelling the call stops the rendering."""
         outcome = await self._run((parameters, False, self._seconds), key)
         if isinstance(outcome, tuple):
             raise InvalidParameters(outcome)
@@ -55,7 +55,7 @@ class RenderPool:
         return outcome if isinstance(outcome, tuple) else ()
 
     def close(self) -> None:
-        """End all processes; what is being rendered is given up."""
+        """End all processes; unfinished renderings are lost."""
         for worker in self._workers:
             worker.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -64,7 +64,7 @@ class RenderPool:
 
     async def _run(self, job: Job, key: Hashable) -> Handwritten | tuple[Problem, ...]:
         try:
-            await self._turns.take(key)
+            await self._queue.acquire(key)
         except QueueFull:
             raise Overloaded(wire.QUEUE_FULL, retry_after=_RETRY_SECONDS) from None
         loop = asyncio.get_running_loop()
@@ -77,17 +77,15 @@ class RenderPool:
             self._abandoned.add(worker)
             loop.call_later(_GRACE_SECONDS, self._end, worker, done)
             raise
-        if isinstance(outcome, WorkerDied):
-            raise _error_of(outcome)
-        if isinstance(outcome, str):
+        if isinstance(outcome, WorkerDied | str):
             log.error("rendering failed: %s", outcome)
-            raise ServiceFailure(_FAILED)
+            raise _error_of(outcome)
         return outcome
 
     def _free(self, worker: WorkerProcess) -> None:
         self._abandoned.discard(worker)
         self._idle.append(worker)
-        self._turns.give_back()
+        self._queue.release()
 
     def _end(self, worker: WorkerProcess, done: asyncio.Future[Outcome | WorkerDied]) -> None:
         if not done.done():
@@ -97,7 +95,7 @@ class RenderPool:
         outcome = _render(worker, job)
         ended_from_outside = isinstance(outcome, WorkerDied) and outcome.death is Death.OTHER
         if ended_from_outside and worker not in self._abandoned:
-            return _render(worker, job)  # its end says nothing about the text
+            return _render(worker, job)  # it was killed from outside, so the text is not to blame
         return outcome
 
 
@@ -109,10 +107,10 @@ def _render(worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
     return cast("Outcome", outcome)
 
 
-def _error_of(died: WorkerDied) -> ServiceFailure | InvalidParameters:
-    log.error("rendering failed: %s", died)
-    if died.death is Death.CPU_LIMIT:
+def _error_of(outcome: WorkerDied | str) -> ServiceFailure | InvalidParameters:
+    death = outcome.death if isinstance(outcome, WorkerDied) else None
+    if death is Death.CPU_LIMIT:
         return InvalidParameters([Problem(None, wire.TOO_MUCH_WORK)])
-    if died.death is Death.WALL_LIMIT:
+    if death is Death.WALL_LIMIT:
         return Overloaded(wire.TOO_BUSY, retry_after=_RETRY_SECONDS)
-    return ServiceFailure(_FAILED)
+    return ServiceFailure("the gateway failed at this rendering")

@@ -1,7 +1,7 @@
 """The child process that renders.
 
-A separate process, because drawing a long text holds Python's lock for up to a quarter of a second at a time, and
-every stream of the gateway would stall for as long.
+A separate process, because drawing a long text holds Python's global lock for up to a quarter of a second and would
+stall every stream of the gateway.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from collections.abc import Iterator
 
 from toolkit.errors import InvalidParameters
 from toolkit.handwriting.ink.renderer import render, writable_text
-from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.service.render_pool import Job, Outcome
 from toolkit.worker_process import limit_cpu, serve
 
-_NICENESS = 2  # streams and small requests go first, and yet no render starves on a busy machine
+_NICENESS = 2  # lower priority than streams and small requests, but rendering still progresses on a busy machine
 
 
 def main() -> None:
@@ -25,20 +24,17 @@ def main() -> None:
 
 def outcomes(job: Job) -> Iterator[Outcome]:
     parameters, checks_only, seconds = job
+    outcome: Outcome = ()
     limit_cpu(seconds)
-    outcome = _outcome(parameters, checks_only)
-    limit_cpu(0)
-    yield outcome
-
-
-def _outcome(parameters: Parameters, checks_only: bool) -> Outcome:
     try:
         if checks_only:
             writable_text(parameters)
-            return ()
-        return render(parameters)
+        else:
+            outcome = render(parameters)
     except InvalidParameters as error:
-        return error.problems
+        outcome = error.problems
     except Exception as error:  # a bug of ours: the gateway logs where it is, never the text
         last = traceback.extract_tb(error.__traceback__)[-1]
-        return f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}"
+        outcome = f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}"
+    limit_cpu(0)
+    yield outcome

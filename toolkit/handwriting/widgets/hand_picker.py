@@ -20,7 +20,7 @@ from toolkit.widget_family import button, row, sized
 PAGE = 6
 _CHARACTERS = 12
 _WIDTH = 116  # pixels
-_LOOK = Style(handwriting_size=14, width=_WIDTH, height=38, random_seed=1)
+_PICTURE_STYLE = Style(handwriting_size=14, width=_WIDTH, height=38, random_seed=1)
 _ORDERS = {
     "by title": ("title", True),
     **{f"by {name.removeprefix('rating_').replace('_', ' ')}": (name, False) for name in RATINGS},
@@ -28,7 +28,7 @@ _ORDERS = {
 
 
 class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
-    """A field for the title, and a page of hands; `attempt` does what a click asks for, and says what goes wrong.
+    """A field for the title, and a page of hands. `attempt` runs the action of a click and shows its error.
 
     ``handwriting`` is the title of the chosen hand, ``cards`` are the buttons under the pictures.
     """
@@ -52,7 +52,13 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         cells = [ipywidgets.VBox(pair) for pair in zip(self.pictures, self.cards, strict=True)]
         self.children = (row(self.name, self.order, self.back_button, self.on_button), row(*cells))
         self.handwriting = handwriting
-        self._follow()
+        self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
+        self.name.observe(self._on_name, "value")
+        self.order.observe(lambda _: self._attempt(self._sort), "value")
+        self.back_button.on_click(lambda _: self._attempt(partial(self._turn, -PAGE)))
+        self.on_button.on_click(lambda _: self._attempt(partial(self._turn, PAGE)))
+        for card in self.cards:
+            card.on_click(lambda clicked: self.set_trait("handwriting", clicked.description))
 
     def load(self) -> None:
         """Read the listing, and show the page with the chosen hand."""
@@ -68,17 +74,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
             self._snippet = snippet
             self._draw()
 
-    def _follow(self) -> None:
-        self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
-        self.name.observe(self._on_name, "value")
-        self.order.observe(lambda _: self._attempt(self._sort), "value")
-        self.back_button.on_click(lambda _: self._attempt(partial(self._turn, -PAGE)))
-        self.on_button.on_click(lambda _: self._attempt(partial(self._turn, PAGE)))
-        for card in self.cards:
-            card.on_click(lambda clicked: self.set_trait("handwriting", clicked.description))
-
     def _on_name(self, change: dict[str, str]) -> None:
-        # An unknown title is for the explorer to complain about, in the words of the client.
+        # The explorer shows the client's error for an unknown title.
         if change["new"]:
             self.handwriting = change["new"]
 
@@ -102,9 +99,9 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
             if page != self._first or not self.cards[0].description:
                 self._first = page
                 self._draw()
-        self._mark()
+        self._highlight_chosen()
 
-    def _mark(self) -> None:
+    def _highlight_chosen(self) -> None:
         for card in self.cards:
             card.button_style = "primary" if card.description == self.handwriting else ""
 
@@ -118,8 +115,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
             card.description = titles[number] if shown else ""
             card.tooltip = f"Write with {card.description}"
             if shown and self._snippet:
-                picture.value = paper(self._client.rendered(self._snippet, titles[number], "png", _LOOK))
-        self._mark()
+                picture.value = paper(self._client.rendered(self._snippet, titles[number], "png", _PICTURE_STYLE))
+        self._highlight_chosen()
 
 
 def paper(writing: Handwritten, label: str = "") -> str:

@@ -1,4 +1,4 @@
-"""HandwritingExplorer: write, choose a hand, turn every parameter, compare, take the file or the code with you."""
+"""HandwritingExplorer: write a text, choose a hand, change parameters, compare, download the file or copy the code."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TEXT = "The quick brown fox\njumps over the lazy dog."
 
 
 class _Settings(NamedTuple):
-    """What the controls ask for, apart from the kind of file."""
+    """The values of the controls, except the kind of file."""
 
     text: str
     handwriting: str
@@ -39,21 +39,21 @@ class _Settings(NamedTuple):
 
 
 class HandwritingExplorer(ServiceWidget):
-    """Write a text and see it in any hand, with any parameters, while you turn them.
+    """Write a text and see it in any hand while you change the parameters.
 
     Parameters
     ----------
     tk
         A connection.
     text, handwriting
-        What is shown first.
+        The text and the hand at the start.
 
     Attributes
     ----------
     result : Handwritten or None
         The picture that is shown.
     kept : Handwritten or None
-        What it is compared with.
+        The picture for comparison.
     text, picker, look, kind, keep_button, drop_button
         The controls: set ``.value``, ``.click()`` as a person would; ``picker.handwriting`` is the hand,
         ``look.size``, ``look.line_spacing``, ``look.seed``, ... are the parameters.
@@ -75,7 +75,7 @@ class HandwritingExplorer(ServiceWidget):
     def __init__(self, tk: Connection, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
         super().__init__()
         self._client = tk.handwriting
-        self._drawn: _Settings | None = None
+        self._shown: _Settings | None = None
         self._kept_code = ""
         layout = ipywidgets.Layout(width="auto", height="6em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
@@ -87,12 +87,20 @@ class HandwritingExplorer(ServiceWidget):
         self.keep_button = button("Compare", "columns", "Keep this one at the left, and go on at the right")
         self.drop_button = button("Stop comparing", "times", "Take the kept one away")
         self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
-        self._lay_out()
+        wide = ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible")
+        offers = row(self.kind, self.link, self.keep_button, self.drop_button)
+        right = ipywidgets.VBox([self.text, self.paper, offers, self.code_line], layout=wide)
+        self.show(self.picker, results=(row(column(self.look), right),))
+        self._show_comparison()
         with self.working("Loading the hands"):
             self.picker.load()
         if self.error is None:
             self._draw_text()
-        self._follow()
+        self.text.observe(lambda _: self._draw_text(), "value")
+        self.picker.observe(lambda _: self._draw(), "handwriting")
+        self.kind.observe(lambda _: self._attempt(self._describe), "value")
+        self.keep_button.on_click(lambda _: self._keep())
+        self.drop_button.on_click(lambda _: self._drop())
 
     @property
     def code(self) -> str:
@@ -101,8 +109,8 @@ class HandwritingExplorer(ServiceWidget):
 
     @property
     def file(self) -> Handwritten:
-        """What the controls ask for, as a file of the chosen kind; the error where it cannot be rendered."""
-        if self.result is not None and self.kind.value == "png" and self._drawn == self._settings:
+        """The file of the chosen kind for the present settings; raises the error if it cannot be rendered."""
+        if self.result is not None and self.kind.value == "png" and self._shown == self._settings:
             return self.result
         return self._render(self._settings, self.kind.value)
 
@@ -118,27 +126,13 @@ class HandwritingExplorer(ServiceWidget):
         shown = "nothing to show" if self.result is None else repr(self.result)[1:-1]
         return f"HandwritingExplorer: {shown}"
 
-    def _lay_out(self) -> None:
-        wide = ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible")
-        offers = row(self.kind, self.link, self.keep_button, self.drop_button)
-        right = ipywidgets.VBox([self.text, self.paper, offers, self.code_line], layout=wide)
-        self.show(self.picker, results=(row(column(self.look), right),))
-        self._show_comparison()
-
-    def _follow(self) -> None:
-        self.text.observe(lambda _: self._draw_text(), "value")
-        self.picker.observe(lambda _: self._draw(), "handwriting")
-        self.kind.observe(lambda _: self._attempt(self._describe), "value")
-        self.keep_button.on_click(lambda _: self._keep())
-        self.drop_button.on_click(lambda _: self._drop())
-
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do it; the status line shows what goes wrong, and the last picture stays."""
+        """Run `work`; the status line shows an error, and the last picture stays."""
         with self.working("Writing"):
             work()
             if self.result is None:
                 self.say("")
-            elif self._drawn != self._settings:
+            elif self._shown != self._settings:
                 self.say("The picture shows earlier settings: the present ones could not be rendered")
             else:
                 self.say(_figures(self.result))
@@ -163,21 +157,21 @@ class HandwritingExplorer(ServiceWidget):
         settings = self._settings
         with self._replacing_link():
             done = self._render(settings, "png")
-            self._drawn, self.result = settings, done
+            self._shown, self.result = settings, done
             self._show_comparison()
             self._describe()
 
     def _show_comparison(self) -> None:
         """Show the picture alone, or side by side with the kept one."""
         self.drop_button.layout.display = "none" if self.kept is None else ""
-        if self.result is None or self._drawn is None:
+        if self.result is None or self._shown is None:
             return
-        label = f"{self._drawn.text[:200]} (in the hand of {self.result.handwriting})"
+        label = f"{self._shown.text[:200]} (in the hand of {self.result.handwriting})"
         now = paper(self.result, label)
         if self.kept is None:
             self.paper.value = now
             return
-        made_by = self._drawn.code(self.kind.value)
+        made_by = self._shown.code(self.kind.value)
         cells = ((paper(self.kept, "What it is compared with"), self._kept_code), (now, made_by))
         self.paper.value = '<div style="display:flex;flex-wrap:wrap;gap:8px;align-items:flex-start">' + "".join(
             f'<figure style="margin:0;flex:1 1 14em;min-width:0">{image}'
@@ -186,17 +180,28 @@ class HandwritingExplorer(ServiceWidget):
         ) + "</div>"  # fmt: skip
 
     def _describe(self) -> None:
-        """Show the code of the picture, and a link to the file that the controls ask for."""
-        if self._drawn is None:
+        """Show the code of the picture, and a link to the file for the present settings."""
+        if self._shown is None:
             return
         with self._replacing_link():
-            self.code_line.value = _copyable(self._drawn.code(self.kind.value))
-            self.link.value = _download(self.file)
+            code = escape(self._shown.code(self.kind.value), quote=True)
+            copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
+            self.code_line.value = (
+                f'<button class="jupyter-button widget-button" style="width:auto" data-code="{code}" onclick="{copy}">'
+                f'Copy code</button> <code style="overflow-wrap:anywhere">{code}</code>'
+            )
+            file = self.file
+            name = escape(f"{file.handwriting.lower()}.{file.kind}", quote=True)
+            data = base64.b64encode(file.data).decode("ascii")
+            self.link.value = (
+                f'<a download="{name}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
+                f'style="text-decoration:underline">Download {name}</a> ({len(file.data) / 1000:.1f} KB)'
+            )
 
     @contextmanager
     def _replacing_link(self) -> Iterator[None]:
-        """Offer no file of older settings: hide the link while a file is made, and remove it if that fails."""
-        self.link.layout.visibility = "hidden"  # keeps its room, so that the buttons beside it do not jump
+        """Hide the link while the file is made, and remove it after an error: it would offer the previous file."""
+        self.link.layout.visibility = "hidden"  # keeps its space, so that the buttons beside it do not move
         try:
             yield
         except Exception:
@@ -206,8 +211,8 @@ class HandwritingExplorer(ServiceWidget):
 
     @in_turn
     def _keep(self) -> None:
-        if self._drawn is not None:
-            self.kept, self._kept_code = self.result, self._drawn.code(self.kind.value)
+        if self._shown is not None:
+            self.kept, self._kept_code = self.result, self._shown.code(self.kind.value)
             self._show_comparison()
 
     @in_turn
@@ -221,23 +226,4 @@ def _figures(done: Handwritten) -> str:
     return (
         f"{done.handwriting}: {done.width:g} x {done.height:g} px · {counted(done.lines or 0, 'line')} · "
         f"ink {done.ink_share or 0:.2%} · {done.milliseconds:.0f} ms{cut}"
-    )
-
-
-def _copyable(code: str) -> str:
-    quoted = escape(code, quote=True)
-    copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
-    return (
-        f'<button class="jupyter-button widget-button" style="width:auto" data-code="{quoted}" onclick="{copy}">'
-        f'Copy code</button> <code style="overflow-wrap:anywhere">{quoted}</code>'
-    )
-
-
-def _download(file: Handwritten) -> str:
-    data = base64.b64encode(file.data).decode("ascii")
-    name = f"{file.handwriting.lower()}.{file.kind}"
-    size = f"{len(file.data) / 1000:.1f} KB"
-    return (
-        f'<a download="{escape(name, quote=True)}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
-        f'style="text-decoration:underline">Download {escape(name)}</a> ({size})'
     )

@@ -15,20 +15,20 @@ _LABEL, _WIDTH = "7.5em", "22em"
 
 
 class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
-    """Sliders, ink and seed; `changed` is called after each change that a person or a program makes."""
+    """Sliders, ink and seed; `changed` is called after each change by a person or a program."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._is_rolling = False
         self.size = _slider("Size, px", 20, 4, 120, 1)
-        self.width = _slider("Width, px", 504, 40, 1600, 4)
-        self.height = _slider("Height, px", 360, 20, 1600, 4)
-        self.height_auto = check_box("Height as the text needs", width="16em")
-        self.height_auto.layout.margin = f"2px 2px 2px {_LABEL}"
-        self.padding = _slider("Margin, px", 0, 0, 200, 1)
         self.line_spacing = _slider("Line spacing", 1.5, 0, 5, 0.05)
         self.line_variance = _slider("Line variance", 0, 0, 1, 0.01)
         self.word_variance = _slider("Word variance", 0, 0, 1, 0.01)
+        self.width = _slider("Width, px", 504, 40, 1600, 4)
+        self.height_auto = check_box("Height as the text needs", width="16em")
+        self.height_auto.layout.margin = f"2px 2px 2px {_LABEL}"
+        self.height = _slider("Height, px", 360, 20, 1600, 4)
+        self.padding = _slider("Margin, px", 0, 0, 200, 1)
         picker = ipywidgets.ColorPicker(value="#000000", description="Ink")
         self.colour = sized(picker, _WIDTH, label=_LABEL)
         self.inks = text_field("or CMYK", "(1, 0.5, 0, 0.2)", width=_WIDTH, label=_LABEL)
@@ -36,42 +36,33 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.seed = sized(number, "13em", label=_LABEL)
         self.seed_locked = check_box("keep", width="5em")
         self.reroll_button = button("Again", "refresh", "Write it again, differently")
-        super().__init__(layout=ipywidgets.Layout(overflow="visible"))
-        self._lay_out()
-
-    @property
-    def style(self) -> Style:
-        """What the controls say; a parameter that is as the service would have it is None."""
-        return Style(
-            handwriting_size=_unless(self.size.value, 20),
-            handwriting_color=self.inks.value.strip() or _unless(self.colour.value, "#000000"),
-            width=_unless(self.width.value, 504),
-            height="auto" if self.height_auto.value else _unless(self.height.value, 360),
-            min_padding=_unless(self.padding.value, 0),
-            line_spacing=_unless(self.line_spacing.value, 1.5),
-            line_spacing_variance=_unless(self.line_variance.value, 0.0),
-            word_spacing_variance=_unless(self.word_variance.value, 0.0),
-            random_seed=self.seed.value,
-        )
-
-    def _lay_out(self) -> None:
+        self._parameters = {
+            "handwriting_size": self.size, "handwriting_color": self.colour, "width": self.width,
+            "height": self.height, "min_padding": self.padding, "line_spacing": self.line_spacing,
+            "line_spacing_variance": self.line_variance, "word_spacing_variance": self.word_variance,
+        }  # fmt: skip
+        self._defaults = {name: control.value for name, control in self._parameters.items()}
         ipywidgets.dlink((self.height_auto, "value"), (self.height, "disabled"))
         controls = (
-            self.size,
-            self.line_spacing,
-            self.line_variance,
-            self.word_variance,
-            self.width,
-            self.height_auto,
-            self.height,
-            self.padding,
-            self.colour,
-            self.inks,
-        )
-        self.children = (*controls, row(self.seed, self.seed_locked, self.reroll_button))
+            self.size, self.line_spacing, self.line_variance, self.word_variance, self.width, self.height_auto,
+            self.height, self.padding, self.colour, self.inks,
+        )  # fmt: skip
+        seed_row = row(self.seed, self.seed_locked, self.reroll_button)
+        super().__init__((*controls, seed_row), layout=ipywidgets.Layout(overflow="visible"))
         for control in (*controls, self.seed):
             control.observe(self._on_change, "value")
         self.reroll_button.on_click(lambda _: self._reroll())
+
+    @property
+    def style(self) -> Style:
+        """Return the parameters that differ from the service's defaults, and the seed."""
+        values = {name: control.value for name, control in self._parameters.items()}
+        given: dict[str, Any] = {name: value for name, value in values.items() if value != self._defaults[name]}
+        if self.height_auto.value:
+            given["height"] = "auto"
+        if inks := self.inks.value.strip():
+            given["handwriting_color"] = inks
+        return Style(**given, random_seed=self.seed.value)
 
     @in_turn
     def _on_change(self, change: dict[str, Any]) -> None:
@@ -95,7 +86,3 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 def _slider(description: str, value: float, least: float, most: float, step: float) -> ipywidgets.Widget:
     kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
     return sized(kind(value, min=least, max=most, step=step, description=description), _WIDTH, label=_LABEL)
-
-
-def _unless(value: Any, default: Any) -> Any:  # noqa: ANN401
-    return None if value == default else value

@@ -1,1 +1,0 @@
-"""The client of mobile identity: what a person calls in a notebook."""

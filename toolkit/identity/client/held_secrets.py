@@ -11,7 +11,7 @@ import secrets
 from datetime import UTC, datetime
 from typing import NoReturn
 
-from toolkit.errors import CodeExpired, SessionClosed
+from toolkit.errors import SessionClosed
 from toolkit.identity.flow import State
 from toolkit.secret import Secret
 
@@ -95,12 +95,6 @@ class AuthenticatedUser(Holder):
     def seconds_left(self, now: int) -> float:
         """Return how long the code still lives, 0 once it is over; `now` in milliseconds since the epoch."""
         return max(0.0, (self._expires - now) / 1000)
-
-    def check_life(self, now: int) -> None:
-        """Raise CodeExpired if the code is over."""
-        if now >= self._expires:
-            ended = f"{self.expires_at:%H:%M:%S} UTC"
-            raise CodeExpired(f"the code ended at {ended}; begin again with start_authentication")
 
     def __repr__(self) -> str:
         who = f"{self.service_alias[:8]} at {self.mobile_operator_name}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pandas as pd
 
+from toolkit.argument_checks import described
 from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument
+from toolkit.errors import CodeExpired, InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
 from toolkit.identity import wire
@@ -16,8 +17,7 @@ from toolkit.identity.client.calls import TRACE_COLUMNS, RecordedCalls, Step
 from toolkit.identity.client.final_target import FinalTargetListener
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof, StartedTransaction, hidden
-from toolkit.identity.client.payment_ids import Payments, payment_ids
-from toolkit.identity.client.session import IdentitySession
+from toolkit.identity.client.session import IdentitySession, Payments
 from toolkit.identity.flow import Call
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -275,7 +275,22 @@ class IdentityClient(PublicNames):
 
     def _proof_of(self, user: AuthenticatedUser, answer: Secret | None = None) -> dict[str, object]:
         fields: dict[str, object] = {"ServiceAlias": user.service_alias, "AuthenticationCode": user.secret("code")}
-        user.check_life(self._calls.now())
+        if not user.seconds_left(self._calls.now()):
+            ended = f"{user.expires_at:%H:%M:%S} UTC"
+            raise CodeExpired(f"the code expired at {ended}; begin again with start_authentication")
         if answer is not None and user.challenge_id is not None:
             fields |= {"ChallengeId": user.challenge_id, "ChallengeAnswer": answer}
         return fields
+
+
+def payment_ids(payments: Payments) -> list[str]:
+    if isinstance(payments, pd.DataFrame):
+        if "payment_id" not in payments.columns:
+            raise InvalidArgument("the frame has no column payment_id: give rows of payment_list")
+        payments = payments["payment_id"]
+    elif isinstance(payments, pd.Series) and isinstance(payments.get("payment_id"), str):
+        payments = payments["payment_id"]  # one row of payment_list
+    ids = [payments] if isinstance(payments, str) else list(payments) if isinstance(payments, Iterable) else [payments]
+    if wrong := [one for one in ids if not isinstance(one, str)]:
+        raise InvalidArgument(f"payments are ids or rows of payment_list, not {described(wrong[0])}")
+    return ids

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import pandas as pd
 
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hidden
-from toolkit.identity.client.payment_ids import Payments
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from toolkit.identity.client.identity import IdentityClient
 
 T = TypeVar("T")
+#: Frame or rows of ``payment_list``, a Series or list of ids, or one id.
+Payments: TypeAlias = pd.DataFrame | pd.Series | str | Iterable[str]
 HeldT = TypeVar("HeldT", bound=Holder)
 
 

@@ -1,1 +1,0 @@
-"""The gateway's side of mobile identity: its rules, without HTTP."""

@@ -11,8 +11,7 @@ from msgspec import Meta
 
 from toolkit.errors import InvalidArgument
 from toolkit.identity.envelope import refusal
-from toolkit.identity.service.carrier import Carrier, Network
-from toolkit.identity.service.subscribers import Subscriber
+from toolkit.identity.service.carrier import Carrier, Network, Subscriber
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, refuse_duplicates
 

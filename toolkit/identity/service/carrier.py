@@ -5,13 +5,77 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
-from typing import Annotated, Protocol, runtime_checkable
+from typing import Annotated, Literal, Protocol, runtime_checkable
 
 from msgspec import Meta
 
 from toolkit.errors import InvalidArgument
-from toolkit.identity.service.subscribers import Subscriber
 from toolkit.settings import Table, Text
+
+
+class Payment(Table, frozen=True):
+    """A carrier bill, or a card without its middle digits."""
+
+    payment_type: Literal["CREDIT_CARD", "DEBIT_CARD", "CARRIER_BILL"]
+    brand: Text | None = None
+    first_six: Annotated[str, Meta(pattern="^[0-9]{6}$")] | None = None
+    last_four: Annotated[str, Meta(pattern="^[0-9]{4}$")] | None = None
+    digits: Annotated[int, Meta(ge=12, le=19)] | None = None
+    expiration_month: Annotated[int, Meta(ge=1, le=12)] | None = None
+    expiration_year: Annotated[int, Meta(ge=2000, le=9999)] | None = None
+    is_default: bool = False
+
+    def __post_init__(self) -> None:
+        for key in ("first_six", "last_four", "digits"):
+            if (getattr(self, key) is None) != (self.payment_type == "CARRIER_BILL"):
+                raise InvalidArgument(f"{key}: a card has it, a carrier bill has not")
+
+    @property
+    def masked_number(self) -> str | None:
+        if self.first_six is None or self.last_four is None or self.digits is None:
+            return None
+        return self.first_six + "*" * (self.digits - 10) + self.last_four
+
+
+class Address(Table, frozen=True):
+    line1: Text
+    city: Text
+    region: Text
+    #: The answer to the challenge.
+    postal_code: Annotated[str, Meta(pattern="^[0-9]{5}$")]
+    country_code: Text = "US"
+    line2: Text | None = None
+
+
+class Subscriber(Table, frozen=True):
+    id: Text
+    mobile_number: Annotated[str, Meta(pattern=r"^\+[0-9]{7,15}$")]
+    carrier: Text
+    device_ip: Text
+    name: Text
+    email: Text
+    address: Address
+    payments: tuple[Payment, ...] = ()
+    account: Literal["POSTPAID", "PREPAID", "BUSINESS"] = "POSTPAID"
+    state: Literal["ACTIVE", "SUSPENDED", "DEACTIVATED"] = "ACTIVE"
+    #: NONE: there never was one; LOST: there should be one.
+    record: Literal["PRESENT", "NONE", "LOST"] = "PRESENT"
+    opted_out: bool = False
+    #: Whether the payment calls need the challenge answered.
+    asks: bool = True
+    wrong_answers: Annotated[int, Meta(ge=0, le=100)] = 0
+
+    def __post_init__(self) -> None:
+        try:
+            is_normal = str(ip_address(self.device_ip)) == self.device_ip
+        except ValueError:
+            is_normal = False
+        if not is_normal:
+            raise InvalidArgument("device_ip: expected an IP address in its normal form, such as 203.0.113.7")
+
+    @property
+    def masked_number(self) -> str:
+        return "*" * 9 + self.mobile_number[-2:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,19 +154,21 @@ class SimulatedCarrier:
         return next((code for block, code in self._blocks if parsed in block), None)
 
     async def identify(self, arrival: Arrival) -> Subscriber | None:
-        found = self._by_address.get(arrival.address)
-        return self._by_id[found] if found is not None and self._is_mobile(arrival.address) else None
+        subscriber_id = self._by_address.get(arrival.address)
+        if subscriber_id is None:
+            return None
+        address = ip_address(arrival.address)
+        for block, _ in self._blocks:
+            if address in block:
+                is_mobile = int(address) - int(block.network_address) < block.num_addresses // 2
+                return self._by_id[subscriber_id] if is_mobile else None
+        return None
 
     async def subscriber(self, subscriber_id: str) -> Subscriber | None:
         return self._by_id.get(subscriber_id)
 
     async def name_of(self, short_code: str) -> str:
         return self._networks[short_code].name
-
-    def _is_mobile(self, address: str) -> bool:
-        parsed = ip_address(address)
-        block = next((block for block, _ in self._blocks if parsed in block), None)
-        return block is not None and int(parsed) - int(block.network_address) < block.num_addresses // 2
 
 
 def wifi_address(address: str) -> str:

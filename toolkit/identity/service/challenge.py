@@ -12,7 +12,7 @@ import unicodedata
 import msgspec
 
 from toolkit.identity.flow import Fact
-from toolkit.identity.service.subscribers import Subscriber
+from toolkit.identity.service.carrier import Subscriber
 from toolkit.stores import Records
 
 ATTEMPTS = 3

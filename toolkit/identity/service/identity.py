@@ -18,12 +18,11 @@ from toolkit.identity.flow import Call, Fact, State, move
 from toolkit.identity.service import challenge
 from toolkit.identity.service.body_checks import check_fields
 from toolkit.identity.service.callers import Caller, IdentitySettings, caller_with
-from toolkit.identity.service.carrier import Arrival, Carrier, SimulatedCarrier
+from toolkit.identity.service.carrier import Arrival, Carrier, Payment, SimulatedCarrier, Subscriber
 from toolkit.identity.service.challenge import Attempts, ChallengeBook
 from toolkit.identity.service.mobile_authentication import MobileAuthentication, Opened
 from toolkit.identity.service.one_time import Authentication, Found
 from toolkit.identity.service.rate_limits import RateLimits
-from toolkit.identity.service.subscribers import Payment, Subscriber
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Store
 

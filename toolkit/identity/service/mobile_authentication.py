@@ -16,16 +16,14 @@ from toolkit.identity.flow import Call, Fact, State, move
 from toolkit.identity.service import one_time
 from toolkit.identity.service.body_checks import normal_address
 from toolkit.identity.service.callers import Caller, IdentitySettings, is_registered
-from toolkit.identity.service.carrier import Arrival, Carrier
+from toolkit.identity.service.carrier import Arrival, Carrier, Subscriber
 from toolkit.identity.service.one_time import Authentication, Found, Proof, Transaction
-from toolkit.identity.service.subscribers import Subscriber
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Store
 
 _SPACE, _ALIASES = "identity", "identity.aliases"
 #: A record outlives its secret by this, so that "expired" and "used" differ from "unknown".
 _MILLISECONDS_REMEMBERED = 900_000
-_STATE_FACTS = {"ACTIVE": Fact.ACTIVE, "SUSPENDED": Fact.SUSPENDED, "DEACTIVATED": Fact.DEACTIVATED}
 
 
 class Opened(NamedTuple):
@@ -241,7 +239,7 @@ def _is_this_phone(transaction: Transaction, subscriber: Subscriber, arrival: Ar
 def _fact_at_finish(proof: Proof, subscriber: Subscriber | None) -> Fact:
     if subscriber is None:
         return Fact.ANY
-    fact = _STATE_FACTS[subscriber.state]
+    fact = Fact[subscriber.state]
     return Fact.CARRIER_CHANGED if fact is Fact.ACTIVE and subscriber.carrier != proof.carrier else fact
 
 

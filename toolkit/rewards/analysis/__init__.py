@@ -1,1 +1,0 @@
-"""Rates, funnels and experiments over decisions: plain functions on DataFrames."""

@@ -42,8 +42,7 @@ def _figure(funnel: pd.DataFrame, rates: pd.DataFrame) -> Figure:
     figure = Figure(figsize=(9.2, 2.6), dpi=100, layout="constrained")
     bars, points = figure.subplots(1, 2)
     _draw_funnel(bars, funnel, f"Funnel of {funnel.attrs['unit']}s")
-    below, above = rates["rate"] - rates["low"], rates["high"] - rates["rate"]
-    points.errorbar(rates["rate"], range(len(rates)), xerr=[below, above], fmt="o", color=_ACCENT)
+    _draw_intervals(points, rates["rate"], rates["low"], rates["high"])
     points.set_xlim(left=0)
     points.margins(y=0.2)
     points.xaxis.set_major_locator(MaxNLocator(4))
@@ -94,9 +93,7 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     if is_funnel:
         _draw_funnel(axes, result, title or "Funnel")
         return axes
-    middle = result["difference"]
-    spread = [middle - result["device_low"], result["device_high"] - middle]
-    axes.errorbar(middle, range(len(result)), xerr=spread, fmt="o", color=_ACCENT)
+    _draw_intervals(axes, result["difference"], result["device_low"], result["device_high"])
     axes.axvline(0, color="0.5", linewidth=1)
     _name(axes, title or "Difference of rates", [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)])
     return axes
@@ -113,3 +110,7 @@ def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     _name(axes, title, funnel["step"])
+
+
+def _draw_intervals(axes: Axes, middle: pd.Series, low: pd.Series, high: pd.Series) -> None:
+    axes.errorbar(middle, range(len(middle)), xerr=[middle - low, high - middle], fmt="o", color=_ACCENT)

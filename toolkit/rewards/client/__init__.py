@@ -1,1 +1,0 @@
-"""The client of mobile rewards: what a person calls in a notebook."""

@@ -1,1 +1,0 @@
-"""The gateway's side of mobile rewards: its rules, without HTTP."""

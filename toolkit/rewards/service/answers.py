@@ -40,9 +40,8 @@ class Answers:
         Conflict: the key was used with another body, or another gateway is answering it right now.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
-            if not await self._store.ephemeral.compare_and_set(
-                _CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS
-            ):
+            claims = self._store.ephemeral
+            if not await claims.compare_and_set(_CLAIMS, {key: None}, {key: b"1"}, self._now() + _CLAIM_MS):
                 raise wire.refusal("idempotency_key_busy")
             is_known = True
             try:
@@ -53,7 +52,7 @@ class Answers:
                 raise
             finally:
                 if is_known:
-                    await self._store.ephemeral.pop(_CLAIMS, key)
+                    await claims.pop(_CLAIMS, key)
 
     def keep(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
         data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])

@@ -26,7 +26,6 @@ SPACE = "rewards"
 JOURNAL = "rewards:decisions"
 _LEDGER = "ledger"
 _MOMENTS_A_BATCH = 256
-_DEVICES_AT_HAND = 20_000
 # How far back a start looks for records that a gateway wrote before it died; more than any batch on its way.
 _ENTRIES_SEARCHED = 4_096
 
@@ -75,15 +74,12 @@ class Ledger:
         self._waiting: list[tuple[Ticket, asyncio.Future[Record]]] = []
         self._deciding: asyncio.Task[None] | None = None
         self._writing: set[asyncio.Task[None]] = set()
-        self._books: bytes | None = None
-        self._devices: dict[str, bytes | None] = {}
         self._journaled: list[str] = []
         self._looking: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
         """Write down what gateways that died had decided, now and from time to time."""
-        self._books = await self._store.records.get(SPACE, _LEDGER)
-        await self._take_up(_read(self._books, Books).batches)
+        await self._take_up((await self._read_books()).batches)
         self._looking = asyncio.ensure_future(self._look_for_abandoned())
 
     async def close(self) -> None:
@@ -97,12 +93,14 @@ class Ledger:
         while True:
             await asyncio.sleep(self._seconds_between_looks)
             try:
-                books = _read(await self._store.records.get(SPACE, _LEDGER), Books)
-                left = [key for key in books.batches if key not in self._journaled]
+                left = [key for key in (await self._read_books()).batches if key not in self._journaled]
                 await self._take_up([key for key in left if key in seen])
                 seen = set(left)
             except StoreUnavailable:
                 continue  # a later look finds the same
+
+    async def _read_books(self) -> Books:
+        return _read(await self._store.records.get(SPACE, _LEDGER), Books)
 
     async def _take_up(self, batches: Sequence[str]) -> None:
         """Write batches to the journal whose gateway may have died before it did."""
@@ -137,7 +135,6 @@ class Ledger:
                 await asyncio.wait([decided])
                 if error := decided.exception():
                     # Every caller of this batch gets the error; none was acknowledged.
-                    self._books = None
                     _fail(futures, error)
                     continue
                 # Not waited for: the next batch is decided while this one is on its way to the journal.
@@ -148,36 +145,25 @@ class Ledger:
             self._deciding = None
 
     async def _decide_batch(self, tickets: Sequence[Ticket]) -> tuple[str, list[Record]]:
+        keys = list({_LEDGER, *(device_key(ticket.moment) for ticket in tickets if not ticket.moment.test)})
         while True:
-            moments = [ticket.moment for ticket in tickets]
-            sessions, before = await asyncio.gather(self._sessions.live(moments), self._devices_of(tickets))
-            key, records, changes = self._decide_in_memory(tickets, sessions, before)
+            sessions, values = await asyncio.gather(
+                self._sessions.live([ticket.moment for ticket in tickets]),
+                asyncio.gather(*(self._store.records.get(SPACE, key) for key in keys)),
+            )
+            before = dict(zip(keys, values, strict=True))
+            batch, records, changes = self._decide_in_memory(tickets, sessions, before)
             done = list(self._journaled)
-            expected = {**before, _LEDGER: self._books}
-            if await self._store.records.compare_and_set(SPACE, expected, {**changes, **dict.fromkeys(done)}):
-                self._books = changes[_LEDGER]
-                self._devices |= {device: changes[device] for device in before}
-                self._journaled = [batch for batch in self._journaled if batch not in done]
-                return key, records
-            # Another gateway was faster, or the last write's fate was not known.
-            self._devices.clear()
-            self._books = await self._store.records.get(SPACE, _LEDGER)
-
-    async def _devices_of(self, tickets: Sequence[Ticket]) -> dict[str, bytes | None]:
-        # What is at hand is not read again: the conditional write makes sure that it still holds.
-        if len(self._devices) > _DEVICES_AT_HAND:
-            self._devices.clear()
-        keys = {device_key(ticket.moment) for ticket in tickets if not ticket.moment.test}
-        missing = list(keys - self._devices.keys())
-        found = await asyncio.gather(*(self._store.records.get(SPACE, key) for key in missing))
-        self._devices |= zip(missing, found, strict=True)
-        return {key: self._devices[key] for key in keys}
+            if await self._store.records.compare_and_set(SPACE, before, {**changes, **dict.fromkeys(done)}):
+                self._journaled = [key for key in self._journaled if key not in done]
+                return batch, records
+            # Another gateway has changed the ledger or a device since it was read.
 
     def _decide_in_memory(
         self, tickets: Sequence[Ticket], sessions: Sequence[Session | None], before: dict[str, bytes | None]
-    ) -> tuple[str, list[Record], dict[str, bytes | None]]:
-        books = _read(self._books, Books)
-        devices = {key: _read(data, DeviceState) for key, data in before.items()}
+    ) -> tuple[str, list[Record], dict[str, bytes]]:
+        books = _read(before[_LEDGER], Books)
+        devices = {key: _read(data, DeviceState) for key, data in before.items() if key != _LEDGER}
         batch, records = f"batch:{books.next}", []
         for ticket, session in zip(tickets, sessions, strict=True):
             age = None if session is None else session.age_s(ticket.moment.at)
@@ -187,10 +173,8 @@ class Ledger:
             records.append(self._describe(f"d-{books.next:06d}", ticket, session, decision))
             books.next += 1
         books.batches = [key for key in books.batches if key not in self._journaled] + [batch]
-        changes: dict[str, bytes | None] = {key: msgspec.json.encode(state) for key, state in devices.items()}
-        changes[batch] = msgspec.json.encode(records)
-        changes[_LEDGER] = msgspec.json.encode(books)
-        return batch, records, changes
+        changed = {**devices, batch: records, _LEDGER: books}
+        return batch, records, {key: msgspec.json.encode(value) for key, value in changed.items()}
 
     async def _write(self, key: str, records: list[Record], futures: list[asyncio.Future[Record]]) -> None:
         written = asyncio.ensure_future(self._keep(records))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,29 +14,25 @@ import msgspec
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.rewards import wire
-from toolkit.rewards.configuration import Configuration
+from toolkit.rewards.configuration import Configuration, Partner, RewardSettings
 from toolkit.rewards.device_ids import app_label, checked_device_id, device_label
 from toolkit.rewards.engine import Decision, Engine, Moment, Session, record_of
 from toolkit.rewards.forms import MomentForm, SessionForm, read_form, start_text
 from toolkit.rewards.service.answers import Answer, Answers, answer_key, hash_of
 from toolkit.rewards.service.ledger import PRIVATE, Ledger, Record, Ticket
-from toolkit.rewards.service.partners import Partner, RewardSettings
+from toolkit.rewards.service.reward_page import View, Views
 from toolkit.rewards.service.sessions import Sessions
-from toolkit.rewards.service.views import View, Views
 from toolkit.secret import Secret
 from toolkit.stores import Store
 
 
-class Call(NamedTuple):
-    """One POST; ``address`` is the caller's."""
-
+class RewardRequest(NamedTuple):
     gatewaykey: str | None
     r: str | None
     body: bytes
     idempotency_key: str
     #: Where callers and browsers reach the gateway.
     base_url: str
-    address: str = ""
 
 
 class RewardService:
@@ -59,26 +54,29 @@ class RewardService:
     async def close(self) -> None:
         await self._ledger.close()
 
-    async def answer(self, call: Call) -> Answer:
+    async def answer(self, request: RewardRequest) -> Answer:
         """Answer a session or a moment request; errors have a code of `wire.REFUSALS`."""
-        partner = self._partner(call)
-        form = read_form(call.body, self._world.clock.now(), strict=self._settings.strict)
+        partner = self._partner(request)
+        form = read_form(request.body, self._world.clock.now(), strict=self._settings.strict)
         if Secret(form.app_key) not in partner.apps:
             raise wire.refusal("unknown_app")
         device = checked_device_id(form.device_id, partner.company_token)
         if self._limit:
-            with _refused_as("too_many_requests"):
+            try:
                 self._limit.take(device)
+            except LimitReached as reached:
+                seconds = math.ceil(reached.retry_after - 1e-6)
+                raise wire.refusal("too_many_requests", seconds=seconds) from None
         key = ""
-        if call.idempotency_key:
-            if len(call.idempotency_key) > wire.MAX_IDEMPOTENCY_KEY or not call.idempotency_key.isprintable():
+        if request.idempotency_key:
+            if len(request.idempotency_key) > wire.MAX_IDEMPOTENCY_KEY or not request.idempotency_key.isprintable():
                 raise wire.refusal("bad_idempotency_key")
-            key = answer_key(partner.company_token, call.idempotency_key)
+            key = answer_key(partner.company_token, request.idempotency_key)
         if isinstance(form, SessionForm):
-            answer = partial(self._start_session, form, device, call, key)
+            answer = partial(self._start_session, form, device, request, key)
         else:
-            answer = partial(self._decide, form, device, call, key)
-        return await (self._answers.once(key, call.body, answer) if key else answer())
+            answer = partial(self._decide, form, device, request, key)
+        return await (self._answers.once(key, request.body, answer) if key else answer())
 
     async def view(self, view_id: str, token: str) -> tuple[View, bool]:
         """Return a view and whether it was claimed; NotFound also where it has expired."""
@@ -104,30 +102,30 @@ class RewardService:
     async def sessions(self) -> list[Record]:
         return await self._sessions.started()
 
-    def _partner(self, call: Call) -> Partner:
-        if not call.gatewaykey:
+    def _partner(self, request: RewardRequest) -> Partner:
+        if not request.gatewaykey:
             raise wire.refusal("no_gatewaykey")
-        partner = self._partners.get(Secret(call.gatewaykey))
+        partner = self._partners.get(Secret(request.gatewaykey))
         if partner is None:
             raise wire.refusal("bad_gatewaykey")
-        if call.r and not (call.r.isascii() and call.r.isdigit() and len(call.r) <= 13):
+        if request.r and not (request.r.isascii() and request.r.isdigit() and len(request.r) <= 13):
             raise wire.refusal("bad_r")
         return partner
 
-    async def _start_session(self, form: SessionForm, device: str, call: Call, key: str) -> Answer:
+    async def _start_session(self, form: SessionForm, device: str, request: RewardRequest, key: str) -> Answer:
         at = self._world.clock.tick()
         await self._sessions.start(app_label(form.app_key), device_label(device), at, test=form.test)
         answer = Answer(msgspec.json.encode({"date": start_text(form.start)}))
         if key:
-            await self._answers.keep(key, hash_of(call.body), answer, at)
+            await self._answers.keep(key, hash_of(request.body), answer, at)
         return answer
 
-    async def _decide(self, form: MomentForm, device: str, call: Call, key: str) -> Answer:
+    async def _decide(self, form: MomentForm, device: str, request: RewardRequest, key: str) -> Answer:
         at = self._world.clock.tick()
         moment = Moment(app_label(form.app_key), device_label(device), form.moment_id, at, form.test)
-        private: Record = {"base_url": call.base_url}
+        private: Record = {"base_url": request.base_url}
         if key:
-            private |= {"key": key, "body": hash_of(call.body)}
+            private |= {"key": key, "body": hash_of(request.body)}
         return _answer_of(await self._ledger.decide(Ticket(moment, private)))
 
     def _describe(self, decision_id: str, ticket: Ticket, session: Session | None, decision: Decision) -> Record:
@@ -168,11 +166,3 @@ def _answer_of(record: Record) -> Answer:
         modal = {"message": record["message"], "body_url": body_url, "title": record["title"]}
         body["view"] = {"id": record["view_id"], "modal": modal}
     return Answer(msgspec.json.encode(body), f"{record['decision_id']}; reason={record['reason']}")
-
-
-@contextmanager
-def _refused_as(code: str) -> Iterator[None]:
-    try:
-        yield
-    except LimitReached as reached:
-        raise wire.refusal(code, seconds=math.ceil(reached.retry_after - 1e-6)) from None

@@ -24,12 +24,14 @@ from redis.asyncio.retry import Retry
 from redis.asyncio.sentinel import Sentinel, SentinelConnectionPool
 from redis.backoff import NoBackoff
 
+from toolkit.errors import InvalidArgument
+
 Host = tuple[str, int]
 
 _SCHEMES = re.compile(r"unix|(rediss?)(?:\+(sentinel|cluster))?")
 
 
-class BadAddress(Exception):
+class BadAddress(InvalidArgument):
     """The URL names no Redis. The message never repeats the URL: it may hold a password."""
 
     def __init__(self, why: str) -> None:
@@ -42,6 +44,8 @@ class RedisAddress:
     def __init__(self, url: str) -> None:
         try:
             self._read(urlsplit(url))
+        except BadAddress:
+            raise
         except (ValueError, TypeError, LookupError):  # their words may repeat parts of the URL
             raise BadAddress("check its hosts and options, and whether its password is percent-encoded") from None
 

@@ -96,9 +96,6 @@ class RedisJournals:
             return await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", count)
         return [entry async for page in self.pages(name, sequence) for entry in page]
 
-    async def between(self, name: str, start: int, end: int) -> list[Entry]:
-        return [entry async for page in self.pages(name, 0) for entry in page if start <= entry.at < end]
-
     async def find(self, name: str, id: str) -> Entry | None:  # noqa: A002
         end = "+"
         # Newest first: a caller that resumes a stream asks for a recent entry.

@@ -1,1 +1,1 @@
-"""Where the ink goes: `raster` (coverage) and `png`, `pdf`, `svg`."""
+"""One file for each format (`png`, `pdf`, `svg`), and their parts `raster` and `curves`."""

@@ -9,40 +9,33 @@ import numpy as np
 from toolkit.handwriting.ink.ribbons import Polygons, Strokes, ribbons
 from toolkit.keyed_noise import Floats
 
-UNIT = 100  # coordinates are whole hundredths of a point
-_AT_ONCE = 1000  # strokes
-_EVERY = 3  # curves need a third of the points that straight lines need
+UNIT = 100  # coordinates are integers: hundredths of a point
+_AT_ONCE = 1000  # strokes in one step, which limits the memory
+_EVERY = 3  # curves need one point in three
 
 
 def outline_curves(strokes: Strokes, relative: bool = False) -> Iterator[tuple[int, list[int]]]:
-    """Yield the number of a stroke and one closed curve for each polygon of its ink.
+    """Yield the stroke's number and a closed curve for each polygon of the ink.
 
-    A curve is start x, y, then six numbers for each Bezier piece, in hundredths of a point, y down. The six numbers
-    of a `relative` curve count from the beginning of their piece.
+    A curve is a list: x and y of its start, then six numbers for each Bezier piece, in hundredths of a point, y
+    downwards. In a `relative` curve the six numbers are relative to the start of their piece.
     """
-    for first in range(0, len(strokes.length), _AT_ONCE):
-        chosen = np.zeros(len(strokes.length), bool)
-        chosen[first : first + _AT_ONCE] = True
-        for stroke, curve in _curves(strokes.select(chosen), relative):
-            yield first + stroke, curve
-
-
-def _curves(strokes: Strokes, relative: bool) -> Iterator[tuple[int, list[int]]]:
-    polygons = ribbons(strokes, _EVERY)
-    corner = np.rint(np.stack([polygons.x, polygons.y], axis=1) * UNIT).astype(np.int64)
-    pieces = np.rint(_controls(polygons) * UNIT).astype(np.int64)
-    if relative:
-        pieces -= np.tile(corner, 3)
-    first = np.cumsum(polygons.length) - polygons.length
-    starts = corner[first].tolist()
-    numbers = pieces.ravel().tolist()
-    spans = zip(polygons.stroke.tolist(), starts, first.tolist(), polygons.length.tolist(), strict=True)
-    for stroke, start, at, count in spans:
-        yield stroke, start + numbers[6 * at : 6 * (at + count)]
+    number = np.arange(len(strokes.length))
+    for least in range(0, len(number), _AT_ONCE):
+        polygons = ribbons(strokes.select((number >= least) & (number < least + _AT_ONCE)), _EVERY)
+        corner = np.rint(np.stack([polygons.x, polygons.y], axis=1) * UNIT).astype(np.int64)
+        pieces = np.rint(_controls(polygons) * UNIT).astype(np.int64)
+        if relative:
+            pieces -= np.tile(corner, 3)
+        first = np.cumsum(polygons.length) - polygons.length
+        figures = pieces.ravel().tolist()
+        columns = (least + polygons.stroke, corner[first], first, polygons.length)
+        for stroke, start, at, count in zip(*(column.tolist() for column in columns), strict=True):
+            yield stroke, start + figures[6 * at : 6 * (at + count)]
 
 
 def _controls(polygons: Polygons) -> Floats:
-    """Bezier pieces through the corners of closed polygons, smooth there: (c1, c2, end) of shape (corners, 6)."""
+    """Return Bezier pieces that pass smoothly through the corners: (control, control, end), shape (corners, 6)."""
     i = np.arange(len(polygons.x))
     start = np.cumsum(polygons.length) - polygons.length
     after, before = i + 1, i - 1
@@ -53,5 +46,5 @@ def _controls(polygons: Polygons) -> Floats:
     direction = at[after] - at[before]
     norm = np.sqrt((direction * direction).sum(axis=1, keepdims=True))
     direction = direction / np.where(norm > 0, norm, 1.0)
-    # handles a third of the chord on either side: corners at very different distances do not overshoot
+    # Handles of a third of the chord do not overshoot where distances between corners differ much.
     return np.hstack([at + direction * chord / 3, at[after] - direction[after] * chord / 3, at[after]])

@@ -1,4 +1,4 @@
-"""PNG: one colour everywhere, the ink in the alpha channel, 72 pixels in an inch."""
+"""PNG: every pixel has the colour of the ink, the alpha channel is its coverage; 72 pixels to the inch."""
 
 from __future__ import annotations
 
@@ -12,37 +12,45 @@ import numpy as np
 
 from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
 from toolkit.handwriting.ink.page import Page
-from toolkit.handwriting.ink.ribbons import Strokes, refined, ribbons
+from toolkit.handwriting.ink.ribbons import Strokes, refine, ribbons
 from toolkit.handwriting.parameters import RGB
 
-BAND_PIXELS = 4_000_000  # a larger page is drawn in bands of rows, so that memory stays small
-BAND_EDGE = 2_000_000  # and so is one with more pixels on the edge of its ink: Agg keeps each of them
-MOST_EDGE = 20_000_000  # giant letters on top of one another are drawn coarsely, which takes seconds, not minutes
+BAND_PIXELS = 4_000_000  # of a page; a larger one is drawn in bands of rows, which limits the memory
+BAND_EDGE = 2_000_000  # pixels on the edge of the ink of a band: Agg keeps all of them in memory
+MOST_EDGE = 20_000_000  # the same of a page; with more it is drawn coarsely, or overlapping giant letters take minutes
 _LEAST_ROWS = 16
-_COARSEST = 1.3  # longest straight piece of a curve, in pixels
+_LONGEST_PIECE = 1.3  # pixels; curves are drawn as straight pieces
 _MOST_PIECES = 64
-_MOST_POINTS = 2_000_000  # thousands of giant letters on top of one another need no smooth curves
-_AT_ONCE = 200_000  # points; outlines take ten times the memory while they are made
+_MOST_POINTS = 2_000_000  # of all strokes after curves are cut into pieces
+_AT_ONCE = 200_000  # points outlined in one step, which takes ten times their memory
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _RGBA = 6
 _FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # filter types
-_PIXELS_A_METRE = 2835  # 72 in an inch
+_PIXELS_A_METRE = 2835  # 72 to the inch
 
 Lap = Callable[[str], None]
 
 
 def draw_png(page: Page, ink: RGB, lap: Lap) -> tuple[bytes, float]:
-    """Return the file and the share of the page under ink; a huge page is drawn band by band."""
+    """Return the file, and the share of the page that is covered by ink."""
     width, height = int(page.width + 0.5), int(page.height + 0.5)
-    seen = page.seen()
-    strokes = page.strokes if seen.all() else page.strokes.select(seen)
-    file, total = _PngFile(width, height, ink), 0
+    visible = page.visible_strokes()
+    strokes = page.strokes if visible.all() else page.strokes.select(visible)
+    # Differences between rows are almost all zero: compressing them is two to three times faster than trying all
+    # filters, and the file is only a few per cent larger.
+    packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
+    packed, above, total = [], None, 0
     for alpha in _bands(strokes, width, height, lap):
-        file.add(alpha)
+        packed.append(packer.compress(_filter_rows(alpha, above, ink).data))
+        above = alpha[-1].copy()
         total += int(alpha.sum(dtype=np.int64))
         lap("encode")
-    return file.finished(), total / 255 / (width * height)
+    packed.append(packer.flush())
+    head = struct.pack(">IIBBBBB", width, height, 8, _RGBA, 0, 0, 0)
+    density = struct.pack(">IIB", _PIXELS_A_METRE, _PIXELS_A_METRE, 1)
+    chunks = [_chunk(b"IHDR", head), _chunk(b"pHYs", density), *(_chunk(b"IDAT", data) for data in packed if data)]
+    return b"".join([_SIGNATURE, *chunks, _chunk(b"IEND", b"")]), total / 255 / (width * height)
 
 
 def _bands(strokes: Strokes, width: int, height: int, lap: Lap) -> Iterator[Coverage]:
@@ -56,13 +64,13 @@ def _bands(strokes: Strokes, width: int, height: int, lap: Lap) -> Iterator[Cove
             yield alpha.repeat(grain, axis=0)[:left].repeat(grain, axis=1)[:, :width]
             left -= len(alpha) * grain
         return
-    pieces = _pieces(strokes)
-    for first, rows in _cut(extent, width, height):
+    pieces = _pieces_a_step(strokes)
+    for first, rows in _band_rows(extent, width, height):
         yield _band(strokes.select(extent.touching(first, rows)), pieces, width, first, rows, lap)
 
 
-def _cut(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, int]]:
-    """Cut the page where it is huge or full of ink: (first row, rows)."""
+def _band_rows(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, int]]:
+    """Yield first row and height of every band; there is one, unless the page is huge or full of ink."""
     usual = height if width * height <= BAND_PIXELS else max(_LEAST_ROWS, BAND_PIXELS // 4 // width)
     first = 0
     while first < height:
@@ -74,7 +82,7 @@ def _cut(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, int]]:
 
 
 class _Extent:
-    """Highest and lowest row of the ink of every stroke, and about how long its edge is."""
+    """Top and bottom row of every stroke, and the approximate length of its edge."""
 
     def __init__(self, strokes: Strokes) -> None:
         if not len(strokes.length):
@@ -92,7 +100,7 @@ class _Extent:
         return (self._bottom >= first) & (self._top <= first + rows)
 
     def edge(self, first: int, rows: int) -> float:
-        """Estimate the pixels on the edge of the ink in a band, each stroke counted for itself."""
+        """Estimate the number of pixels on the edges of all strokes in a band."""
         inside = np.minimum(self._bottom, first + rows) - np.maximum(self._top, first)
         return float((self._length * np.maximum(inside, 0.0) / (self._bottom - self._top)).sum())
 
@@ -101,66 +109,36 @@ def _band(strokes: Strokes, pieces: int, width: int, first: int, rows: int, lap:
     if not len(strokes.length):
         return np.zeros((rows, width), np.uint8)
     part = np.cumsum(strokes.length) * pieces // _AT_ONCE
-    outlines = [ribbons(refined(strokes.select(part == n), pieces)) for n in np.unique(part)]
+    outlines = [ribbons(refine(strokes.select(part == n), pieces)) for n in np.unique(part)]
     lap("pen")
     alpha = coverage(outlines, width, rows, first)
     lap("canvas")
     return alpha
 
 
-def _pieces(strokes: Strokes) -> int:
-    """In how many straight pieces to cut each interval of a stroke, so that curves look smooth."""
+def _pieces_a_step(strokes: Strokes) -> int:
+    """Return the number of straight pieces between two points of a stroke that makes curves look smooth."""
     if len(strokes.x) < 2:
         return 1
     step = np.maximum(np.abs(np.diff(strokes.x)), np.abs(np.diff(strokes.y)))
     inner = np.ones(len(step), bool)
     inner[strokes.start[1:] - 1] = False
     typical = float(np.median(step[inner])) if inner.any() else 0.0
-    return int(max(1, min(np.ceil(typical / _COARSEST), _MOST_PIECES, _MOST_POINTS // len(strokes.x))))
+    return int(max(1, min(np.ceil(typical / _LONGEST_PIECE), _MOST_PIECES, _MOST_POINTS // len(strokes.x))))
 
 
-class _PngFile:
-    """A file that is written from top to bottom, so that a picture larger than memory can be made.
+def _filter_rows(alpha: Coverage, above: Coverage | None, ink: RGB) -> Coverage:
+    """Return RGBA rows as differences from the row above; `above` is the last row of the previous band."""
+    rows = np.zeros((len(alpha), 1 + 4 * alpha.shape[1]), np.uint8)
+    rows[:, 0] = _FROM_ABOVE
+    np.subtract(alpha[1:], alpha[:-1], out=rows[1:, 4::4])
+    if above is None:
+        rows[0, :4] = _FROM_THE_LEFT, *ink
+        rows[0, 4::4] = np.diff(alpha[0], prepend=np.uint8(0))
+    else:
+        np.subtract(alpha[0], above, out=rows[0, 4::4])
+    return rows
 
-    Every row is stored as the difference from the row above, which is zero almost everywhere. For ink that is two to
-    three times faster than an encoder that tries all filters, and as small within some per cent.
-    """
 
-    def __init__(self, width: int, height: int, ink: RGB) -> None:
-        self._ink = ink
-        self._packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
-        self._above: Coverage | None = None
-        self._parts = [_SIGNATURE]
-        self._chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, _RGBA, 0, 0, 0))
-        self._chunk(b"pHYs", struct.pack(">IIB", _PIXELS_A_METRE, _PIXELS_A_METRE, 1))
-
-    def add(self, alpha: Coverage) -> None:
-        self._data(self._packer.compress(self._filtered(alpha).data))
-        self._above = alpha[-1].copy()
-
-    def finished(self) -> bytes:
-        self._data(self._packer.flush())
-        self._chunk(b"IEND", b"")
-        return b"".join(self._parts)
-
-    def _filtered(self, alpha: Coverage) -> Coverage:
-        rows = np.zeros((len(alpha), 1 + 4 * alpha.shape[1]), np.uint8)
-        rows[:, 0] = _FROM_ABOVE
-        np.subtract(alpha[1:], alpha[:-1], out=rows[1:, 4::4])
-        if self._above is None:
-            rows[0, :4] = _FROM_THE_LEFT, self._ink.red, self._ink.green, self._ink.blue
-            rows[0, 4::4] = np.diff(alpha[0], prepend=np.uint8(0))
-        else:
-            np.subtract(alpha[0], self._above, out=rows[0, 4::4])
-        return rows
-
-    def _data(self, packed: bytes) -> None:
-        if packed:
-            self._chunk(b"IDAT", packed)
-
-    def _chunk(self, kind: bytes, data: bytes) -> None:
-        self._parts += [
-            struct.pack(">I", len(data)) + kind,
-            data,
-            struct.pack(">I", zlib.crc32(data, zlib.crc32(kind))),
-        ]
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(data, zlib.crc32(kind)))

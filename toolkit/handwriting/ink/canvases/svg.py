@@ -1,7 +1,7 @@
-"""SVG: the ink as one path, or as a replay in which the text is written stroke by stroke, at the pace of a hand.
+"""SVG: the ink as one path, or a replay in which a pen writes the text stroke by stroke.
 
-A stroke of a replay is its finished ink, uncovered by a thick line that runs along its middle. Nothing but CSS: it
-plays in a notebook and as an image file, and is finished for readers who asked for less motion.
+In a replay, a thick line that grows along the centre of a stroke uncovers its ink. The animation is CSS only: it plays
+in a notebook and in an image file. Readers who prefer reduced motion see the finished text.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.parameters import CMYK, RGB
-from toolkit.keyed_noise import Floats, Integers
+from toolkit.keyed_noise import Floats
 
-SPEED = 11.0  # sizes of writing in a second
+SPEED = 11.0  # handwriting sizes per second
 LIFT = 0.05  # seconds between strokes
-LONGEST_REPLAY = 60.0
+LONGEST_REPLAY = 60.0  # seconds; a longer text is written faster
 
 _STYLE = (
     "<style>.w{fill:none;stroke-linecap:round;stroke-linejoin:round;stroke-dasharray:1 2;stroke-dashoffset:1;"
@@ -29,47 +29,36 @@ _STYLE = (
 
 
 def draw_svg(page: Page, ink: RGB | CMYK) -> bytes:
-    curves = outline_curves(page.strokes.select(page.seen()), relative=True)
-    return _document(page, f'<path fill="{_hexadecimal(ink)}" d="{"".join(_path(c) for _, c in curves)}"/>')
+    curves = outline_curves(page.strokes.select(page.visible_strokes()), relative=True)
+    return _document(page, f'<path fill="{_css_colour(ink)}" d="{"".join(_path(c) for _, c in curves)}"/>')
 
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
-    seen = page.seen()
-    strokes = page.strokes.select(seen)
-    unit = _units(strokes, page.stroke_letter[seen])
+    visible = page.visible_strokes()
+    strokes, letter = page.strokes.select(visible), page.stroke_letter[visible].tolist()
+    is_contour = (strokes.flags & OUTLINE) > 0
+    first_contour: dict[int, int] = {}  # of a letter: its contours and holes appear together
     shapes: dict[int, str] = {}
     for stroke, curve in outline_curves(strokes, relative=True):
-        shapes[unit[stroke]] = shapes.get(unit[stroke], "") + _path(curve)
-    begin, duration = _pace(strokes, size)
-    # several replays may stand in one notebook page, where ids are shared
+        shape = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
+        shapes[shape] = shapes.get(shape, "") + _path(curve)
+    begin, duration = _schedule(strokes, size)
+    widest = np.maximum.reduceat(strokes.radius, strokes.start) if len(strokes.x) else np.zeros(0)
+    width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * UNIT
+    middle = _centre_lines(strokes)
+    # Several replays may be in one notebook page, where ids are shared.
     own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
-    middle, width = _middles(strokes), _widths(strokes, size)
     body = [
         f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
-        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{width[n]}" '
+        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}" '
         f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s"/></g>'
         for n in shapes
     ]
-    return _document(page, f'{_STYLE}<g stroke="{_hexadecimal(ink)}">{"".join(body)}</g>')
+    return _document(page, f'{_STYLE}<g stroke="{_css_colour(ink)}">{"".join(body)}</g>')
 
 
-def _units(strokes: Strokes, letter: Integers) -> list[int]:
-    """Stroke that stands for each stroke: the contours of one drawn shape, with its holes, appear together."""
-    first: dict[int, int] = {}
-    drawn = ((strokes.flags & OUTLINE) > 0).tolist()
-    return [first.setdefault(of, n) if drawn[n] else n for n, of in enumerate(letter.tolist())]
-
-
-def _widths(strokes: Strokes, size: float) -> list[int]:
-    if not len(strokes.x):
-        return []
-    ink = 2.4 * np.maximum.reduceat(strokes.radius, strokes.start)
-    width = np.where((strokes.flags & OUTLINE) > 0, 1.5 * size, np.maximum(ink, 0.2 * size))
-    return [int(w) for w in (width * UNIT).tolist()]
-
-
-def _pace(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
-    """When each stroke begins and how long it takes, in seconds."""
+def _schedule(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
+    """Return begin and duration of each stroke, in seconds."""
     length = np.add.reduceat(strokes.steps(), strokes.start) if len(strokes.x) else np.zeros(0)
     duration = np.maximum(length / (SPEED * size), 0.04)
     total = float((duration + LIFT).sum())
@@ -77,7 +66,7 @@ def _pace(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
     return faster * (np.cumsum(duration + LIFT) - duration - LIFT), faster * duration
 
 
-def _middles(strokes: Strokes) -> list[str]:
+def _centre_lines(strokes: Strokes) -> list[str]:
     points = np.rint(np.stack([strokes.x, strokes.y], axis=1) * UNIT).astype(np.int64).tolist()
     return [
         "M" + " ".join(f"{x} {y}" for x, y in points[at : at + count])
@@ -92,7 +81,7 @@ def _path(curve: list[int]) -> str:
 
 
 def _document(page: Page, body: str) -> bytes:
-    """Return an SVG file of the size of `page`, coordinates in hundredths of a point; the text is its label."""
+    """Return an SVG file as large as `page`, coordinates in hundredths of a point; the text is its label."""
     label = escape("\n".join(page.layout.text))
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width:g}" height="{page.height:g}" '
@@ -101,5 +90,5 @@ def _document(page: Page, body: str) -> bytes:
     return f"{head}{body}</svg>\n".encode()
 
 
-def _hexadecimal(ink: RGB | CMYK) -> str:
+def _css_colour(ink: RGB | CMYK) -> str:
     return "#{:02x}{:02x}{:02x}".format(*ink.rgb())

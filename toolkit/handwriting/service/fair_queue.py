@@ -1,4 +1,4 @@
-"""Turns at a few slots, shared fairly between keys."""
+"""A queue for a number of slots that is fair between keys."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ class QueueFull(Exception):
     pass
 
 
-class FairTurns:
-    """A bounded queue for a number of slots: the keys take turns, and each key is served in order.
+class FairQueue:
+    """A bounded queue for a number of slots: round robin between keys, first in, first out for each key.
 
-    Where the queue is full, the newest request of the key with the most of them gives way to a key with fewer.
+    If it is full, a key with fewer requests displaces the newest request of the key with the most.
     """
 
     def __init__(self, slots: int, most_waiting: int) -> None:
         self._free = slots
         self._most_waiting = most_waiting
-        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # the next key first
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which keys are served
 
-    async def take(self, key: Hashable) -> None:
-        """Wait for a turn, which `give_back` ends, or raise QueueFull; a task that is cancelled leaves the queue."""
+    async def acquire(self, key: Hashable) -> None:
+        """Wait for a slot, or raise QueueFull; a cancelled task leaves the queue."""
         if self._free:
             self._free -= 1
             return
@@ -36,16 +36,16 @@ class FairTurns:
             if turn.cancelled():
                 self._remove(key, turn)
             elif turn.exception() is None:
-                self.give_back()  # the turn had come, but the task did not run since
+                self.release()  # it was cancelled after it had got a slot
             raise
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         while self._waiting:
             key = next(iter(self._waiting))
             queue = self._waiting.pop(key)
             turn = queue.popleft()
             if queue:
-                self._waiting[key] = queue  # behind the other keys
+                self._waiting[key] = queue  # now behind the other keys
             if not turn.done():
                 turn.set_result(None)
                 return

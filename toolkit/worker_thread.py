@@ -1,0 +1,57 @@
+"""Threads that run jobs for an event loop.
+
+When a process ends, Python ends the threads of executors, also those of `asyncio.to_thread`, before gateways stop.
+What a gateway writes then runs in these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class WorkerThread:
+    """Run jobs one after the other."""
+
+    def __init__(self, name: str) -> None:
+        self._jobs: SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def run(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        future: Future[T] = Future()
+        self._jobs.put((job, future))
+        return asyncio.wrap_future(future)
+
+    def end(self) -> None:
+        """Finish the jobs that were given, then end."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        for job, future in iter(self._jobs.get, None):
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(job())
+                except BaseException as error:  # raised to the caller, who awaits it
+                    future.set_exception(error)
+            del job, future  # while it waits, it would keep a large result in memory
+
+
+async def run_in_thread(job: Callable[[], T]) -> T:
+    """Run one job in a thread that ends with it."""
+    worker = WorkerThread("gateway-job")
+    try:
+        return await worker.run(job)
+    finally:
+        worker.end()
