@@ -322,7 +322,7 @@ def test_folder_is_released_when_a_service_fails_to_close(tmp_path: Path, monkey
     with monkeypatch.context() as patch:
         patch.setattr(DweetService, "close", fail)
         with pytest.raises(StoreUnavailable, match="the disk is full"):
-            gateway.stop()
+            gateway.close()
     Gateway(tmp_path).stop()
 
 
