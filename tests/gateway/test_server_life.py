@@ -322,8 +322,8 @@ def test_folder_is_released_when_a_service_fails_to_close(tmp_path: Path, monkey
     with monkeypatch.context() as patch:
         patch.setattr(DweetService, "close", fail)
         with pytest.raises(StoreUnavailable, match="the disk is full"):
-            gateway.stop()
-    Gateway(tmp_path).stop()
+            gateway.close()
+    Gateway(tmp_path).close()
 
 
 def port_of(gateway: Gateway) -> int:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from toolkit.dweets.archive.follower import Follower
 
 Names = str | Iterable[str]
-ThingOrFrame = str | pd.DataFrame
 LOCK_COLUMNS = {"thing": "str", "lock": "str", "locked": "boolean"}
 
 
@@ -365,7 +364,7 @@ class DweetClient(PublicNames):
 
     def backtest(
         self,
-        thing: ThingOrFrame,
+        thing: str | pd.DataFrame,
         condition: str,
         *,
         date: TimeLike | None = None,
