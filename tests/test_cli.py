@@ -364,7 +364,7 @@ def test_host_names_are_allowed_and_cors_is_off(arguments: list[str], environmen
 
 @pytest.mark.parametrize("option", ["--allow-host", "--trusted-proxy"])
 def test_a_name_or_proxy_that_cannot_be_is_one_line(option: str) -> None:
-    refused = run("gateway", "--port", "0", option, "http://a b/", code=1).stderr
+    refused = run("gateway", "--port", "0", option, "http://a b/", code=2).stderr
     assert "http://a b/" in refused
     assert refused.count("\n") == 1
 

@@ -36,7 +36,7 @@ def test_the_snippets_print_what_they_say() -> None:
             exec(code, names)
         assert printed.getvalue().rstrip() == expected.rstrip()
     names["tk"].close()
-    names["gateway"].stop()
+    names["gateway"].close()
 
 
 def test_what_it_says_of_the_old_clients_is_so() -> None:

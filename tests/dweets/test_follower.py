@@ -206,4 +206,6 @@ def test_a_thing_whose_name_lags_behind_is_archived_too(tmp_path: Path) -> None:
     with followed(store, tmp_path) as (follower, _):
         assert follower.flush() == 0
         store.entries.append(Entry(1, 1, "id-1", dweet_record("t", 1, b'{"n":1}')))
-        assert sum(follower.flush() for _ in range(600)) == 1
+        for _ in range(600):
+            follower.flush()
+        assert follower.dweets == 1

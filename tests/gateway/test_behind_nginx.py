@@ -134,6 +134,6 @@ def test_listeners_resume_when_one_gateway_stops(proxied: Proxied) -> None:
         listeners = [stack.enter_context(tk.dweets.listen("attic", since=0)) for _ in range(2)]  # one at each gateway
         assert posted(proxied.gateways[1].base_url, "attic", 1)["this"] == "succeeded"
         assert [next(listener).content for listener in listeners] == [1, 1]
-        proxied.gateways[0].stop()
+        proxied.gateways[0].close()
         assert posted(proxied.gateways[1].base_url, "attic", 2)["this"] == "succeeded"
         assert [next(listener).content for listener in listeners] == [2, 2]

@@ -168,15 +168,15 @@ def test_s35_a_caller_elsewhere_simulates_no_phone(lab: Lab) -> None:
 
 def test_s35_a_start_with_simulated_phones_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     identity = {"clients": [{"name": "mine", "api_client_id": "key"}]}
-    Gateway(config={"identity": identity}).stop()
+    Gateway(config={"identity": identity}).close()
     assert [record.getMessage() for record in caplog.records] == [
         "mobile identity simulates phones: it believes X-Simulated-Device-Ip in calls to 127.0.0.1, so anybody who "
         "reaches this gateway can be any phone. Set public_url before you put a proxy in front of it."
     ]
     caplog.clear()
     public = {"public_url": "https://identity.example"}
-    Gateway(config={"identity": identity, "rewards": {}, "gateway": public}).stop()
-    Gateway().stop()
+    Gateway(config={"identity": identity, "rewards": {}, "gateway": public}).close()
+    Gateway().close()
     assert not caplog.records
 
 

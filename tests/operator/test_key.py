@@ -62,7 +62,7 @@ def test_a_key_that_cannot_be_kept_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailable, match="the key of the operator API cannot be kept"):
         Gateway(tmp_path)
     (tmp_path / "operator.key").rmdir()
-    Gateway(tmp_path).stop()
+    Gateway(tmp_path).close()
 
 
 def test_the_key_is_in_no_log_repr_error_or_other_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

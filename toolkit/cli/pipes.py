@@ -34,8 +34,10 @@ def ends_as_in_a_pipe() -> Iterator[None]:
 
     The exit code of an error is 2 for a wrong argument, and otherwise 1.
     """
+    recursion_limit = sys.getrecursionlimit()
     try:
-        with warnings.catch_warnings(action="always"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _warn_in_one_line
             sys.setrecursionlimit(_RECURSION_LIMIT)
             yield
@@ -53,17 +55,20 @@ def ends_as_in_a_pipe() -> Iterator[None]:
         _discard_stdout()
         why = f"{error.filename or 'stdin or stdout'}: {error.strerror}" if error.strerror else str(error)
         raise click.ClickException(why) from None
+    finally:
+        sys.setrecursionlimit(recursion_limit)
 
 
 def _warn_in_one_line(
     message: Warning | str,
-    category: type[Warning],  # noqa: ARG001
+    category: type[Warning],
     filename: str,  # noqa: ARG001
     lineno: int,  # noqa: ARG001
     file: TextIO | None = None,  # noqa: ARG001
     line: str | None = None,  # noqa: ARG001
 ) -> None:
-    click.echo(f"Warning: {message}", err=True)
+    if category is UserWarning:  # ours; what other libraries deprecate is no news for who types a command
+        click.echo(f"Warning: {message}", err=True)
 
 
 def stdin() -> BinaryIO:

@@ -82,6 +82,7 @@ class DweetCalls:
         return checked_records(found)[::-1], gone
 
     def warn_of(self, gone: wire.Gone, thing: str) -> None:
+        """Warn that the server has deleted dweets of a thing."""
         warn_caller(
             f"{gone.number:,} dweets of {thing!r} are gone, all of those before {gone.before}, and some of them "
             f"may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of a "
