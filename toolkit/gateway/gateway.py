@@ -128,12 +128,7 @@ class Gateway(PublicNames):
         # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
         self._server = ServerThread(listens.host, listens.port, self._services.open, self._services.close, stop)
         self._server.start()
-        if self._demo.warning:
-            log.warning(self._demo.warning)
-        # The demo world is all simulation. A clock that only steps belongs to a tutorial or a test.
-        simulates = is_loopback(listens.host) and listens.public_url is None
-        if own.identity and own.identity.clients and simulates and not isinstance(clock, SteppedClock):
-            log.warning(SIMULATION_WARNING)
+        self._log_warnings(own)
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         self._forgotten.atexit = False  # the server itself ends with the process
         _started.add(self)
@@ -142,6 +137,14 @@ class Gateway(PublicNames):
         #: Where the operator API answers: on a loopback address.
         self.operator_url = f"http://{_LOOPBACK.get(listens.host, shown)}:{self._server.port}"
         self._services.operator_folder.write_address(self.operator_url)
+
+    def _log_warnings(self, own: Configuration) -> None:
+        if self._demo.warning:
+            log.warning(self._demo.warning)
+        # The demo world is all simulation. A clock that only steps belongs to a tutorial or a test.
+        simulates = is_loopback(own.gateway.host) and own.gateway.public_url is None
+        if own.identity and own.identity.clients and simulates and not isinstance(self._world.clock, SteppedClock):
+            log.warning(SIMULATION_WARNING)
 
     @classmethod
     def demo(cls) -> Gateway:
