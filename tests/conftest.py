@@ -43,16 +43,20 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 3 if all(Path(arg).is_dir() for arg in config.args) else 0
 
 
-class _BrowserInOne(LoadFileScheduling):
-    """File by file, and the folder of the browser as one: it has one JupyterLab and one Chromium for all."""
+class _BrowserInTwo(LoadFileScheduling):
+    """File by file, and the folder of the browser in two: a JupyterLab and a Chromium for each file would take long.
+
+    The notebooks take half of the time of that folder. Both halves are collected first, so that two workers begin.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return "tests/browser" if file.startswith("tests/browser/") else file
+        is_widget_or_page = file.startswith("tests/browser/") and file != "tests/browser/test_notebooks.py"
+        return "tests/browser" if is_widget_or_page else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling:
-    return _BrowserInOne(config, log)
+    return _BrowserInTwo(config, log)
 
 
 def keep_bytecode() -> None:

@@ -1,4 +1,4 @@
-"""One JupyterLab and one Chromium for all tests in the browser.
+"""One JupyterLab and one Chromium for all tests of the browser in a worker.
 
 The fixtures end with this folder, not with the session: Playwright keeps an event loop in the main thread, and
 tests that come later start loops of their own there.

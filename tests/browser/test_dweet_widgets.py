@@ -60,7 +60,7 @@ def explorer(explorer_page: Page) -> Iterator[Page]:
     before = explorer_page.locator(".toolkit-widget").element_handle()
     explorer_page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
     explorer_page.wait_for_function("before => !before.isConnected", arg=before)
-    expect_status(explorer_page, "2,121 rows from 2012-01-01 00:00 to 2015-12-31 00:00 · 1 gap")
+    expect_status(explorer_page, "2,121 rows from 2012-01-01 00:00 to 2015-12-31 00:00 · 2 gaps")
     yield explorer_page
     explorer_page.set_viewport_size({"width": 1200, "height": 900})
     explorer_page.evaluate("window.jupyterapp.serviceManager.kernels.commsOverSubshells = 'disabled'")
@@ -88,7 +88,7 @@ def test_every_control_by_mouse(explorer: Page) -> None:
     expect(page.get_by_role("cell", name="9.5", exact=True)).to_be_visible()
     page.get_by_label("Resample", exact=True).select_option("as it came")
     page.get_by_label("seattle", exact=True).click()
-    expect_status(page, "1 gap")
+    expect_status(page, "2 gaps")
     page.get_by_label("Mark gaps", exact=True).click()
     expect_status(page, "0 gaps")
     page.get_by_label("Mark outliers", exact=True).click()

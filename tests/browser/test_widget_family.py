@@ -373,7 +373,7 @@ def test_what_goes_wrong_is_a_sentence(family: Page) -> None:
     page.evaluate("window.jupyterapp.commands.execute('notebook:insert-cell-below')")
     last = "lost = toolkit.Gateway.demo(); far = toolkit.connect(lost); "
     last += "far.dweets.post_frame('seattle', weather, progress=False)\n"
-    last += f"broken = [{made}]; lost.stop()\nbroken.insert(1, {live})\ndisplay(*broken)"
+    last += f"broken = [{made}]; lost.close()\nbroken.insert(1, {live})\ndisplay(*broken)"
     page.evaluate(
         "source => window.jupyterapp.shell.currentWidget.content.activeCell.model.sharedModel.setSource(source)", last
     )
