@@ -282,7 +282,7 @@ def test_full_disk_answers_503_and_recovers(tmp_path: Path) -> None:
         assert json.loads(latest.body)["with"][0]["content"]["n"] == acknowledged[-1], "reading goes on"
         limited.rlimit(psutil.RLIMIT_FSIZE, before)
         eventually(lambda: post(100) == 200)
-        assert gateway.close() == 0
+        assert gateway.stop() == 0
     assert [content["n"] for content in kept_contents(tmp_path, "kitchen")] == acknowledged
 
 
