@@ -60,7 +60,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
 
 
 def keep_bytecode() -> None:
-    """Let the hundreds of processes of the tests share compiled modules, also where Python is told to write none.
+    """Share compiled modules between the hundreds of test processes, even if PYTHONDONTWRITEBYTECODE is set.
 
     Compiling takes a second of each start. Nothing is written beside the sources, which the person does not want.
     """

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,14 +89,17 @@ def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> tuple[s
 
 @contextmanager
 def occupied(port: int = 0) -> Iterator[int]:
-    """Hold a port, unless somebody else holds it already."""
+    """Hold a port, unless somebody else listens on it; wait while another test holds it without listening."""
     with socket.socket() as holder:
-        try:
-            holder.bind(("127.0.0.1", port))
-            holder.listen()
-            yield holder.getsockname()[1]
-        except OSError:
-            yield port
+        while not is_open(port):
+            try:
+                holder.bind(("127.0.0.1", port))
+                holder.listen()
+            except OSError:
+                time.sleep(0.1)
+            else:
+                port = holder.getsockname()[1]
+        yield port
 
 
 def is_open(port: int) -> bool:

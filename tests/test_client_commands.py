@@ -301,6 +301,12 @@ def test_a_text_is_written_as_the_name_says(kind: str, magic: bytes, url: str, t
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_seed_zero_gives_the_same_writing_every_time(url: str, tmp_path: Path) -> None:
+    for name in ("a.svg", "b.svg"):
+        run("write", "Dear Ada", "--hand=Molly", "--seed=0", "-o", str(tmp_path / name))
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
 def test_a_text_is_written_without_a_gateway(no_gateway: Path, tmp_path: Path) -> None:
     run("write", "Dear Ada", "--hand=Molly", "-o", str(tmp_path / "a.png"))
     assert (tmp_path / "a.png").stat().st_size > 1_000

@@ -1,4 +1,4 @@
-"""What a gateway deletes is told: by headers of ours, and by warnings of the client."""
+"""Deleted dweets are reported: by the gateway in headers, by the client as warnings."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def history(
 
 
 def _frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    """Return records as `tk.dweets.history` does; what has no type of its own becomes JSON text."""
+    """Return records as `tk.dweets.history` does; columns of mixed or nested values become JSON text."""
     from toolkit.dweets.content_frame import history_frame
 
     frame = history_frame(records)

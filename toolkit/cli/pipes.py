@@ -20,7 +20,7 @@ _INTERRUPTED = 130
 _RECURSION_LIMIT = 5_000
 # What a terminal may obey or a reader cannot see; JSON leaves these as they are, and they are always inside of a text.
 _CONTROL = {sign: f"\\u{sign:04x}" for sign in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
-# Texts of strangers in a CSV on a terminal.
+# Replaced in a CSV on a terminal: its texts come from others.
 _OBEYED = dict.fromkeys([*_CONTROL, *range(0x20)], "\N{REPLACEMENT CHARACTER}") | {0x09: "\t", 0x0A: "\n"}
 
 
@@ -67,7 +67,7 @@ def _warn_in_one_line(
     file: TextIO | None = None,  # noqa: ARG001
     line: str | None = None,  # noqa: ARG001
 ) -> None:
-    if category is UserWarning:  # ours; what other libraries deprecate is no news for who types a command
+    if category is UserWarning:  # ours; deprecations in other libraries do not concern users of a command
         click.echo(f"Warning: {message}", err=True)
 
 
@@ -79,7 +79,6 @@ def stdin() -> BinaryIO:
 
 def json_text(value: Any) -> str:  # noqa: ANN401
     """Return compact JSON without a character that a terminal would obey."""
-    sys.setrecursionlimit(_RECURSION_LIMIT)
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_CONTROL)
 
 

@@ -35,7 +35,7 @@ def _output(context: click.Context, parameter: click.Parameter, path: Path) -> P
     callback=_output,
     help="Where to write; the end of its name says what: .png, .pdf or .svg.",
 )
-@click.option("--seed", type=click.IntRange(min=1), help="The same writing every time; the line it prints tells it.")
+@click.option("--seed", type=click.IntRange(min=0), help="The same writing every time; the seed is printed.")
 @URL
 def write(text: str, hand: str, output: Path, seed: int | None, url: str | None) -> None:
     """Write TEXT in handwriting to a file.

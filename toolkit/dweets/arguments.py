@@ -33,7 +33,7 @@ def checked_names(things: str | Iterable[str]) -> list[str]:
 def checked_date(date: TimeLike) -> str:
     """Return a day as ``YYYY-MM-DD``, or raise InvalidArgument where there is no such day."""
     if not isinstance(date, str):
-        from toolkit.frames import utc_timestamp  # pandas takes a second: who posts needs no frame
+        from toolkit.frames import utc_timestamp  # importing pandas takes a second, and posting needs no frame
 
         return f"{utc_timestamp(date, 'date'):%Y-%m-%d}"
     try:

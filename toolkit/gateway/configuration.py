@@ -97,7 +97,7 @@ def configuration_of(source: Source | None, changes: Mapping[str, Mapping[str, o
 
 
 def tables_of(source: Source | None) -> dict[str, Any]:
-    """Return the tables of a configuration; those of a file are checked, so that its name stands in the error."""
+    """Return the tables of a configuration; those of a file are checked, so that an error names the file."""
     if source is None:
         return {}
     if isinstance(source, Mapping):

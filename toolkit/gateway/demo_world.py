@@ -62,7 +62,7 @@ class DemoWorld:
 
     def handset(self, preset: str) -> Handset:
         if not self._has_phones:
-            raise InvalidArgument("this gateway has subscribers of its own: only those of the demo world have handsets")
+            raise InvalidArgument("this gateway has its own subscribers; only those of the demo world have handsets")
         presets = self._data["presets"]
         if preset not in presets:
             raise InvalidArgument(f"a preset is one of {', '.join(presets)}")

@@ -181,7 +181,7 @@ class Gateway(PublicNames):
         Raises
         ------
         InvalidArgument
-            There is no such preset, or the gateway has subscribers of its own.
+            There is no such preset, or the gateway has its own subscribers.
         """
         return self._demo.handset(preset)
 

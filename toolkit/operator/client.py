@@ -250,7 +250,7 @@ class OperatorClient(PublicNames):
 def _authorization(key: Secret) -> Secret:
     text = key.reveal().strip()  # as a file ends with a line end
     if not (text.isascii() and text.isprintable() and text.split() == [text]):
-        raise InvalidArgument("an operator key is one word of ASCII characters; what was given is not shown")
+        raise InvalidArgument("an operator key is one word of ASCII characters (the given one is not shown)")
     return Secret(f"Bearer {text}")
 
 

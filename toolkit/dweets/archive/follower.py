@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.errors import ArchiveUnusable, TimedOut
 
 # The followers of this process, by folder.
-_running: dict[Path, Follower] = {}
+_running: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
 # A pause is this many times as long as the write before, so with very many things the files become larger.
 _PAUSE_FACTOR = 4.0
 

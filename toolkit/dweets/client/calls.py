@@ -93,7 +93,7 @@ class DweetCalls:
         self, endpoint: Endpoint, things: str | Iterable[str], key: Key, columns: Columns, query: Query | None = None
     ) -> pd.DataFrame:
         """Return the records of one thing or of several as one frame, oldest first."""
-        from toolkit.dweets.content_frame import history_frame  # pandas takes a second: who posts needs no frame
+        from toolkit.dweets.content_frame import history_frame  # importing pandas is slow; posting needs no frame
 
         if isinstance(things, str):
             return history_frame(self.records(endpoint, things, key, query), columns)

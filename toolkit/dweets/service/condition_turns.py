@@ -76,7 +76,7 @@ class Conditions:
         await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.compile, source)))
 
     async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate a condition within a turn of its owner; if the budget is used up, each verdict is a fault."""
+        """Evaluate a condition when it is its owner's turn; once the budget is used up, each verdict is a fault."""
         if self._debts.of(owner.lock) >= self._debts.budget:
             over = f"it has used its {self._debts.budget:g} seconds of CPU time for this minute"
             return [Verdict(None, over)] * min(len(contents), patience)

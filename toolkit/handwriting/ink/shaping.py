@@ -143,7 +143,7 @@ class Shaper:
         for i in range(1, len(letters)):
             if not (_stands_alone(characters[i - 1]) or _stands_alone(characters[i])):
                 continue
-            # Compare with two letters: in some scripts the joining stroke is a glyph of its own.
+            # Compare with two letters: in some scripts the joining stroke is a separate glyph.
             for before in range(max(i - 2, 0), i):
                 offset = origin[i] - origin[before] + extra[before + 1 : i].sum()
                 before_points, points = ((letters[n].x, letters[n].y) for n in (before, i))
