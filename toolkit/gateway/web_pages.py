@@ -11,8 +11,9 @@ from string import Template
 from typing import NamedTuple
 from urllib.parse import quote
 
-_PACKAGE = Path(__file__).parents[1]
-_FOLDERS = (_PACKAGE / "gateway" / "static", _PACKAGE / "charts" / "static")
+from toolkit.charts.assets import chart_module, chart_styles
+
+_STATIC = Path(__file__).parent / "static"
 _KINDS = {".css": b"text/css; charset=utf-8", ".js": b"text/javascript; charset=utf-8"}
 _LINKS = {".css": '<link rel="stylesheet" href="{}">', ".js": '<script type="module" src="{}"></script>'}
 
@@ -30,13 +31,10 @@ class StaticFiles(NamedTuple):
 
 @cache
 def static_files() -> StaticFiles:
-    found, digest = {}, hashlib.sha256()
-    paths = {path.relative_to(folder).as_posix(): path for folder in _FOLDERS for path in folder.rglob("*")}
-    for name, path in sorted(paths.items()):
-        if kind := _KINDS.get(path.suffix):
-            found[name] = StaticFile(kind, path.read_bytes())
-            digest.update(b"%b %d %b" % (name.encode(), len(found[name].body), found[name].body))
-    return StaticFiles(digest.hexdigest()[:16], found)
+    texts = {path.name: path.read_text("utf-8") for path in _STATIC.iterdir()}
+    texts |= {"chart.js": chart_module(), "chart.css": chart_styles()}
+    found = {name: StaticFile(_KINDS[Path(name).suffix], text.encode("utf-8")) for name, text in texts.items()}
+    return StaticFiles(hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:16], found)
 
 
 def policy(*, scripts: bool = False) -> bytes:

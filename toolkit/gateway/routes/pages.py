@@ -15,7 +15,7 @@ from toolkit.gateway.web_pages import follow_page, policy, static_files
 LANDING = Endpoint("GET", "/")
 README = Endpoint("GET", "/readme")
 FOLLOW = Endpoint("GET", "/follow/{thing}")
-STATIC = Endpoint("GET", "/static/{version}/{name...}")
+STATIC = Endpoint("GET", "/static/{version}/{name}")
 
 _HTML = b"text/html; charset=utf-8"
 _TEXT = b"text/plain; charset=utf-8"

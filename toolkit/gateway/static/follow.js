@@ -6,13 +6,13 @@ const BACKLOG = 500; // dweets before the page was opened
 const MOST_CHARTS = 24;
 const MOST_FIELDS = 200;
 const LONGEST_TEXT = 200;
+const CHART_PIXELS = 130;
 const PAINT_MS = 80;
 const SILENCE_MS = 40000; // the gateway sends a heartbeat every 15 s
 const WAITS_MS = [100, 200, 500, 1000, 2000, 5000];
 
 const find = (id) => document.getElementById(id);
 const status = document.querySelector("[role=status]");
-const dark = matchMedia("(prefers-color-scheme: dark)");
 const thing = document.querySelector("main").dataset.thing;
 const address = "/listen/for/dweets/from/" + encodeURIComponent(thing);
 
@@ -20,9 +20,8 @@ let key = ""; // only here: never in the address bar, the history or a storage
 let last; // sequence number of the last dweet
 let count = 0;
 let newest = "";
+let painting = null;
 const fields = new Map();
-let leftOut = 0;
-let painting = 0;
 
 // -- the stream -----------------------------------------------------------------------------------------------------
 
@@ -35,89 +34,83 @@ class Refused extends Error {
 
 async function follow() {
   for (let attempt = 0; ; ) {
+    let why = "The stream ended";
     try {
       await listen(() => (attempt = 0));
-      say("lost", "The stream ended, reconnecting ...");
     } catch (error) {
-      if (error instanceof Refused && error.code < 500) {
+      if (error instanceof Refused && [403, 429].includes(error.code)) {
         await askForKey(error.message);
         continue;
       }
-      const why = error instanceof Refused ? error.message : "The connection is lost";
-      say("lost", `${why}, reconnecting ...`);
+      why = error instanceof Refused ? error.message : "The connection is lost";
     }
+    say("lost", `${why}, reconnecting ...`);
     await pause(WAITS_MS[Math.min(attempt++, WAITS_MS.length - 1)]);
   }
 }
 
+/** Read the stream until it ends: first what was posted before the page was opened. */
 async function listen(connected) {
-  const query = new URLSearchParams();
-  if (key) query.set("key", key);
-  if (last !== undefined) query.set("since", last);
-  const abort = new AbortController();
-  let silence;
-  const heard = () => {
-    clearTimeout(silence);
-    silence = setTimeout(() => abort.abort(), SILENCE_MS);
-  };
-  heard();
+  if (last === undefined)
+    for await (const { id } of events("", connected)) {
+      last = Math.max(0, id - BACKLOG);
+      break;
+    }
+  for await (const { id, dweet } of events(last, connected)) {
+    last = id;
+    if (dweet) add(dweet);
+    say("live", last ? "Live" : "Nothing yet: waiting for the first dweet");
+  }
+}
+
+/** The events of the stream: the first tells the position, the others have a dweet. Refused where the gateway says no. */
+async function* events(since, connected) {
+  const end = new AbortController();
+  let silence = setTimeout(() => end.abort(), SILENCE_MS);
   try {
-    const response = await fetch(`${address}?${query}`, {
-      headers: { accept: "text/event-stream" },
-      cache: "no-store",
-      credentials: "omit",
-      signal: abort.signal,
+    const response = await fetch(`${address}?${new URLSearchParams({ key, since })}`, {
+      headers: { accept: "text/event-stream" }, cache: "no-store", credentials: "omit", signal: end.signal,
     });
     if (!response.headers.get("content-type").startsWith("text/event-stream")) throw new Refused(await response.json());
     connected();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let text = "";
-    for (;;) {
+    for (let text = ""; ; ) {
       const { done, value } = await reader.read();
       if (done) return;
-      heard();
-      const events = (text + value).split("\n\n");
-      text = events.pop();
-      for (const event of events) if (take(event)) return await listenAgain(abort, connected);
+      clearTimeout(silence);
+      silence = setTimeout(() => end.abort(), SILENCE_MS);
+      const complete = (text + value).split("\n\n");
+      text = complete.pop();
+      yield* complete.filter((event) => event.startsWith("id: ")).map(parsed);
     }
   } finally {
     clearTimeout(silence);
-    abort.abort();
+    end.abort();
   }
 }
 
-function listenAgain(abort, connected) {
-  abort.abort();
-  return listen(connected);
-}
-
-// Take an event; true if it told where the stream is for the first time: then the dweets before that are read, too.
-function take(event) {
-  const isFirst = last === undefined;
-  const lines = event.split("\n");
-  const data = lines.filter((line) => line.startsWith("data: ")).map((line) => line.slice(6));
-  const id = lines.find((line) => line.startsWith("id: "));
-  if (id) last = Number(id.slice(4));
-  if (data.length) add(JSON.parse(data.join("\n")));
-  else if (isFirst && last > 0) {
-    last = Math.max(0, last - BACKLOG);
-    return true;
-  } else if (id) say("live", count ? "Live" : "Nothing yet: waiting for the first dweet");
-  return false;
+function parsed(event) {
+  const [id, ...data] = event.split("\n").map((line) => line.slice(line.indexOf(" ") + 1));
+  return { id: Number(id), dweet: data.length ? JSON.parse(data.join("\n")) : null };
 }
 
 function pause(milliseconds) {
   return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds);
-    addEventListener("online", resolve, { once: true });
+    const goOn = () => {
+      clearTimeout(timer);
+      removeEventListener("online", goOn);
+      resolve();
+    };
+    const timer = setTimeout(goOn, milliseconds);
+    addEventListener("online", goOn);
   });
 }
 
 // -- the key --------------------------------------------------------------------------------------------------------
 
 function askForKey(why) {
-  say("lost", why.charAt(0).toUpperCase() + why.slice(1));
   const form = find("unlock");
+  say("lost", why.charAt(0).toUpperCase() + why.slice(1));
   form.hidden = false;
   find("key").focus();
   return new Promise((resolve) => {
@@ -134,6 +127,7 @@ function askForKey(why) {
 
 // -- what is shown --------------------------------------------------------------------------------------------------
 
+/** Set the status line, which screen readers read aloud when it changes. */
 function say(state, text) {
   if (status.textContent === text) return;
   status.dataset.state = state;
@@ -141,22 +135,30 @@ function say(state, text) {
 }
 
 function add(dweet) {
+  const time = Date.parse(dweet.created) / 1000;
   count += 1;
   newest = dweet.created;
-  for (const [name, value] of leaves(dweet.content)) fieldOf(name)?.add(Date.parse(dweet.created) / 1000, value);
-  painting ||= setTimeout(paint, PAINT_MS);
+  for (const [name, value] of leaves(dweet.content)) {
+    if (!fields.has(name) && fields.size >= MOST_FIELDS) find("rest").hidden = false;
+    else {
+      if (!fields.has(name)) fields.set(name, new Field(name));
+      fields.get(name).add(time, value);
+    }
+  }
+  painting ??= setTimeout(paint, PAINT_MS);
 }
 
-function fieldOf(name) {
-  if (!fields.has(name) && fields.size >= MOST_FIELDS) leftOut = Math.max(leftOut, 1);
-  else if (!fields.has(name)) fields.set(name, new Field(name));
-  return fields.get(name);
+function paint() {
+  painting = null;
+  const time = newest.slice(0, 19).replace("T", " ");
+  find("newest").textContent = `${count.toLocaleString("en")} ${count === 1 ? "dweet" : "dweets"}, the last at ${time} UTC`;
+  for (const field of fields.values()) field.paint();
 }
 
-// The leaves of a content with dotted names, as the frames of the toolkit have them. Not recursive: contents nest deep.
+/** The leaves of a content with dotted names, as in the frames of the toolkit. Not recursive: contents nest deep. */
 function* leaves(content) {
   const isBranch = (value) => value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length;
-  const waiting = isBranch(content) ? [["", content]] : [["content", content]];
+  const waiting = [isBranch(content) ? ["", content] : ["content", content]];
   while (waiting.length) {
     const [name, value] = waiting.pop();
     if (!isBranch(value)) yield [name, value];
@@ -164,43 +166,66 @@ function* leaves(content) {
   }
 }
 
-function shown(value) {
-  if (typeof value === "string") return short(value);
-  if (typeof value !== "number") return short(JSON.stringify(value));
-  const size = Math.abs(value);
-  if (size && (size < 1e-6 || size > Number.MAX_SAFE_INTEGER)) return value.toPrecision(7);
-  return value.toLocaleString("en", { maximumFractionDigits: 12 });
+function worded(value) {
+  if (typeof value === "number") {
+    const size = Math.abs(value);
+    if (size && (size < 1e-6 || size > Number.MAX_SAFE_INTEGER)) return value.toExponential(6).replace(/\.?0+e/, "e");
+    return value.toLocaleString("en", { maximumFractionDigits: 12 });
+  }
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text;
 }
 
-function short(text) {
-  return text.length > LONGEST_TEXT ? text.slice(0, LONGEST_TEXT) + "…" : text;
-}
-
-function make(tag, text = "") {
+/** A new element with isolated text, so that a text from right to left turns nothing around it. */
+function make(tag, text, parent) {
   const element = document.createElement(tag);
-  element.textContent = text;
+  element.append(document.createElement("bdi"));
+  element.firstChild.textContent = text;
+  parent.append(element);
   return element;
 }
 
+/** One field: a row in the list of values, or a card with a chart once it has a number or a truth value. */
 class Field {
+  static charts = 0;
+
   constructor(name) {
-    this.name = name;
-    this.times = [];
-    this.numbers = [];
-    this.isChanged = false;
+    Object.assign(this, { name, x: [], y: [], lastTime: -Infinity, isNew: true });
+    this.row = [make("dt", worded(name), find("values")), make("dd", "", find("values"))];
+    this.shown = this.row[1].firstChild;
   }
 
   add(time, value) {
-    this.value = value;
-    this.isChanged = true;
-    if (typeof value !== "number") return;
-    this.times.push(time);
-    this.numbers.push(value);
+    Object.assign(this, { value, isNew: true });
+    this.kind ??= ["number", "boolean"].includes(typeof value) ? typeof value : undefined;
+    if (typeof value !== this.kind) return;
+    this.lastTime = Math.max(time, this.lastTime); // ascending, also where the clock of the gateway was set back
+    this.x.push(this.lastTime);
+    this.y.push(value);
   }
 
   paint() {
-    if (!this.isChanged) return;
-    this.isChanged = false;
+    if (!this.isNew) return;
+    this.isNew = false;
+    if (this.kind && !this.chart) this.makeChart();
+    this.shown.textContent = worded(this.value);
+    this.chart?.append({ [this.name]: { x: this.x, y: this.y } }, POINTS);
+    this.x = [];
+    this.y = [];
+  }
+
+  makeChart() {
+    if (Field.charts === MOST_CHARTS) return void (find("rest").hidden = false);
+    Field.charts += 1;
+    for (const part of this.row) part.remove();
+    const card = document.createElement("section");
+    find("charts").append(card);
+    const head = document.createElement("header");
+    card.append(head);
+    make("h2", worded(this.name), head);
+    this.shown = make("strong", "", head).firstChild;
+    const [height, fileName] = [CHART_PIXELS, `${thing} ${this.name}`];
+    this.chart = createChart(card, { timeName: "created", height, fileName });
   }
 }
 
