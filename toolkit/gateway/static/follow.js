@@ -6,6 +6,7 @@ const BACKLOG = 500; // dweets before the page was opened
 const MOST_CHARTS = 24;
 const MOST_FIELDS = 200;
 const LONGEST_TEXT = 200;
+const LONGEST_NAME = 80;
 const CHART_PIXELS = 130;
 const PAINT_MS = 80;
 const SILENCE_MS = 40000; // the gateway sends a heartbeat every 15 s
@@ -63,7 +64,7 @@ async function listen(connected) {
   }
 }
 
-/** The events of the stream: the first tells the position, the others have a dweet. Refused where the gateway says no. */
+/** The events of the stream: first a position, then dweets. Throws Refused where the gateway says no. */
 async function* events(since, connected) {
   const end = new AbortController();
   let silence = setTimeout(() => end.abort(), SILENCE_MS);
@@ -151,7 +152,8 @@ function add(dweet) {
 function paint() {
   painting = null;
   const time = newest.slice(0, 19).replace("T", " ");
-  find("newest").textContent = `${count.toLocaleString("en")} ${count === 1 ? "dweet" : "dweets"}, the last at ${time} UTC`;
+  const dweets = `${count.toLocaleString("en")} ${count === 1 ? "dweet" : "dweets"}`;
+  find("newest").textContent = `${dweets}, the last at ${time} UTC`;
   for (const field of fields.values()) field.paint();
 }
 
@@ -162,7 +164,7 @@ function* leaves(content) {
   while (waiting.length) {
     const [name, value] = waiting.pop();
     if (!isBranch(value)) yield [name, value];
-    else for (const inner of Object.keys(value).reverse()) waiting.push([name ? `${name}.${inner}` : inner, value[inner]]);
+    else for (const key of Object.keys(value).reverse()) waiting.push([name ? `${name}.${key}` : key, value[key]]);
   }
 }
 
@@ -172,8 +174,11 @@ function worded(value) {
     if (size && (size < 1e-6 || size > Number.MAX_SAFE_INTEGER)) return value.toExponential(6).replace(/\.?0+e/, "e");
     return value.toLocaleString("en", { maximumFractionDigits: 12 });
   }
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  return text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text;
+  return shortened(typeof value === "string" ? value : JSON.stringify(value), LONGEST_TEXT);
+}
+
+function shortened(text, longest) {
+  return text.length > longest ? `${text.slice(0, longest)}…` : text;
 }
 
 /** A new element with isolated text, so that a text from right to left turns nothing around it. */
@@ -190,8 +195,8 @@ class Field {
   static charts = 0;
 
   constructor(name) {
-    Object.assign(this, { name, x: [], y: [], lastTime: -Infinity, isNew: true });
-    this.row = [make("dt", worded(name), find("values")), make("dd", "", find("values"))];
+    Object.assign(this, { name, title: shortened(name, LONGEST_NAME), x: [], y: [], lastTime: -Infinity, isNew: true });
+    this.row = [make("dt", this.title, find("values")), make("dd", "", find("values"))];
     this.shown = this.row[1].firstChild;
   }
 
@@ -222,7 +227,7 @@ class Field {
     find("charts").append(card);
     const head = document.createElement("header");
     card.append(head);
-    make("h2", worded(this.name), head);
+    make("h2", this.title, head);
     this.shown = make("strong", "", head).firstChild;
     const [height, fileName] = [CHART_PIXELS, `${thing} ${this.name}`];
     this.chart = createChart(card, { timeName: "created", height, fileName });
