@@ -30,7 +30,7 @@
 // the legend hides a line, shift-click shows only that one. By keyboard: arrows move the crosshair, + and - zoom,
 // shift-arrows pan, Home shows everything, Escape hides the crosshair.
 
-import { Line, csvOf, firstFrom, panelsOf, styleOf } from "./lines.js";
+import { Line, csvOf, firstFrom, panelsOf, stylesOf } from "./lines.js";
 import { dateIn, readable, timeText } from "./numerals.js";
 import { Panel } from "./panel.js";
 
@@ -128,10 +128,16 @@ class Chart {
 
   setData(lines, { gaps = [], empty = this.options.empty } = {}) {
     this.lines = lines.map(line => new Line(line));
-    for (const line of this.lines) if (!line.colour) Object.assign(line, styleOf(line.name, this.styles));
+    this.giveStyles();
     this.gaps = merged(gaps);
     this.message.textContent = empty;
     this.rebuild();
+  }
+
+  giveStyles() {
+    const plain = this.lines.filter(line => !line.isStyled);
+    const styles = stylesOf(plain.map(line => line.name), this.styles);
+    for (const line of plain) Object.assign(line, styles.get(line.name));
   }
 
   append(points, keep = Infinity) {
@@ -142,13 +148,15 @@ class Chart {
         isNew = true;
         const first = y.find(value => value !== null && value !== undefined);
         const kind = { boolean: "boolean", string: "text" }[typeof first] ?? "number";
-        line = new Line({ name, kind, unit: this.options.units[name], ...styleOf(name, this.styles), x: [], y: [] });
+        line = new Line({ name, kind, unit: this.options.units[name], x: [], y: [] });
         this.lines.push(line);
       }
       line.append(x, Array.from(y, value => coded(line, value)), keep);
     }
-    if (isNew) this.rebuild();
-    else if (!this.waiting)
+    if (isNew) {
+      this.giveStyles();
+      this.rebuild();
+    } else if (!this.waiting)
       this.waiting = setTimeout(() => {
         this.waiting = null;
         if (this.panelsNow() === this.panelKeys) this.paint();

@@ -11,18 +11,29 @@ export const PALETTE = [
 // Beyond ten lines, patterns tell apart what has the same colour.
 const DASHES = [[], [8, 4], [2, 3], [12, 3, 2, 3]];
 
-/** The colour that a name prefers, or the next that fewer names have; `taken` remembers them. The same as styles.py. */
-export function styleOf(name, taken) {
-  if (!taken.has(name)) {
-    let hash = 2166136261;
-    for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 16777619) >>> 0;
-    const uses = PALETTE.map(colour => [...taken.values()].filter(style => style.colour === colour).length);
-    const least = Math.min(...uses);
-    let place = hash % PALETTE.length;
-    while (uses[place] > least) place = (place + 1) % PALETTE.length;
-    taken.set(name, { colour: PALETTE[place], dash: DASHES[least % DASHES.length] });
+/** How lines that are drawn together look; `known` remembers it. The same as `styles_of` of styles.py. */
+export function stylesOf(names, known) {
+  const found = new Map();
+  for (const name of [...names].sort((one, other) => known.has(other) - known.has(one))) {
+    const used = [...found.values()];
+    if (!known.has(name) || used.includes(known.get(name))) {
+      const uses = PALETTE.map(colour => used.filter(style => style.colour === colour).length);
+      const least = Math.min(...uses);
+      let place = hashOf(name) % PALETTE.length;
+      while (uses[place] > least) place = (place + 1) % PALETTE.length;
+      known.set(name, styles[place][least % DASHES.length]);
+    }
+    found.set(name, known.get(name));
   }
-  return taken.get(name);
+  return found;
+}
+
+const styles = PALETTE.map(colour => DASHES.map(dash => ({ colour, dash })));
+
+function hashOf(name) {
+  let hash = 2166136261;
+  for (const byte of new TextEncoder().encode(name)) hash = Math.imul(hash ^ byte, 16777619) >>> 0;
+  return hash;
 }
 
 /** Index of the first x that is not below `at`. */
@@ -38,9 +49,9 @@ export function firstFrom(x, at) {
 
 export class Line {
   constructor({ name, field = name, thing = "", kind = "number", unit = "", colour, dash = [], x, y, states = [], rings = null }) {
-    Object.assign(this, { name, field, thing, kind, unit, colour, dash, states, rings });
-    this.x = Float64Array.from(x);
-    this.y = Float64Array.from(y);
+    Object.assign(this, { name, field, thing, kind, unit, colour, dash, states, rings, isStyled: colour !== undefined });
+    this.x = new Float64Array(x);
+    this.y = new Float64Array(y);
   }
 
   /** The index of the point nearest to a time, -1 without any; missing values count as none. */

@@ -13,16 +13,18 @@ const rangeOf = model => (model.get("_range").length ? model.get("_range") : nul
 
 export default {
   initialize({ model }) {
-    model.on("msg:custom", ({ download: name }, buffers) => {
+    model.on("msg:custom", ({ download: name, copy }, buffers) => {
+      if (copy !== undefined) navigator.clipboard?.writeText(copy).catch(() => {}); // the kernel shows the text, too
       if (name) download(name, new Blob(buffers.map(view => view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))));
     });
   },
 
   render({ model, el }) {
-    const options = model.get("_options"), asked = kind => () => model.send({ ask: kind });
+    const asked = kind => () => model.send({ ask: kind });
     const chart = createChart(el, {
-      ...options,
-      files: Object.fromEntries(options.asked.map(kind => [kind, asked(kind)])),
+      ...model.get("_options"),
+      // What was too much to send is only in the kernel.
+      files: { csv: () => (model.get("_data").isThinned ? asked("csv")() : chart.saveTable()), svg: asked("svg") },
       onRange: range => {
         model.set("_range", range ?? []);
         model.save_changes();

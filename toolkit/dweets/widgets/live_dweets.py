@@ -12,10 +12,11 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
+from toolkit.charts.figure import chart_figure, figure_file
+from toolkit.charts.series import lines_of
 from toolkit.dweets.arguments import Key
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.client.series_analysis import number_columns, put_on_time_axis
-from toolkit.dweets.client.series_figure import series_png
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.svg_chart import svg_chart
 from toolkit.errors import InvalidArgument, TimedOut, ToolkitError
@@ -185,7 +186,7 @@ class LiveDweets(ServiceWidget):
     def picture(self) -> bytes:
         """Return the last dweets as PNG."""
         frame, fields, _ = self._last()
-        return series_png(frame, fields)
+        return figure_file(chart_figure(lines_of(frame, fields), time_name=str(frame.index.name or "")))
 
     def _say_connection(self, connected: bool) -> None:
         if not self._stopped.is_set():
