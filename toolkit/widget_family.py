@@ -78,6 +78,8 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     def close(self) -> None:
         """Stop, and remove the widget with all of its parts from the page."""
+        if not hasattr(self, "status"):  # wrong arguments: it was never made
+            return
         self.stop()
         _open.discard(self)
         for part in _parts_of(self):
@@ -88,9 +90,9 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         self.error = None
         self.status.value = _line("status", text)
 
-    def complain(self, error: Exception) -> None:
+    def complain(self, error: Exception, about: str = "") -> None:
         self.error = error
-        self.status.value = _line("alert", worded(error))
+        self.status.value = _line("alert", f"{about}: {worded(error)}" if about else worded(error))
 
     @traitlets.observe("busy")
     def _show_busy(self, _change: object) -> None:
