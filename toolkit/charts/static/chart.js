@@ -72,7 +72,7 @@ class Chart {
     this.legend = make("div", "toolkit-chart-legend", this.root);
     this.plots = make("div", "toolkit-chart-plots", this.root);
     Object.assign(this.plots, { tabIndex: 0, role: "group" });
-    this.plots.style.maxHeight = `${options.maxHeight}px`;
+    this.plots.style.maxHeight = `${Math.max(options.maxHeight, options.height + 64)}px`; // one panel never scrolls
     this.plots.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take the arrows for its cells
     this.message = make("div", "toolkit-chart-empty", this.plots, options.empty);
     this.foot = make("div", "toolkit-chart-foot", this.root);
@@ -202,7 +202,7 @@ class Chart {
   }
 
   paint() {
-    if (this.ends.signal.aborted) return;
+    if (this.ends.signal.aborted || !this.root.isConnected) return; // what is shown later is painted then
     this.lastPaint = performance.now();
     this.inkParts = getComputedStyle(this.root).color.match(/[\d.]+/g).map(Number);
     this.findExtent();

@@ -65,7 +65,8 @@ export class Panel {
     const most = Math.max(400, 12000 / Math.max(1, seen.length));
     const tables = this.lines.map(line =>
       this.chart.hidden.has(line.name) ? [[min], [null]] : line.shown(min, max, pieces, most));
-    return uPlot.join(tables.map(([xs, ys]) => distinct(xs, ys)));
+    // 2: a missing value interrupts its line also where only other lines have points.
+    return uPlot.join(tables.map(([xs, ys]) => distinct(xs, ys)), tables.map(() => [1, 2]));
   }
 
   options(width, height) {
@@ -74,7 +75,7 @@ export class Panel {
       width, height, padding: [TOP, 26, this.isLast ? 0 : 2, 0], pxAlign: false,
       legend: { show: false },
       tzDate: seconds => chart.toDate(seconds),
-      scales: { x: { range: () => [chart.view.min, chart.view.max] }, y: { range: (_plot, ...ends) => this.range(...ends) } },
+      scales: { x: { range: () => [chart.view.min, chart.view.max] }, y: { dir: this.kind === "text" ? -1 : 1, range: (_plot, ...ends) => this.range(...ends) } },
       series: [{}, ...this.lines.map(line => this.series(line))],
       axes: [this.timeAxis(), this.valueAxis()],
       cursor: {
@@ -117,7 +118,7 @@ export class Panel {
 
   range(least, greatest) {
     if (this.kind === "boolean") return [-0.15, 1.15];
-    if (this.kind === "text") return [this.lines.length, 0];
+    if (this.kind === "text") return [0, this.lines.length];
     if (least === null || least === undefined) return [0, 1];
     const size = Math.max(Math.abs(least), Math.abs(greatest));
     // Values that differ by rounding only are a level line.

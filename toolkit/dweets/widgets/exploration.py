@@ -102,14 +102,14 @@ class View:
     gap_factor: float | None = 1.5
     threshold: float | None = 5.0
 
-    def code(self, source: str) -> str:
-        """Return the Python code of the frame that is shown."""
+    def code(self, source: str, fields: Sequence[str]) -> str:
+        """Return the Python code of the frame that is shown, with these of the chosen fields."""
         cut = f".sort_index().loc[{self.start or None!r}:{self.end or None!r}]" if self.start or self.end else ""
-        resampled = f".dweets.resample({self.rule!r}, {self.how!r}, {list(self.fields)})" if self.rule else ""
+        resampled = f".dweets.resample({self.rule!r}, {self.how!r}, {fields})" if self.rule else ""
         return (
             f"history = {source}\n"
             f"shown = history.dweets.on({self.time!r}){resampled}{cut}\n"
-            f"shown.dweets.chart({list(self.fields)})"
+            f"shown.dweets.chart({fields})"
         )
 
 
@@ -150,6 +150,11 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
         shown,
         len(history) - len(timed),
     )
+
+
+def drawn_fields(findings: Findings, view: View) -> list[str]:
+    """Return the chosen fields without those that have no mean when they are resampled: truth values and texts."""
+    return [name for name in view.fields if name in findings.whole.columns]
 
 
 def visible_part(findings: Findings) -> tuple[pd.Timestamp, pd.Timestamp] | None:

@@ -21,6 +21,7 @@ from toolkit.dweets.widgets.exploration import (
     Findings,
     HistorySource,
     View,
+    drawn_fields,
     explore,
     fields_of,
     reason_for_nothing,
@@ -59,7 +60,7 @@ _RULES = {
 }
 #: Rows that are read without a question.
 _MANY_ROWS = 2_000_000
-_CHART_HEIGHT, _MOST_CHART_HEIGHT = 220, 300
+_CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
 _TABLES = ("Statistics", "Rows", "Gaps", "Outliers", "Code")
 _NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
@@ -163,7 +164,8 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _make_controls(self, rule: str, how: Aggregation, day: str) -> None:
         rules = _RULES if rule in _RULES.values() else {**_RULES, rule: rule}
-        aligned = {"width": "100%", "label": "5.2em"}
+        aligned = {"width": "auto", "label": "5.8em"}
+        beside = {"width": "13.5em", "label": "9em"}
         self.things = CheckList("Things")
         self.fields = CheckList("Fields")
         self.time = sized(ipywidgets.Dropdown(description="Time axis"), **aligned)
@@ -171,10 +173,10 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.rule = sized(ipywidgets.Dropdown(description="Resample", options=rules, value=rule), **aligned)
         self.how = sized(ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how), **aligned)
         self.reload_button = button("Reload", "refresh", "Read the things again")
-        self.mark_gaps = check_box("Gaps beyond", width="8em")
-        self.gap_factor = number_field("x spacing", 1.5, least=1.01, step=0.5, width="auto", label="4.6em")
-        self.mark_outliers = check_box("Outliers beyond", width="8em")
-        self.threshold = number_field("x spread", 5.0, least=0.1, step=0.5, width="auto", label="4.6em")
+        self.mark_gaps = check_box("Gaps", width="6em")
+        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, **beside)
+        self.mark_outliers = check_box("Outliers", width="6em")
+        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, **beside)
         tooltips = {
             self.time: "What is on the time axis",
             self.day: "A day (UTC) such as 2026-01-31, instead of the last 500 dweets",
@@ -317,14 +319,14 @@ rows, file, reload_button, download_button, save_button, copy_button
         said = reason_for_nothing(findings, view, self._history, self.things.value, day) if is_empty else ""
         self._draw(findings, view, said)
         self._show_table()
-        self.say(said or sentence_of(findings))
+        self.say(said or sentence_of(findings, view))
 
     def _draw(self, findings: Findings, view: View, empty: str) -> None:
         """Show the history of all times, and zoom to the range: after a zoom nothing is sent again."""
         whole, of_all_times = findings.whole, replace(view, start="", end="")
         with self._setting():
             if of_all_times != self._drawn:
-                fields = [name for name in view.fields if name in whole.columns]
+                fields = drawn_fields(findings, view)
                 self.chart.draw(whole, fields, marks=findings.marks, regular=bool(view.rule), empty=empty)
             self._drawn = of_all_times
             self.chart.visible_range = visible_part(findings)
@@ -347,7 +349,8 @@ rows, file, reload_button, download_button, save_button, copy_button
     def code(self) -> str:
         """Return Python code that gives what is shown."""
         day = self.day.value.strip()
-        return self._shown[1].code(self._source.code(self.things.value, day))
+        findings, view = self._shown
+        return view.code(self._source.code(self.things.value, day), drawn_fields(findings, view))
 
     def export(self, path: str | Path) -> Path:
         """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.

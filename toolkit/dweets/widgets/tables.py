@@ -14,7 +14,7 @@ import ipywidgets
 import pandas as pd
 
 from toolkit.charts.numerals import distinct_numerals
-from toolkit.dweets.widgets.exploration import Findings
+from toolkit.dweets.widgets.exploration import Findings, View, drawn_fields
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import button, counted, html_line, html_pane, in_turn, row, scrolled, sized, text_field
 
@@ -32,8 +32,8 @@ class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self, complain: Callable[[Exception], None]) -> None:
         self._frame, self._complain, self.page = pd.DataFrame(), complain, 0
-        self.filter = text_field("Filter", "celsius > 20, or a word", width="17em", label="3em")
-        self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "15em", label="4em")
+        self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em")
+        self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em")
         self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
         self.descending.layout.width = "3em"
         self.before = button("‹", tooltip="The rows before")
@@ -139,10 +139,12 @@ def listed_html(found: pd.DataFrame) -> str:
     return rows.head(_MOST_LISTED).to_html(index=False, border=0) + more
 
 
-def sentence_of(findings: Findings) -> str:
+def sentence_of(findings: Findings, view: View) -> str:
     frame = findings.frame
     first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
     found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
     if findings.without_time:
         found += f" · {counted(findings.without_time, 'row')} without a time left out"
+    if left := [name for name in view.fields if name not in drawn_fields(findings, view)]:
+        found += f" · no {view.how} of {', '.join(left)}"
     return f"{counted(len(frame), 'row')} from {first} to {last} · {found}"
