@@ -67,13 +67,19 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     def show(self, *controls: ipywidgets.Widget, results: Sequence[ipywidgets.Widget] = ()) -> None:
         """Show the controls, the status line under them, and the results under it."""
-        self.children = (self._sheet, *controls, self.status, *results)
+        self.show_laid_out(*controls, self.status, *results)
+
+    def show_laid_out(self, *parts: ipywidgets.Widget) -> None:
+        """Show parts that contain the status line somewhere."""
+        self.children = (self._sheet, *parts)
 
     def stop(self) -> None:
         """Stop background work, if there is any; what is shown stays."""
 
     def close(self) -> None:
         """Stop, and remove the widget with all of its parts from the page."""
+        if not hasattr(self, "status"):  # wrong arguments: it was never made
+            return
         self.stop()
         _open.discard(self)
         for part in _parts_of(self):
@@ -84,9 +90,9 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         self.error = None
         self.status.value = _line("status", text)
 
-    def complain(self, error: Exception) -> None:
+    def complain(self, error: Exception, about: str = "") -> None:
         self.error = error
-        self.status.value = _line("alert", worded(error))
+        self.status.value = _line("alert", f"{about}: {worded(error)}" if about else worded(error))
 
     @traitlets.observe("busy")
     def _show_busy(self, _change: object) -> None:
@@ -152,22 +158,30 @@ def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
 
 
 class CheckList(ipywidgets.VBox):  # type: ignore[misc]
-    """Check boxes for any number of options: Tab and Space, or a click.
+    """Check boxes for any number of options: Tab and Space, or a click; a search and *all* and *none* where many.
 
     JupyterLab takes the arrow keys that a list with several selected rows needs. ``value`` is in the order of
-    ``options``.
+    ``options``. *All* and *none* are for the boxes that the search shows.
     """
 
     options = traitlets.Tuple()
     value = traitlets.Tuple()
 
-    def __init__(self, description: str, options: Sequence[str] = (), *, width: str = "14em") -> None:
+    def __init__(self, description: str, options: Sequence[str] = (), *, rows: int = 5) -> None:
         self.boxes: list[ipywidgets.Checkbox] = []
-        # What is hidden scrolls; the margin leaves room for the ring around what has the focus.
-        inner = ipywidgets.Layout(max_height="10.5em", overflow="auto", margin="0 0 0 2px", width="100%")
-        self._list = ipywidgets.VBox(layout=inner)
-        title = ipywidgets.Label(description, layout=ipywidgets.Layout(height="1.8em"))
-        super().__init__((title, self._list), layout=ipywidgets.Layout(width=width))
+        self.search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=_layout(width="auto"))
+        self.all = button("all", tooltip=f"Choose all that are listed under {description}")
+        self.none = button("none", tooltip=f"Choose none of those that are listed under {description}")
+        self._list = ipywidgets.VBox(layout=_layout(max_height=f"{rows * _ROW + 4}px"))
+        self._list.add_class("toolkit-checklist")
+        title = ipywidgets.Label(description, layout=_layout(flex="1", height="24px"))
+        self._head = ipywidgets.HBox((title, self.all, self.none), layout=_layout(align_items="center"))
+        self._head.add_class("toolkit-checklist-head")
+        super().__init__((self._head, self.search, self._list), layout=_layout(width="100%"))
+        self._rows = rows
+        self.all.on_click(lambda _button: self._choose(True))
+        self.none.on_click(lambda _button: self._choose(False))
+        self.search.observe(lambda _change: self._list_found(), "value")
         self.options = tuple(options)
 
     @traitlets.validate("value")
@@ -182,12 +196,25 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         before = self.boxes
         self.boxes = [check_box(name, name in kept) for name in self.options]
         for box in self.boxes:
-            box.layout.flex = "0 0 auto"  # or a long list would be squeezed instead of scrolled
+            box.tooltip = box.description
             box.observe(self._take, "value")
-        self._list.children = self.boxes
+        many = len(self.options) > self._rows
+        self.search.layout.display = None if many else "none"
+        for choice in (self.all, self.none):
+            choice.layout.display = None if len(self.options) > 1 else "none"
+        self._list_found()
         for part in (part for box in before for part in (*_parts_of(box), box)):
             part.close()
         self.value = tuple(kept)
+
+    def _list_found(self) -> None:
+        words = self.search.value.casefold().split()
+        self._list.children = [box for box in self.boxes if all(word in box.description.casefold() for word in words)]
+
+    @in_turn
+    def _choose(self, chosen: bool) -> None:
+        listed = {box.description for box in self._list.children}
+        self.value = tuple(name for name in self.options if (chosen if name in listed else name in self.value))
 
     @traitlets.observe("value")
     @in_turn
@@ -201,6 +228,14 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         if change["new"] != (name in self.value):
             others = tuple(other for other in self.value if other != name)
             self.value = (*others, name) if change["new"] else others
+
+
+#: Pixels of a check box in a list; the style sheet has the same.
+_ROW = 24
+
+
+def _layout(**properties: str) -> ipywidgets.Layout:
+    return ipywidgets.Layout(**properties)
 
 
 def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:

@@ -43,7 +43,7 @@ def test_a_browser_sees_public_things_and_their_values(tk: toolkit.Connection, g
         ("air.on", "true"),
         ("content", "only a text"),
     ]
-    assert 'href="/get/dweets/for/a%2Fb%20c"' in page.body.decode()
+    assert 'href="/follow/a%2Fb%20c"' in page.body.decode()
     assert "http://127.0.0.1/dweet/for/kitchen" in page.body.decode()
 
 
@@ -141,12 +141,14 @@ def test_no_page_shows_a_thing_once_it_is_locked() -> None:
         assert [(page.status, things_on(page)) for page in pages] == [(200, [])] * 4
 
 
-def test_the_page_allows_its_style_and_nothing_else(gateway: Gateway) -> None:
-    headers = page_of(gateway).headers
+@pytest.mark.parametrize(("path", "scripts"), [("/", None), ("/follow/kitchen", "'self'")])
+def test_a_page_loads_files_of_its_gateway_only(path: str, scripts: str | None, gateway: Gateway) -> None:
+    headers = page_of(gateway, path).headers
     policy = dict(part.split(" ", 1) for part in headers["content-security-policy"].split("; "))
-    assert policy.pop("style-src").startswith("'sha256-")
+    assert (policy.pop("script-src", None), policy.pop("connect-src", None)) == (scripts, scripts)
     assert policy == {
         "default-src": "'none'",
+        "style-src": "'self'",
         "img-src": "data:",
         "base-uri": "'none'",
         "form-action": "'none'",

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-from base64 import b64encode
 from collections.abc import Sequence
-from functools import cache
 from html import escape
-from importlib.resources import files
-from string import Template
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
 from toolkit.dweets.content_leaves import leaf_columns
+from toolkit.gateway.web_pages import page
 
 # Of a thing, so that a page of many large contents stays small.
 MOST_VALUES = 8
 LONGEST_TEXT = 80
 
 
-def policy() -> str:
-    """Return the content security policy: its own style, no script, nothing from elsewhere."""
-    style = _template().template.partition("<style>")[2].partition("</style>")[0]
-    digest = b64encode(hashlib.sha256(style.encode("utf-8")).digest()).decode("ascii")
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-
-
 def landing_page(dweets: Sequence[bytes], base_url: str) -> bytes:
     """Return the page with these dweets, one a thing."""
     items = "\n".join(_item(orjson.loads(dweet)) for dweet in dweets)
-    things = f"<ul>\n{items}\n</ul>" if items else "<p>No public thing has posted yet.</p>"
-    return _template().substitute(things=things, base_url=escape(base_url)).encode("utf-8")
+    things = f'<ul class="cards">\n{items}\n</ul>' if items else "<p>No public thing has posted yet.</p>"
+    words = {"things": things, "base_url": escape(base_url)}
+    return page("Gateway: public things", "landing_page.html", words)
 
 
 def _item(dweet: dict[str, Any]) -> str:
@@ -54,7 +41,7 @@ def _item(dweet: dict[str, Any]) -> str:
 def _linked(thing: str) -> str:
     if thing in (".", ".."):  # a browser takes them for steps in the path, also where they are encoded
         return _isolated(thing)
-    return f'<a href="/get/dweets/for/{quote(thing, safe="")}">{_isolated(thing)}</a>'
+    return f'<a href="/follow/{quote(thing, safe="")}">{_isolated(thing)}</a>'
 
 
 def _text(value: object) -> str:
@@ -70,8 +57,3 @@ def _isolated(text: str) -> str:
     # Isolated, so that a text from right to left turns nothing around it.
     short = text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
     return f"<bdi>{escape(short)}</bdi>"
-
-
-@cache
-def _template() -> Template:
-    return Template(files("toolkit.gateway").joinpath("landing_page.html").read_text("utf-8"))

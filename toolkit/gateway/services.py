@@ -14,8 +14,8 @@ from toolkit.gateway.exchange import Routes
 from toolkit.gateway.routes.dweets import DweetRoutes
 from toolkit.gateway.routes.handwriting import HandwritingRoutes
 from toolkit.gateway.routes.identity import IdentityRoutes
-from toolkit.gateway.routes.landing import LandingRoutes
 from toolkit.gateway.routes.operator import OperatorRoutes
+from toolkit.gateway.routes.pages import PageRoutes, StaticRoutes
 from toolkit.gateway.routes.rewards import RewardRoutes
 from toolkit.handwriting.service.handwriting import HandwritingService
 from toolkit.identity.service.callers import IdentitySettings
@@ -67,8 +67,9 @@ class Services:
             IdentityRoutes(self.identity, on_loopback=is_loopback(gateway.host), public_url=gateway.public_url),
             RewardRoutes(self.rewards, public_url=gateway.public_url),
             OperatorRoutes(self.operator_key, self.store.records, self.world, self.dweets, self.rewards),
+            StaticRoutes(),
         ]
-        pages = LandingRoutes(self.dweets)
+        pages = PageRoutes(self.dweets)
         timings = self.world.timings
         return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), pages, timings.wrong_key)
 

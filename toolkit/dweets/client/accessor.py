@@ -25,6 +25,8 @@ from toolkit.errors import InvalidArgument
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from toolkit.charts.chart import Chart
+
 P = ParamSpec("P")
 
 
@@ -106,10 +108,57 @@ class DweetAccessor:
         """
         from matplotlib.axes import Axes
 
-        from toolkit.dweets.client.series_figure import Labels, Marks, series_axes
+        from toolkit.charts.figure import Labels, series_axes
+        from toolkit.charts.series import Marks
 
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
         chosen = chosen_fields(self._frame, fields)
         marks = Marks(gaps_found(self._frame, 1.5), self.outliers(chosen)) if mark else Marks()
         return series_axes(self._frame, chosen, marks, Labels(title, unit), ax)
+
+    @checked_arguments
+    def chart(
+        self,
+        fields: str | Sequence[str] | None = None,
+        *,
+        unit: str | Mapping[str, str] | None = None,
+        mark: bool = True,
+        height: int = 300,
+    ) -> Chart:
+        """Show the fields over time as a widget: point at it, drag to zoom, double click for everything.
+
+        Parameters
+        ----------
+        fields
+            Columns of numbers, of truth values (drawn as steps) or of texts (drawn as a band of states); None for all
+            numbers. Fields of unlike magnitude or unit have panels of their own.
+        unit
+            Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
+        mark
+            Shade gaps and ring outliers.
+        height
+            Pixels of the plot, from 100; several panels may need more.
+
+        Returns
+        -------
+        toolkit.charts.chart.Chart
+            ``visible_range`` is what it shows, two timestamps, or None for everything: read it, set it, observe it.
+
+        Examples
+        --------
+        >>> times = pd.date_range("2026-01-01", periods=3, freq="h", name="created")
+        >>> chart = pd.DataFrame({"celsius": [20.0, 21.0, 20.5]}, index=times).dweets.chart(unit="°C")
+        >>> chart.visible_range = "2026-01-01 00:00", "2026-01-01 01:00"
+        >>> chart.visible_range[1]
+        Timestamp('2026-01-01 01:00:00')
+        """
+        from toolkit.charts.chart import Chart
+        from toolkit.charts.series import Marks, chosen_columns
+
+        if height < 100:
+            raise InvalidArgument(f"height is a number of pixels from 100, not {height}")
+        chosen = chosen_columns(self._frame, fields)
+        numbers = [name for name in chosen if name in chosen_fields(self._frame, None)]
+        marks = Marks(gaps_found(self._frame, 1.5), outliers(self._frame, numbers)) if mark else Marks()
+        return Chart(self._frame, chosen, unit=unit, marks=marks, height=height)

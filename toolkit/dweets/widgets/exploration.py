@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
+from toolkit.charts.series import Marks, chosen_columns, drawable_columns
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_date
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.series_analysis import Aggregation, chosen_fields, put_on_time_axis
-from toolkit.dweets.client.series_figure import Marks
+from toolkit.dweets.client.series_analysis import Aggregation, number_columns, put_on_time_axis, time_columns
 from toolkit.dweets.client.series_gaps import gaps_found
 from toolkit.errors import InvalidArgument
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from toolkit.dweets.client.dweets import DweetClient
 
 _MOST_THINGS = 100
+Range = tuple[pd.Timestamp | None, pd.Timestamp | None]
 
 
 class HistorySource:
@@ -50,12 +52,19 @@ class HistorySource:
             return self._frame["thing"].dropna().unique().tolist() if "thing" in self._frame.columns else []
         return things["thing"].head(_MOST_THINGS).tolist()
 
+    def rows(self, things: Sequence[str], day: str = "") -> int:
+        """Return how many rows `read` would return, as far as that is known without reading; else 0."""
+        if self._archive is None or day:
+            return 0
+        known = self._archive.things()
+        return int(known.loc[known["thing"].isin(things), "dweets"].sum())
+
     def read(self, things: Sequence[str], day: str = "") -> pd.DataFrame:
         """Return the history of these things, of a day (UTC) or the last of it; of an archive all of it."""
+        if not things and (self.is_live or self.names()):
+            raise InvalidArgument("choose at least one thing")
         if not self.is_live:
             return self._frame[self._frame["thing"].isin(things)] if self.names() else self._frame
-        if not things:
-            raise InvalidArgument("choose at least one thing")
         named = things[0] if len(things) == 1 else things
         if self._archive is not None:
             since = pd.Timestamp(checked_date(day), tz="UTC") if day else None
@@ -64,6 +73,16 @@ class HistorySource:
         if day:
             return self._dweets.stored(named, day, key=self._key)
         return self._dweets.history(named, n=wire.HISTORY_LENGTH, key=self._key)
+
+    def code(self, things: Sequence[str], day: str = "") -> str:
+        """Return the Python call of `read`, with the names that the caller's notebook probably has."""
+        named = repr(things[0]) if len(things) == 1 else repr(list(things))
+        if not self.is_live:
+            return f"frame[frame['thing'].isin({list(things)})]" if self.names() else "frame"
+        if self._archive is not None:
+            until = f"{pd.Timestamp(day) + pd.Timedelta(days=1):%Y-%m-%d}" if day else ""
+            return f"tk.dweets.archive.history({named}{f', since={day!r}, until={until!r}' if day else ''})"
+        return f"tk.dweets.stored({named}, {day!r})" if day else f"tk.dweets.history({named}, n={wire.HISTORY_LENGTH})"
 
 
 @dataclass(frozen=True)
@@ -83,44 +102,126 @@ class View:
     gap_factor: float | None = 1.5
     threshold: float | None = 5.0
 
+    def code(self, source: str, fields: Sequence[str]) -> str:
+        """Return the Python code of the frame that is shown, with these of the chosen fields."""
+        cut = f".sort_index().loc[{self.start or None!r}:{self.end or None!r}]" if self.start or self.end else ""
+        resampled = f".dweets.resample({self.rule!r}, {self.how!r}, {fields})" if self.rule else ""
+        return (
+            f"history = {source}\n"
+            f"shown = history.dweets.on({self.time!r}){resampled}{cut}\n"
+            f"shown.dweets.chart({fields})"
+        )
+
 
 class Findings(NamedTuple):
-    """What a view finds: the frame that is drawn with its statistics and outliers, what was measured and its gaps."""
+    """What a view finds in the range that is shown, and `whole`: the frame and marks of all times, for the chart."""
 
     frame: pd.DataFrame
     statistics: pd.DataFrame
     gaps: pd.DataFrame
     outliers: pd.DataFrame
-    measured: pd.DataFrame
+    whole: pd.DataFrame
+    marks: Marks
+    range: Range
     without_time: int = 0
-
-    @property
-    def marks(self) -> Marks:
-        """What a chart points out."""
-        return Marks(self.gaps, self.outliers)
 
 
 def explore(history: pd.DataFrame, view: View) -> Findings:
     """Apply a view to a history; InvalidArgument if a choice does not fit it."""
     timed = put_on_time_axis(history, view.time)
-    fields = chosen_fields(timed, view.fields)
+    fields = chosen_columns(timed, view.fields)
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
-    measured = _between(chosen, view.start, view.end).dropna(how="all", subset=fields)
-    frame = series_analysis.resample(measured, view.rule, view.how) if view.rule else measured
+    measured = chosen.dropna(how="all", subset=fields) if fields else chosen.iloc[:0]
+    numbers = [name for name in fields if name in number_columns(measured)]
+    whole = series_analysis.resample(measured, view.rule, view.how, numbers) if view.rule else measured
+    shown = range_of(view, timed.index)
     gaps = gaps_found(measured, view.gap_factor or 1.5)
-    outliers = series_analysis.outliers(frame, fields, threshold=view.threshold or 5.0)
+    outliers = series_analysis.outliers(whole, numbers, threshold=view.threshold or 5.0)
+    gaps = gaps if view.gap_factor else gaps.iloc[:0]
+    outliers = outliers if view.threshold else outliers.iloc[:0]
+    frame = _within(whole, shown)
     return Findings(
         frame,
-        series_analysis.statistics(frame, fields),
-        gaps if view.gap_factor else gaps.iloc[:0],
-        outliers if view.threshold else outliers.iloc[:0],
-        measured,
+        series_analysis.statistics(frame, [name for name in numbers if name in frame.columns]),
+        _touching(gaps, shown),
+        _within(outliers, shown),
+        whole,
+        Marks(gaps, outliers),
+        shown,
         len(history) - len(timed),
     )
 
 
-def _between(frame: pd.DataFrame, start: str, end: str) -> pd.DataFrame:
+def drawn_fields(findings: Findings, view: View) -> list[str]:
+    """Return the chosen fields without those that have no mean when they are resampled: truth values and texts."""
+    return [name for name in view.fields if name in findings.whole.columns]
+
+
+def visible_part(findings: Findings) -> tuple[pd.Timestamp, pd.Timestamp] | None:
+    """Return the range where a chart can show it: a part of the times there are, else None."""
+    start, end = findings.range
+    if findings.whole.empty or (start is None and end is None):
+        return None
+    first, last = findings.whole.index.min(), findings.whole.index.max()
+    ends = max(start or first, first), min(end or last, last)
+    return ends if ends[0] < ends[1] and ends != (first, last) else None
+
+
+def fields_of(history: pd.DataFrame) -> list[str]:
+    """Name the columns that can be chosen: all that a chart draws, without times that are written as text."""
+    times = set(time_columns(history))
+    return [name for name in drawable_columns(history) if name not in times]
+
+
+def range_of(view: View, times: pd.Index[Any]) -> Range:
+    """Return the first and the last moment of a view's range, None for no limit."""
+    zone = times.tz if isinstance(times, pd.DatetimeIndex) else None
     try:
-        return frame.loc[start.strip() or None : end.strip() or None]
+        start = pd.Period(view.start.strip()).start_time if view.start.strip() else None
+        end = pd.Period(view.end.strip()).end_time if view.end.strip() else None
+        first, last = (time if time is None or pd.isna(time) else time.tz_localize(zone) for time in (start, end))
     except (ValueError, TypeError, KeyError, OverflowError):
         raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
+    if first is not None and last is not None and first > last:
+        raise InvalidArgument(f"the range ends before it begins: From {view.start} To {view.end}")
+    return first, last
+
+
+def _within(frame: pd.DataFrame, shown: Range) -> pd.DataFrame:
+    start, end = shown  # of several things one after the other, so that no slice by label works
+    inside = np.ones(len(frame), dtype=bool)
+    if start is not None:
+        inside &= frame.index >= start
+    if end is not None:
+        inside &= frame.index <= end
+    return frame[inside]
+
+
+def _touching(gaps: pd.DataFrame, shown: Range) -> pd.DataFrame:
+    start, end = shown
+    touching = pd.Series(True, index=gaps.index)
+    if start is not None:
+        touching &= gaps["end"] > start
+    if end is not None:
+        touching &= gaps["start"] < end
+    return gaps[touching]
+
+
+def reason_for_nothing(findings: Findings, view: View, history: pd.DataFrame, things: Sequence[str], day: str) -> str:
+    """Return why there is nothing to show: one sentence for each cause."""
+    named = ", ".join(things) or "this frame"
+    if history.empty:
+        when = f"on {day} (UTC)" if day else "yet"
+        return f"No dweets of {named} {when}."
+    if findings.without_time == len(history):
+        return f"No row has a time in {view.time}: choose another time axis."
+    if not fields_of(history):
+        return f"No dweet of {named} has numbers, truth values or texts to draw."
+    if not view.fields:
+        return "No field is chosen: choose one under Fields."
+    fields = ", ".join(view.fields)
+    if findings.whole.empty:
+        return f"No dweet of {named} has a value in {fields}."
+    first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (findings.whole.index.min(), findings.whole.index.max()))
+    between = f"{view.start or 'the start'} and {view.end or 'the end'}"
+    return f"No dweets between {between}: those of {fields} are from {first} to {last}."

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,25 +13,27 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
+from toolkit.charts.chart import Chart
+from toolkit.charts.table_files import table_bytes
 from toolkit.dweets.arguments import Key
-from toolkit.dweets.client.series_analysis import (
-    AGGREGATIONS,
-    Aggregation,
-    chosen_fields,
-    number_columns,
-    put_on_time_axis,
-    time_columns,
+from toolkit.dweets.client.series_analysis import AGGREGATIONS, Aggregation, time_columns
+from toolkit.dweets.widgets.exploration import (
+    Findings,
+    HistorySource,
+    View,
+    drawn_fields,
+    explore,
+    fields_of,
+    reason_for_nothing,
+    visible_part,
 )
-from toolkit.dweets.client.series_figure import distinct_numerals, series_png
-from toolkit.dweets.widgets.exploration import Findings, HistorySource, View, explore
-from toolkit.dweets.widgets.svg_chart import svg_chart
+from toolkit.dweets.widgets.tables import RowsTable, listed_html, sentence_of, statistics_html
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
     button,
     check_box,
-    column,
     counted,
     html_pane,
     in_turn,
@@ -55,15 +58,17 @@ _RULES = {
     "1 month": "1MS",
     "1 year": "1YS",
 }
-
-#: Positions of the slider over the whole range. Its step is 1: it sends back what it rounds, as if it had been moved.
-_STEPS = 200
-_FORMULA, _NUMBER = re.compile(r"[=+\-@\t\r\n]"), re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+#: Rows that are read without a question.
+_MANY_ROWS = 2_000_000
+_CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
+_TABLES = ("Statistics", "Rows", "Gaps", "Outliers", "Code")
 _NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
 
 class HistoryExplorer(ServiceWidget):
-    """Choose things, fields, a time axis and a range; see the plot, statistics, gaps and outliers.
+    """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps and outliers.
+
+    Zooming in the chart sets *From* and *To*, and these zoom the chart.
 
     Parameters
     ----------
@@ -74,7 +79,8 @@ class HistoryExplorer(ServiceWidget):
     frame
         A history that is there already, or any frame with times; a column ``thing`` tells things apart.
     fields, time, rule, how
-        What is chosen at first: numeric columns, time axis, resampling (``"1D"``) and its aggregation.
+        What is chosen at first: columns of numbers, truth values or texts; time axis; resampling of numbers
+        (``"1D"``) and its aggregation.
     day
         A day (UTC) of what is kept, instead of the last 500 dweets (of an archive: instead of all).
     key
@@ -84,8 +90,10 @@ class HistoryExplorer(ServiceWidget):
     ----------
     frame, statistics, gaps, outliers : pandas.DataFrame
         What is shown; observe them to follow.
-    things, fields, time, day, start, end, range, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, file, \
-reload_button, export_button
+    chart : toolkit.charts.chart.Chart
+        The chart; ``chart.visible_range`` is the range that is shown.
+    things, fields, time, day, start, end, rule, how, gap_factor, mark_gaps, threshold, mark_outliers, shown_table, \
+rows, file, reload_button, download_button, save_button, copy_button
         The controls: set ``.value`` or ``.click()`` as a person would.
 
     Examples
@@ -119,7 +127,9 @@ reload_button, export_button
         self._named = None if things is None else list(things)
         super().__init__()
         self._quiet = False
+        self._drawn: View | None = None
         self._make_controls(rule, how, day)
+        self._make_results()
         self._lay_out()
         self._history = pd.DataFrame()
         self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
@@ -154,7 +164,8 @@ reload_button, export_button
 
     def _make_controls(self, rule: str, how: Aggregation, day: str) -> None:
         rules = _RULES if rule in _RULES.values() else {**_RULES, rule: rule}
-        aligned = {"width": "15em", "label": "5.5em"}
+        aligned = {"width": "auto", "label": "5.8em"}
+        beside = {"width": "13.5em", "label": "9em"}
         self.things = CheckList("Things")
         self.fields = CheckList("Fields")
         self.time = sized(ipywidgets.Dropdown(description="Time axis"), **aligned)
@@ -162,34 +173,51 @@ reload_button, export_button
         self.rule = sized(ipywidgets.Dropdown(description="Resample", options=rules, value=rule), **aligned)
         self.how = sized(ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how), **aligned)
         self.reload_button = button("Reload", "refresh", "Read the things again")
-        self.mark_gaps = check_box("Mark gaps", width="9em")
-        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, width="14em", label="9.5em")
-        self.mark_outliers = check_box("Mark outliers", width="9em")
-        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, width="14em", label="9.5em")
-        self.start = text_field("From", "2013 or 2013-07", **aligned)
-        self.end = text_field("To", "2013 or 2013-07", **aligned)
-        slider = ipywidgets.IntRangeSlider(
-            value=(0, _STEPS), min=0, max=_STEPS, readout=False, continuous_update=False, description="Range"
-        )
-        self.range = sized(slider, "24em", label=aligned["label"])
-        self.file = text_field("File", "", "history.csv", width="13em")
-        self.export_button = button("Export", "download", "Write what is shown as .csv or .parquet")
-        self.plot, self.table = html_pane(), html_pane()
+        self.mark_gaps = check_box("Gaps", width="6em")
+        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, **beside)
+        self.mark_outliers = check_box("Outliers", width="6em")
+        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, **beside)
+        tooltips = {
+            self.time: "What is on the time axis",
+            self.day: "A day (UTC) such as 2026-01-31, instead of the last 500 dweets",
+            self.rule: "Put the numbers on a regular axis",
+            self.how: "What is shown of each interval",
+            self.mark_gaps: "Shade where nothing came",
+            self.gap_factor: "Silence longer than so many times the usual spacing is a gap",
+            self.mark_outliers: "Ring values that are far from their neighbours",
+            self.threshold: "Values farther than so many robust standard deviations are outliers",
+        }
+        for control, words in tooltips.items():
+            control.tooltip = words
+
+    def _make_results(self) -> None:
+        self.chart = Chart(height=_CHART_HEIGHT, max_height=_MOST_CHART_HEIGHT, file_name="history")
+        self.start = text_field("From", "2013 or 2013-07", width="15em", label="3em")
+        self.end = text_field("To", "2013 or 2013-07", width="15em", label="2em")
+        self.shown_table = ipywidgets.ToggleButtons(options=_TABLES, style={"button_width": "auto"})
+        self.rows, self.table = RowsTable(self.complain), html_pane()
+        self.file = text_field("File", "", "history.csv", width="13em", label="2.5em")
+        self.file.tooltip = "The end of the name, .csv or .parquet, says what it will be"
+        self.download_button = button("Download", "download", "Let the browser download what is shown")
+        self.save_button = button("Save on the server", "save", "Write what is shown where the kernel runs")
+        self.copy_button = button("Copy code", "clipboard", "Copy the Python code that gives what is shown")
 
     def _lay_out(self) -> None:
-        choices = row(
-            column(self.things),
-            column(self.fields),
-            column(self.time, self.rule, self.how),
-            column(row(self.mark_gaps, self.gap_factor), row(self.mark_outliers, self.threshold)),
-        )
         for control in (self.day, self.reload_button):
             control.layout.display = None if self._source.is_live else "none"
-        self.show(
-            choices,
-            row(self.day, self.reload_button, self.start, self.end, self.range),
-            results=(self.plot, self.table, row(self.file, self.export_button)),
+        gaps = ipywidgets.HBox((self.mark_gaps, self.gap_factor))
+        outliers = ipywidgets.HBox((self.mark_outliers, self.threshold))
+        choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers)
+        controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
+        files = row(self.file, self.download_button, self.save_button, self.copy_button)
+        results = ipywidgets.VBox(
+            (self.chart, row(self.start, self.end), self.status, self.shown_table, self.table, self.rows, files)
         )
+        results.add_class("toolkit-main")
+        controls.add_class("toolkit-controls")
+        beside = ipywidgets.Box((results, controls), layout=ipywidgets.Layout(width="100%", overflow="visible"))
+        beside.add_class("toolkit-beside")
+        self.show_laid_out(beside)
 
     def _follow(self) -> None:
         for control in (self.things, self.day):
@@ -199,9 +227,15 @@ reload_button, export_button
             self.mark_gaps, self.gap_factor, self.mark_outliers, self.threshold,
         ):  # fmt: skip
             control.observe(self._explore, "value")
-        self.range.observe(self._take_range, "value")
+        self.shown_table.observe(lambda _change: self._show_table(), "value")
+        self.chart.observe(self._take_range, "visible_range")
         self.reload_button.on_click(self._refresh)
-        self.export_button.on_click(self._export)
+        self.file.observe(lambda _change: self._ask_again(), "value")
+        self.download_button.on_click(self._download)
+        self.save_button.on_click(self._save)
+        self.copy_button.on_click(self._copy)
+
+    # -- reading ----------------------------------------------------------------------------------------------
 
     def _offer_things(self) -> None:
         """Offer what there is; keep what is chosen. At first: of the things that happen to be there one, else all."""
@@ -212,88 +246,34 @@ reload_button, export_button
             self.things.options = tuple(names)
             self.things.value = tuple(kept or (names[:1] if any_of_many else names))
 
-    def _load(self, fields: Sequence[str] | None, time: str | None) -> None:
+    def _load(self, fields: Sequence[str] | None, time: str | None, *, also_many: bool = False) -> None:
         """Read the chosen things, offer their times and fields, choose these where they are there."""
-        self._history = self._source.read(self.things.value, self.day.value.strip())
+        day = self.day.value.strip()
+        if (rows := self._source.rows(self.things.value, day)) > _MANY_ROWS and not also_many:
+            self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
+            return
+        self._history = self._source.read(self.things.value, day)
+        self._drawn = None
         if self._history.empty:  # and the choices stay, for when there is something again
             self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
             return
-        times, numbers = time_columns(self._history), number_columns(self._history)
+        times, columns = time_columns(self._history), fields_of(self._history)
         if not times:
             raise InvalidArgument("there is no time in this: it needs a DatetimeIndex, datetimes or ISO 8601 text")
-        kept = tuple(name for name in fields or () if name in numbers)
+        kept = tuple(name for name in fields or () if name in columns)
         with self._setting():
-            self.time.options, self.fields.options = times, tuple(numbers)
+            self.time.options, self.fields.options = times, tuple(columns)
             self.time.value = time if time in times else times[0]
-            self.fields.value = kept or tuple(numbers[:1])
+            self.fields.value = kept or tuple(columns[:1])
         self._look()
 
     def _check(self, fields: Sequence[str] | None, time: str | None) -> None:
         """Raise InvalidArgument where what was asked for at first is not there; later choices come from the lists."""
-        chosen_fields(self._history, fields)
+        if missing := [name for name in fields or () if name not in self.fields.options]:
+            there = ", ".join(self.fields.options) or "none"
+            raise InvalidArgument(f"there is no field {', '.join(missing)}; the fields are {there}")
         if time is not None and time != self.time.value:
             raise InvalidArgument(f"{time!r} is no time axis; times are in {', '.join(self.time.options)}")
-
-    def _look(self) -> None:
-        if not self._history.empty:
-            findings = explore(self._history, self.view)
-            self._show(findings, self.view)
-            self._follow_range(findings.measured)
-
-    def _follow_range(self, measured: pd.DataFrame) -> None:
-        """Put the slider where the range is that was typed."""
-        whole = put_on_time_axis(self._history, self.time.value).index
-        if len(measured) and whole[-1] > whole[0]:
-            ends = ((time - whole[0]) / (whole[-1] - whole[0]) for time in (measured.index[0], measured.index[-1]))
-            with self._setting():
-                self.range.value = tuple(round(end * _STEPS) for end in ends)
-
-    @in_turn
-    def _take_range(self, change: Any) -> None:  # noqa: ANN401
-        """Type the range that the slider was put on."""
-        if self._quiet or self._history.empty:
-            return
-        with self.working("Looking"):
-            first, last = change["new"]
-            whole = put_on_time_axis(self._history, self.time.value).index
-            form = "%Y-%m-%d" if whole[-1] - whole[0] > pd.Timedelta("30D") else "%Y-%m-%d %H:%M:%S"
-            start, end = (f"{whole[0] + (whole[-1] - whole[0]) * place / _STEPS:{form}}" for place in (first, last))
-            with self._setting():
-                self.start.value = "" if first == 0 else start
-                self.end.value = "" if last == _STEPS else end
-            self._look()
-
-    def _show(self, findings: Findings, view: View) -> None:
-        self._shown = (findings, view)
-        with self.hold_trait_notifications():
-            self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
-        self.plot.value = svg_chart(findings.frame, view.fields, findings.marks, regular=bool(view.rule))
-        self.table.value = scrolled(_statistics_html(findings.statistics), caption="Statistics")
-        self.say(_sentence(findings))
-
-    def export(self, path: str | Path) -> Path:
-        """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.
-
-        In CSV, names that a spreadsheet would execute as a formula begin with an apostrophe.
-        """
-        target = Path(path).expanduser()
-        if target.suffix == ".csv":
-            _without_formulas(self.frame).to_csv(target)
-        elif target.suffix == ".parquet":
-            self.frame.to_parquet(target)
-        else:
-            raise InvalidArgument("name a file that ends in .csv or .parquet")
-        return target
-
-    def picture(self) -> bytes:
-        """Return the plot as PNG."""
-        findings, view = self._shown
-        return series_png(findings.frame, view.fields, findings.marks, regular=bool(view.rule))
-
-    def summary(self) -> str:
-        """Return how much of what is shown."""
-        fields = ", ".join(self._shown[1].fields) or "no field"
-        return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"
 
     @in_turn
     def _reload(self, _change: object = None) -> None:
@@ -304,7 +284,9 @@ reload_button, export_button
     def _refresh(self, _button: object) -> None:
         with self.working("Loading"):
             self._offer_things()
-            self._load(self.fields.value, self.time.value)
+            self._load(self.fields.value, self.time.value, also_many=True)
+
+    # -- showing ----------------------------------------------------------------------------------------------
 
     @in_turn
     def _explore(self, _change: object = None) -> None:
@@ -312,37 +294,107 @@ reload_button, export_button
             with self.working("Looking"):
                 self._look()
 
-    def _export(self, _button: object) -> None:
+    def _look(self) -> None:
+        if not self._history.empty:
+            self._show(explore(self._history, self.view), self.view)
+
+    @in_turn
+    def _take_range(self, change: Any) -> None:  # noqa: ANN401
+        """Type the range that the chart was zoomed to."""
+        if self._quiet:
+            return
+        with self.working("Looking"):
+            shown = change["new"]
+            form = "%Y-%m-%d %H:%M" if shown and shown[1] - shown[0] > pd.Timedelta("2D") else "%Y-%m-%d %H:%M:%S"
+            with self._setting():
+                self.start.value, self.end.value = (f"{time:{form}}" for time in shown) if shown else ("", "")
+            self._look()
+
+    def _show(self, findings: Findings, view: View) -> None:
+        self._shown = (findings, view)
+        with self.hold_trait_notifications():
+            self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
+        day = self.day.value.strip()
+        is_empty = findings.frame.empty
+        said = reason_for_nothing(findings, view, self._history, self.things.value, day) if is_empty else ""
+        self._draw(findings, view, said)
+        self._show_table()
+        self.say(said or sentence_of(findings, view))
+
+    def _draw(self, findings: Findings, view: View, empty: str) -> None:
+        """Show the history of all times, and zoom to the range: after a zoom nothing is sent again."""
+        whole, of_all_times = findings.whole, replace(view, start="", end="")
+        with self._setting():
+            if of_all_times != self._drawn:
+                fields = drawn_fields(findings, view)
+                self.chart.draw(whole, fields, marks=findings.marks, regular=bool(view.rule), empty=empty)
+            self._drawn = of_all_times
+            self.chart.visible_range = visible_part(findings)
+
+    def _show_table(self) -> None:
+        name = self.shown_table.value
+        self.rows.layout.display = None if name == "Rows" else "none"
+        self.table.layout.display = "none" if name == "Rows" else None
+        if name == "Rows":
+            self.rows.show(self.frame)
+            return
+        if name == "Code":
+            self.table.value = f'<pre class="toolkit-code" tabindex="0">{escape(self.code())}</pre>'
+            return
+        html = statistics_html(self.statistics) if name == "Statistics" else listed_html(getattr(self, name.lower()))
+        self.table.value = scrolled(html, caption=name)
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def code(self) -> str:
+        """Return Python code that gives what is shown."""
+        day = self.day.value.strip()
+        findings, view = self._shown
+        return view.code(self._source.code(self.things.value, day), drawn_fields(findings, view))
+
+    def export(self, path: str | Path) -> Path:
+        """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.
+
+        In CSV, names that a spreadsheet would execute as a formula begin with an apostrophe.
+        """
+        target = Path(path).expanduser()
+        target.write_bytes(table_bytes(self.frame, target.suffix))
+        return target
+
+    def _download(self, _button: object) -> None:
         with self.working("Writing"):
-            target = self.export(self.file.value.strip())
+            target = Path(self.file.value.strip())
+            content = table_bytes(self.frame, target.suffix)
+            self.chart.offer_download(target.name, content)
+            self.say(
+                f"The browser downloads {counted(len(self.frame), 'row')} as {target.name}, {len(content):,} bytes."
+            )
+
+    def _save(self, _button: object) -> None:
+        with self.working("Writing"):
+            path = Path(self.file.value.strip()).expanduser()
+            if path.exists() and self.save_button.description != "Replace it":
+                self.save_button.description = "Replace it"
+                self.say(f"{path.name} exists, {path.stat().st_size:,} bytes. Press Replace it to write over it.")
+                return
+            target = self.export(path)
+            self._ask_again()
             self.say(f"Wrote {counted(len(self.frame), 'row')} to {target.name}, {target.stat().st_size:,} bytes.")
 
+    def _ask_again(self) -> None:
+        self.save_button.description = "Save on the server"
 
-def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
-    # Things and fields are named by devices; all other cells of a shown frame are times and numbers.
-    inert = frame.rename(columns=_as_text).rename_axis(_as_text(frame.index.name))
-    return inert.assign(thing=inert["thing"].map(_as_text)) if "thing" in inert.columns else inert
+    def _copy(self, _button: object) -> None:
+        with self.working("Copying"):
+            self.chart.offer_text(self.code())
+            self.shown_table.value = "Code"
+            self.say("Copied. If the browser does not allow it, select the code below.")
 
+    def picture(self) -> bytes:
+        """Return the chart as PNG."""
+        return self.chart.png()
 
-def _as_text(name: Any) -> Any:  # noqa: ANN401
-    is_formula = isinstance(name, str) and _FORMULA.match(name) and not _NUMBER.fullmatch(name)
-    return f"'{name}" if is_formula else name
-
-
-def _statistics_html(statistics: pd.DataFrame) -> str:
-    """Return the table; the numbers of a row have as many digits as tell them apart."""
-    names = [name for name, kind in statistics.dtypes.items() if kind == "float64"]
-    texts = [distinct_numerals(row) for row in statistics[names].to_numpy().tolist()]
-    shown = statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"))
-    return shown.to_html(index=False, border=0, formatters={"count": "{:,}".format, "missing": "{:,}".format})
-
-
-def _sentence(findings: Findings) -> str:
-    frame = findings.frame
-    if frame.empty:
-        return "Nothing here: no dweets in this range have numbers in these fields."
-    first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
-    found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
-    if findings.without_time:
-        found += f" · {counted(findings.without_time, 'row')} without a time left out"
-    return f"{counted(len(frame), 'row')} from {first} to {last} · {found}"
+    def summary(self) -> str:
+        """Return how much of what is shown."""
+        fields = ", ".join(self._shown[1].fields) or "no field"
+        return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"

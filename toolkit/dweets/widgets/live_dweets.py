@@ -1,56 +1,73 @@
-"""LiveDweets: a plot that follows a thing."""
+"""LiveDweets: a chart that follows things, with the latest value and the rate of each field."""
 
 from __future__ import annotations
 
 import threading
-from collections import deque
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 import pandas as pd
 import traitlets
 
-from toolkit.dweets.arguments import Key
+from toolkit.charts.chart import Chart
+from toolkit.charts.series import kind_of
+from toolkit.dweets.arguments import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
-from toolkit.dweets.client.series_analysis import number_columns, put_on_time_axis
-from toolkit.dweets.client.series_figure import series_png
+from toolkit.dweets.client.series_analysis import put_on_time_axis
 from toolkit.dweets.content_frame import history_frame
-from toolkit.dweets.widgets.svg_chart import svg_chart
+from toolkit.dweets.widgets.live_reader import LiveReader
+from toolkit.dweets.widgets.live_readings import LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut, ToolkitError
-from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, open_widgets, row, sized
+from toolkit.widget_family import (
+    CheckList,
+    ServiceWidget,
+    button,
+    counted,
+    html_pane,
+    in_turn,
+    open_widgets,
+    row,
+    sized,
+    text_field,
+)
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
 
-#: Seconds between two drawings. The eye calls ten a second smooth, and each takes the kernel some 5 ms.
-_PAUSE = 1 / 12
+#: Seconds between two drawings. The eye calls ten a second smooth.
+_PAUSE = 1 / 10
+#: Seconds after which the rates are shown again, though nothing has come.
+_SILENCE = 1.0
 #: Seconds after which a widget that nobody shows any more stops. A cell that is moved is gone for some milliseconds.
 _UNSEEN = 2.0
-_MOST_FIELDS = 6
+_MOST_FIELDS, _MOST_OFFERED = 6, 200
+_CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 160
 
 
 class LiveDweets(ServiceWidget):
-    """Follow a thing: draw its last dweets as they arrive.
+    """Follow things: draw their last dweets as they arrive, with the latest value and the rate of each field.
 
-    One thread reads, one draws at most 12 times a second, however fast dweets come. Both end with `stop`, with the
-    end of a ``with`` statement, when the cell that made it runs again, and when it was shown and is no longer: its
-    cell is deleted, its output cleared, the notebook closed.
+    A thread reads each thing, one draws at most ten times a second, however fast dweets come. They end with `stop`,
+    with the end of a ``with`` statement, when the cell that made it runs again, and when it was shown and is no longer:
+    its cell is deleted, its output cleared, the notebook closed. Shown again, it resumes with what it missed.
 
     Parameters
     ----------
     tk
         A connection.
+    things
+        The name of a thing, or several. More can be added and left out while it runs.
     fields
-        Names in the content (``"air.celsius"`` nested); None for all numbers in it, at most 6.
+        Names in the content (``"air.celsius"`` nested) to begin with; None for its first six numbers.
     time
         ``"created"``, or a name in the content that holds the device's own time.
     points, keep
-        How many dweets are drawn, and kept for `frame`. InvalidArgument if `points` is below 2 or above `keep`; all
-        other errors are shown by the widget itself.
+        How many dweets of each thing are drawn, and kept for `frame`. InvalidArgument if `points` is below 2 or above
+        `keep`, or a name is no name; all other errors are shown by the widget itself.
     key
-        For a locked thing.
+        For locked things: one key, or a key by thing.
 
     Attributes
     ----------
@@ -58,8 +75,10 @@ class LiveDweets(ServiceWidget):
         How many dweets have arrived.
     running : bool
         Whether it still listens.
-    points, pause, stop_button
+    start_button, pause, stop_button, points, things, add_thing, fields
         The controls: set ``.value`` or ``.click()`` as a person would.
+    chart : toolkit.charts.chart.Chart
+        The chart.
 
     Examples
     --------
@@ -70,96 +89,126 @@ class LiveDweets(ServiceWidget):
     (1, [21.5])
     """
 
-    seen = 0
-    _listener: Listener | None = None
+    _drawer: threading.Thread | None = None
     _unseen: threading.Timer | None = None
 
     def __init__(
         self,
         tk: Connection,
-        thing: str,
+        things: str | Sequence[str],
         fields: str | Sequence[str] | None = None,
         *,
         time: str = "created",
         points: int = 300,
         keep: int = 10_000,
-        key: Key = None,
+        key: Key | Mapping[str, Key] = None,
     ) -> None:
         if not 1 < points <= keep:
             raise InvalidArgument("points is at least 2, and not more than keep")
+        names = checked_names(things)
         super().__init__()
-        self.thing = thing
-        self._fields = (fields,) if isinstance(fields, str) else tuple(fields or ())
-        self._time = time
-        self._records: deque[dict[str, Any]] = deque(maxlen=keep)
-        self._changed = threading.Condition()  # of the records, of `seen` and `running`
+        self._tk, self._key, self._time = tk, key, time
+        self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
+        self._reader = LiveReader(self._listener, keep)
+        self._reader.on_state = self._say_state
+        self._readings = LiveReadings()
         self._drawing = threading.RLock()
-        self._stopped = threading.Event()
-        self.running = False
-        self._make_controls(points, keep)
+        #: Whether a person wants it to listen: it may have stopped by itself.
+        self._is_wanted = False
+        self._make_controls(names, points, keep)
         _stop_those_of_the_last_run(self)
         self._view_count = 0  # from now on pages count how often they show it
-        with self.working("Connecting"):
-            self._listener = tk.dweets.listen(thing, key=key)
-            self._listener.on_connection = self._say_connection
-            self.say(f"Listening to {thing}.")
-            self.running = True
-            self._threads = [
-                threading.Thread(target=self._read, args=(self._listener,), name="live-dweets-reader", daemon=True),
-                threading.Thread(target=self._draw_until_stopped, name="live-dweets-drawer", daemon=True),
-            ]
-            for thread in self._threads:
-                thread.start()
-        self._draw()
+        self.start()
 
-    def _make_controls(self, points: int, keep: int) -> None:
+    def _listener(self, thing: str, since: int | None) -> Listener:
+        key = self._key.get(thing) if isinstance(self._key, Mapping) else self._key
+        return self._tk.dweets.listen(thing, key=key, since=since)
+
+    def _make_controls(self, things: Sequence[str], points: int, keep: int) -> None:
         sizes = sorted({size for size in (100, 300, 1_000) if size <= keep} | {points})
-        self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points), "12em")
+        self.start_button = button("Start", "play", "Listen, and draw what comes")
         self.pause = ipywidgets.ToggleButton(description="Pause", icon="pause", tooltip="Keep the picture as it is")
         self.pause.layout.width = "auto"
-        self.stop_button = button("Stop", "stop", "End the stream")
-        self.counter = ipywidgets.Label(layout=ipywidgets.Layout(margin="0 0 0 1em"))
-        self.plot = html_pane()
-        self.pause.observe(lambda _change: self._draw(), "value")
-        self.points.observe(lambda _change: self._draw(), "value")
+        self.stop_button = button("Stop", "stop", "End the streams")
+        self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points), "100%")
+        self.points.tooltip = "How many dweets of each thing are drawn"
+        self.things = CheckList("Things", things)
+        self.things.value = tuple(things)
+        self.add_thing = text_field("Add", "another thing", width="100%", label="3em")
+        self.fields = CheckList("Fields", self._asked_for, rows=7)
+        self.fields.value = self._asked_for
+        self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
+        self.counter = ipywidgets.Label()
+        self.readings = html_pane()
+        self.readings.layout.max_height, self.readings.layout.overflow = f"{_TABLE_PIXELS}px", "auto"
+        self._lay_out()
+        self.start_button.on_click(lambda _button: self.start())
         self.stop_button.on_click(lambda _button: self.stop())
-        self.show(row(self.points, self.pause, self.stop_button, self.counter), results=(self.plot,))
+        for control in (self.pause, self.points, self.fields):
+            control.observe(lambda _change: self._draw(even_if_paused=True), "value")
+        self.things.observe(self._choose_things, "value")
+        self.add_thing.observe(self._add_thing, "value")
+
+    def _lay_out(self) -> None:
+        buttons = row(self.start_button, self.pause, self.stop_button)
+        controls = ipywidgets.VBox((buttons, self.points, self.things, self.add_thing, self.fields))
+        results = ipywidgets.VBox((self.chart, row(self.status, self.counter), self.readings))
+        results.add_class("toolkit-main")
+        controls.add_class("toolkit-controls")
+        beside = ipywidgets.Box((results, controls), layout=ipywidgets.Layout(width="100%", overflow="visible"))
+        beside.add_class("toolkit-beside")
+        self.show_laid_out(beside)
+
+    @property
+    def seen(self) -> int:
+        return self._reader.seen
+
+    @property
+    def running(self) -> bool:
+        return self._reader.is_running
 
     @property
     def frame(self) -> pd.DataFrame:
-        """What arrived, as `history` returns it: the last `keep` dweets, oldest first."""
-        return history_frame(self._last_records(self.seen))
-
-    def _last_records(self, count: int) -> list[dict[str, Any]]:
-        with self._changed:
-            return list(islice(self._records, max(0, len(self._records) - count), None))
+        """What arrived, as `history` returns it: the last `keep` dweets of each thing, oldest first."""
+        return history_frame(self._reader.last_records(self.things.value), with_thing=len(self.things.value) > 1)
 
     def wait(self, dweets: int, timeout: float = 30.0) -> int:
         """Wait until so many dweets have arrived (else TimedOut), and return how many have."""
-        if not self._has_come(dweets, timeout):
-            raise TimedOut(f"{self.seen} of {dweets} dweets of {self.thing} after {timeout} seconds")
+        if not self._reader.has_come(dweets, timeout):
+            names = ", ".join(self.things.value)
+            raise TimedOut(f"{self.seen} of {dweets} dweets of {names} after {timeout} seconds")
         return self.seen
 
-    def _has_come(self, dweets: int, timeout: float | None = None) -> bool:
-        with self._changed:
-            self._changed.wait_for(lambda: self.seen >= dweets or not self.running, timeout)
-            return self.seen >= dweets
+    # -- start, stop --------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Listen, and draw what comes. After `stop` with what is new; after a failure with what was missed."""
+        resume, self._is_wanted = self._is_wanted, True
+        self.pause.value = False
+        if not self.running:
+            self._listen(resume=resume)
 
     def stop(self) -> None:
-        """End the stream and both threads, and draw once more. The picture stays; calling it again is fine."""
-        if self._listener is None or self._stopped.is_set():
-            return
-        self._stopped.set()
+        """End all streams and threads, and draw once more. The picture stays; calling it again is fine."""
+        self._is_wanted = False
+        self._end()
+
+    def _listen(self, *, resume: bool = False) -> None:
+        with self.working("Connecting"):
+            self._reader.follow(self.things.value, resume=resume)
+        if self.running and (self._drawer is None or not self._drawer.is_alive()):
+            self._drawer = threading.Thread(target=self._draw_while_running, name="live-dweets-drawer", daemon=True)
+            self._drawer.start()
+        self._draw()
+
+    def _end(self) -> None:
         if self._unseen is not None:
             self._unseen.cancel()
-        self.pause.disabled = self.stop_button.disabled = True
-        self._listener.close()
-        for thread in self._threads:
-            if thread is not threading.current_thread():  # as in an observer of what is drawn
-                thread.join()
+        self._reader.stop()
+        drawer, self._drawer = self._drawer, None
+        if drawer is not None and drawer is not threading.current_thread():  # as in an observer of what is drawn
+            drawer.join()
         self._draw()
-        if self.error is None:
-            self.say(f"Stopped after {counted(self.seen, 'dweet')}.")
 
     @traitlets.observe("_view_count")
     @in_turn
@@ -167,10 +216,12 @@ class LiveDweets(ServiceWidget):
         if self._unseen is not None:
             self._unseen.cancel()
             self._unseen = None
-        if change["new"] == 0 and change["old"] and not self._stopped.is_set():
-            self._unseen = threading.Timer(_UNSEEN, self.stop)
+        if change["new"] == 0 and change["old"] and self.running:
+            self._unseen = threading.Timer(_UNSEEN, self._end)
             self._unseen.name, self._unseen.daemon = "live-dweets-unseen", True
             self._unseen.start()
+        elif change["new"] and self._is_wanted and not self.running:
+            self._listen(resume=True)
 
     def __enter__(self) -> LiveDweets:
         return self
@@ -178,70 +229,108 @@ class LiveDweets(ServiceWidget):
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    # -- controls -----------------------------------------------------------------------------------------
+
+    @in_turn
+    def _choose_things(self, _change: object) -> None:
+        if self._is_wanted:
+            self._listen()
+        else:
+            self._draw()
+
+    @in_turn
+    def _add_thing(self, change: Any) -> None:  # noqa: ANN401
+        if not change["new"]:
+            return
+        with self.complaining():
+            thing = checked_name(change["new"])
+            chosen = (*self.things.value, thing)
+            self.things.options = tuple(dict.fromkeys((*self.things.options, thing)))
+            self.add_thing.value = ""
+            self.things.value = chosen
+
+    # -- drawing ------------------------------------------------------------------------------------------
+
+    def _draw_while_running(self) -> None:
+        drawn = 0
+        while self.running:
+            if self._reader.has_come(drawn + 1, _SILENCE):
+                drawn = self.seen
+            self._draw()
+            sleep(_PAUSE)
+
+    def _draw(self, *, even_if_paused: bool = False) -> None:
+        """Draw the last dweets; from the drawer's thread, or where a control is used."""
+        with self._drawing:
+            self._readings.take(self._reader.take_fresh(), monotonic())
+        self._offer_fields()
+        if self.pause.value and not even_if_paused:
+            return
+        with self._drawing:
+            try:
+                self._draw_chart()
+                self.readings.value = self._readings.html(self.things.value, monotonic())
+                self.counter.value = counted(self.seen, "dweet")
+            except ToolkitError as error:
+                self.complain(error)
+            else:
+                self._say_state()
+
+    def _draw_chart(self) -> None:
+        things, chosen = self.things.value, self.fields.value
+        records = self._reader.last_records(things, self.points.value)
+        if not records or not chosen:
+            empty = "choose a field" if records else f"waiting for dweets of {_listed(things) or 'no thing'}"
+            self.chart.draw(history_frame([]), [], empty=empty)
+            return
+        frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1, warn=False)
+        timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
+        there = [field for field in chosen if field in timed.columns and kind_of(timed[field])]
+        names = ", ".join(self._readings.fields)
+        self.chart.draw(timed, there, empty=f"nothing to draw in {', '.join(chosen)}: the content has {names}")
+
+    @in_turn
+    def _offer_fields(self) -> None:
+        """Let one choose what can be drawn, and draw the first numbers if none were asked for."""
+        offered, fields = self.fields.options, self._readings.fields
+        new = [name for name, value in fields.items() if name not in offered and isinstance(value, (float, int, str))]
+        new = [name for name in new if name != self._time][: _MOST_OFFERED - len(offered)]
+        if not new:
+            return
+        numbers = [name for name in new if not self._asked_for and not isinstance(fields[name], str)]
+        chosen = (*self.fields.value, *numbers[: max(0, _MOST_FIELDS - len(self.fields.value))])
+        self.fields.options = (*offered, *new)
+        self.fields.value = chosen
+
+    def _say_state(self) -> None:
+        names = _listed(self.things.value)
+        for thing, error in list(self._reader.failures.items()):
+            self.complain(error, about=thing if len(self.things.value) > 1 else "")
+            return
+        if not self.running:
+            self.say(f"Stopped after {counted(self.seen, 'dweet')}." if names else "Choose at least one thing.")
+        elif self._reader.has_lost_connection:
+            self.say("The connection is lost, reconnecting ...")
+        else:
+            self.say("Paused: what comes is kept." if self.pause.value else f"Listening to {names}.")
+
     def summary(self) -> str:
-        """Return which thing and fields it follows."""
-        return f"LiveDweets: {self.thing}, {', '.join(self._fields) or 'all fields'}"
+        """Return which things and fields it follows."""
+        return f"LiveDweets: {', '.join(self.things.value)}, {', '.join(self._asked_for) or 'all fields'}"
 
     def picture(self) -> bytes:
         """Return the last dweets as PNG."""
-        frame, fields, _ = self._last()
-        return series_png(frame, fields)
+        with self._drawing:
+            return self.chart.png()
 
-    def _say_connection(self, connected: bool) -> None:
-        if not self._stopped.is_set():
-            lost = "The connection is lost, reconnecting ..."
-            self.say(f"Listening to {self.thing}." if connected else lost)
 
-    def _read(self, listener: Listener) -> None:
-        failure: ToolkitError | None = None
-        try:
-            for dweet in listener:
-                with self._changed:
-                    self._records.append(dweet.record())
-                    self.seen += 1
-                    self._changed.notify_all()
-        except ToolkitError as error:  # nobody sees what a thread raises
-            failure = error
-        finally:
-            with self._changed:
-                self.running = False
-                self._changed.notify_all()
-        if failure is not None:
-            self.complain(failure)
-
-    def _draw_until_stopped(self) -> None:
-        drawn = 0
-        while self._has_come(drawn + 1):
-            drawn = self.seen
-            if not self.pause.value:
-                self._draw()
-            if self._stopped.wait(_PAUSE):
-                return
-
-    def _draw(self) -> None:
-        """Draw the last dweets; from the drawer's thread, or where a control is used."""
-        with self._drawing, self.complaining():
-            frame, fields, empty = self._last()
-            self.plot.value = svg_chart(frame, fields, empty=empty)
-            self.counter.value = counted(self.seen, "dweet")
-
-    def _last(self) -> tuple[pd.DataFrame, tuple[str, ...], str]:
-        """Return the last dweets on their time axis, which numbers of them are drawn, and what to say without any."""
-        records = self._last_records(self.points.value)
-        if not records:
-            return history_frame([]), (), f"waiting for dweets of {self.thing}"
-        asked = [*self._fields, self._time] if self._fields else None
-        frame = history_frame(records, asked, warn=False)
-        timed = put_on_time_axis(frame if asked is None else frame.dropna(axis="columns", how="all"), self._time)
-        numbers = number_columns(timed)
-        fields = tuple(name for name in self._fields or numbers[:_MOST_FIELDS] if name in numbers)
-        names = ", ".join(history_frame(records, warn=False).columns) if not fields else ""
-        return timed, fields, f"no numbers in {', '.join(self._fields) or 'it'}: the content has {names}"
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def _stop_those_of_the_last_run(new: LiveDweets) -> None:
-    """Where the notebook does not tell its cells: stop what an earlier run made of the same thing."""
+    """Where the notebook does not tell its cells: stop what an earlier run made of the same things."""
     for other in open_widgets():
-        is_same = isinstance(other, LiveDweets) and other is not new and other.thing == new.thing
+        is_same = isinstance(other, LiveDweets) and other is not new and other.things.value == new.things.value
         if is_same and not new.made_in.cell and other.made_in.run != new.made_in.run:
             other.stop()

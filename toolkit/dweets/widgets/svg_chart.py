@@ -14,16 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from toolkit.dweets.client.series_figure import (
-    NO_MARKS,
-    PALETTE,
-    Flags,
-    Marks,
-    distinct_numerals,
-    lonely,
-    series_of,
-    tick_labels,
-)
+from toolkit.charts.numerals import distinct_numerals, tick_labels
+from toolkit.charts.series import NO_MARKS, Flags, Marks, lines_of, lonely
+from toolkit.charts.styles import PALETTE
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 _Ticks = Sequence[tuple[float, str]]
@@ -68,10 +61,10 @@ def svg_chart(
     empty: str = "no numbers to draw",
     height: int = 280,
 ) -> str:
-    """Return the chart of `series_png` as HTML: a legend over one SVG element, or the text `empty` without numbers."""
+    """Return a chart as HTML: a legend over one SVG element, or the text `empty` without numbers."""
     lines = [
-        _Line(name, _seconds(values.index), np.asarray(values, dtype=np.float64))
-        for name, values in series_of(frame, fields, None if regular else marks.gaps, regular=regular)
+        _Line(line.name, _seconds(line.values.index), np.asarray(line.values, dtype=np.float64))
+        for line in lines_of(frame, fields, None if regular else marks.gaps, regular=regular)
     ]
     scale = _scale_of(lines, height)
     margin, legend = 0, ""

@@ -1,0 +1,295 @@
+"""LiveDweets as one types it: every control, every error a sentence, nothing lost, no thread left."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import toolkit
+from tests.conftest import ROOT, operator_of
+from tests.mail_server import eventually
+from tests.ports import free_port
+from toolkit import LiveDweets, widget_family
+from toolkit.dweets.widgets.live_readings import LiveReadings
+from toolkit.errors import InvalidArgument, KeyRejected
+from toolkit.gateway import Gateway
+from toolkit.notebook_cell import CellRun
+
+HOSTILE = '<img src=x onerror="boom()">'
+_CELL = re.compile(r"<td>(?:<b>)?(.*?)(?:</b>)?</td>")
+
+pytestmark = pytest.mark.usefixtures("no_thread_left")
+
+
+@pytest.fixture
+def no_thread_left() -> Iterator[None]:
+    yield
+    eventually(lambda: not [one.name for one in threading.enumerate() if one.name.startswith("live-dweets")])
+
+
+def rows_of(live: LiveDweets) -> list[list[str]]:
+    """The table of readings, without the rates."""
+    return [_CELL.findall(row)[:-1] for row in live.readings.value.split("<tr>")[2:]]
+
+
+def drawings_of(live: LiveDweets, act: Callable[[], object] = lambda: None) -> list[str]:
+    """Note the chart at each drawing."""
+    drawings: list[str] = []
+
+    def note(_change: object) -> None:
+        drawings.append(repr(live.chart))
+        act()
+
+    live.counter.observe(note, "value")
+    return drawings
+
+
+def test_what_arrives_is_drawn_and_kept(tk: toolkit.Connection) -> None:
+    path = ROOT / "data" / "seattle_weather_daily_2012_2015.csv"
+    weather = pd.read_csv(path, parse_dates=["date"], index_col="date").head(250)
+    with LiveDweets(tk, "roof", ["temp_max", "temp_min"], time="date") as live:
+        assert repr(live.chart) == "<Chart: no data>"
+        tk.dweets.post_frame("roof", weather, progress=False)
+        assert live.wait(250) == 250
+        eventually(lambda: live.counter.value == "250 dweets")
+        assert live.running
+    assert not live.running
+    assert repr(live.chart) == "<Chart: 500 points of temp_max, temp_min>"
+    assert ["temp_max", "28.3"] in rows_of(live)
+    assert "Stopped after 250 dweets" in live.status.value
+    pd.testing.assert_frame_equal(live.frame, tk.dweets.history("roof"))
+    assert repr(live) == "<LiveDweets: roof, temp_max, temp_min>"
+    assert live.picture().startswith(b"\x89PNG")
+
+
+def test_only_the_last_are_kept_and_drawn(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", points=10, keep=50) as live:
+        tk.dweets.post_frame("roof", pd.DataFrame({"n": range(120)}), progress=False)
+        live.wait(120)
+    assert live.frame["n"].tolist() == list(range(70, 120))
+    assert repr(live.chart) == "<Chart: 10 points of n>"
+    assert live.points.options == (10,)
+
+
+def test_a_flood_is_drawn_seldom_and_lost_never(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "n") as live:
+        drawings = drawings_of(live)
+        for start in range(0, 4_000, 500):
+            tk.dweets.post_frame("roof", pd.DataFrame({"n": range(start, start + 500)}), progress=False)
+        live.wait(4_000)
+    assert live.frame["n"].tolist() == list(range(4_000))
+    assert len(drawings) < 400
+
+
+def test_several_things_are_drawn_together(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, ["roof", "cellar"]) as live:
+        assert "Listening to roof and cellar." in live.status.value
+        tk.dweets.post("roof", {"celsius": 20.25, "open": True, "state": "on", "list": [1]})
+        tk.dweets.post("cellar", {"celsius": 9})
+        live.wait(2)
+    assert rows_of(live) == [
+        ["roof", "celsius", "20.25"],
+        ["roof", "open", "true"],
+        ["roof", "state", "on"],
+        ["roof", "list", "[1]"],
+        ["cellar", "celsius", "9"],
+    ]
+    assert live.frame["thing"].tolist() == ["roof", "cellar"]
+    assert (live.fields.options, live.fields.value) == (("celsius", "open", "state"), ("celsius", "open"))
+    assert repr(live.chart) == "<Chart: 3 points of celsius, open>"
+    live.fields.value = ("celsius", "state")
+    assert repr(live.chart) == "<Chart: 3 points of celsius, state>"
+    live.things.value = ("cellar",)
+    assert repr(live.chart) == "<Chart: 1 points of celsius>"
+    assert rows_of(live) == [["celsius", "9"]]
+
+
+def test_things_are_added_and_left_out_while_it_runs(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "n") as live:
+        live.add_thing.value = "cellar"
+        assert (live.things.value, live.add_thing.value) == (("roof", "cellar"), "")
+        tk.dweets.post("cellar", {"n": 1})
+        live.wait(1)
+        live.things.value = ()
+        assert "Choose at least one thing" in live.status.value
+        assert not live.running
+        live.things.value = ("roof",)
+        assert "Listening to roof." in live.status.value
+        tk.dweets.post("roof", {"n": 2})
+        live.wait(2)
+        assert live.frame["n"].tolist() == [2]
+        live.add_thing.value = "x" * 300
+        assert "must have 1 to 256 bytes" in live.status.value
+
+
+def test_the_first_six_numbers_are_drawn(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof") as live:
+        tk.dweets.post("roof", {"text": "a", **{f"n{number}": number for number in range(8)}})
+        live.wait(1)
+    assert live.fields.value == tuple(f"n{number}" for number in range(6))
+    assert len(live.fields.options) == 9
+
+
+def test_pause_keeps_the_picture_and_loses_nothing(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "n") as live:
+        live.pause.value = True
+        assert "Paused" in live.status.value
+        tk.dweets.post_frame("roof", pd.DataFrame({"n": range(30)}), progress=False)
+        live.wait(30)
+        assert repr(live.chart) == "<Chart: no data>"
+        live.start_button.click()
+        assert not live.pause.value
+        assert repr(live.chart) == "<Chart: 30 points of n>"
+        assert live.counter.value == "30 dweets"
+
+
+def test_start_goes_on_after_stop_with_what_is_new(tk: toolkit.Connection) -> None:
+    live = LiveDweets(tk, "roof", "n")
+    tk.dweets.post("roof", {"n": 1})
+    live.wait(1)
+    live.stop_button.click()
+    assert not live.running
+    live.stop_button.click()
+    tk.dweets.post("roof", {"n": 2})
+    live.start_button.click()
+    live.start_button.click()
+    tk.dweets.post("roof", {"n": 3})
+    live.wait(2)
+    assert live.frame["n"].tolist() == [1, 3]
+    live.close()
+    assert live.comm is None
+
+
+def test_shown_again_it_resumes_with_what_it_missed(tk: toolkit.Connection) -> None:
+    live = LiveDweets(tk, "roof", "n")
+    live._view_count = 1
+    tk.dweets.post("roof", {"n": 1})
+    live.wait(1)
+    live._view_count = 0  # its notebook is closed
+    eventually(lambda: not live.running)
+    tk.dweets.post("roof", {"n": 2})
+    live._view_count = 1
+    live.wait(2)
+    assert live.frame["n"].tolist() == [1, 2]
+    assert "Listening to roof." in live.status.value
+    live.stop()
+    live._view_count = 0
+    live._view_count = 1
+    assert not live.running, "a person has stopped it"
+
+
+def test_an_observer_may_stop_it(tk: toolkit.Connection) -> None:
+    stopped = threading.Event()
+    live = LiveDweets(tk, "roof", "n")
+
+    def stop() -> None:
+        live.stop()
+        stopped.set()
+
+    drawings_of(live, stop)
+    tk.dweets.post("roof", {"n": 1})
+    assert stopped.wait(60)
+
+
+def test_running_the_cell_again_stops_what_it_made_before(
+    tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs(cell: str, run: str, thing: str) -> LiveDweets:
+        monkeypatch.setattr(widget_family, "cell_that_runs", lambda: CellRun(cell, run))
+        return LiveDweets(tk, thing)
+
+    first, beside = runs("cell 1", "run 1", "roof"), runs("cell 1", "run 1", "cellar")
+    elsewhere = runs("cell 2", "run 2", "roof")
+    assert first.running
+    assert beside.running
+    again = runs("cell 1", "run 3", "roof")
+    assert [each.running for each in (first, beside, elsewhere, again)] == [False, False, True, True]
+    nameless, other = runs("", "run 4", "roof"), runs("", "run 5", "cellar")
+    newer = runs("", "run 6", "roof")
+    assert [each.running for each in (nameless, other, newer)] == [False, True, True]
+    for each in (elsewhere, again, other, newer):
+        each.stop()
+
+
+def test_what_cannot_be_followed_is_said(tk: toolkit.Connection, gateway: Gateway) -> None:
+    lock = operator_of(gateway).issue_lock()
+    tk.dweets.post("door", {"opened": 1})
+    tk.dweets.lock("door", lock=lock.lock, key=lock.master_key)
+    live = LiveDweets(tk, "door")
+    assert isinstance(live.error, KeyRejected)
+    assert live.frame.empty
+    assert not live.running
+    with pytest.raises(TimeoutError, match="0 of 1 dweets of door"):
+        live.wait(1)
+    live.stop()
+    assert live.picture().startswith(b"\x89PNG")
+    with LiveDweets(tk, ["roof", "door"]) as partly:
+        assert partly.running
+        assert "door: This thing is locked and requires a key" in partly.status.value
+    with LiveDweets(tk, ["roof", "door"], key={"door": lock.read_key}) as allowed:
+        assert allowed.error is None
+
+
+def test_a_lost_connection_is_said_until_it_is_back(tmp_path: Path) -> None:
+    port = free_port()
+    gateway = Gateway(tmp_path, port=port)
+    with toolkit.connect(gateway.base_url) as tk, LiveDweets(tk, "roof", "n") as live:
+        assert "Listening to roof." in live.status.value
+        gateway.close()
+        eventually(lambda: "reconnecting" in live.status.value)
+        assert live.running
+        with Gateway(tmp_path, port=port):
+            eventually(lambda: "Listening to roof." in live.status.value)
+            tk.dweets.post("roof", {"n": 1})
+            assert live.wait(1) == 1
+            live.stop()
+            assert "Stopped after 1 dweet." in live.status.value
+
+
+def test_content_without_the_field_is_said(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "celsius") as live:
+        tk.dweets.post("roof", {"fahrenheit": 70, HOSTILE: HOSTILE})
+        live.wait(1)
+    assert repr(live.chart) == "<Chart: no data>"
+    assert live.fields.options == ("celsius", "fahrenheit", HOSTILE)
+    assert "<img" not in live.readings.value
+    assert "&lt;img" in live.readings.value
+
+
+def test_a_time_that_is_none_is_said(tk: toolkit.Connection) -> None:
+    with LiveDweets(tk, "roof", "n", time="noon") as live:
+        tk.dweets.post("roof", {"n": 1})
+        live.wait(1)
+    assert "There is no column &#x27;noon&#x27;" in live.status.value
+
+
+def test_the_rate_is_of_the_last_minute() -> None:
+    readings = LiveReadings()
+
+    def rate(now: float) -> str:
+        return readings.html(["roof"], now).rpartition("<td>")[2].partition("</td>")[0]
+
+    for second in range(0, 600, 10):
+        readings.take([{"thing": "roof", "content": 1}], float(second))
+        assert rate(second) == ("6.0 / min" if second else "–")
+    for tick in range(1, 601):
+        readings.take([{"thing": "roof", "content": 1}] * 5, 590 + tick / 10)
+    assert rate(650) == "50.0 / s"
+    assert rate(650 + 580).endswith("/ min")
+
+
+@pytest.mark.parametrize(("points", "keep"), [(1, 10), (11, 10)])
+def test_points_that_cannot_be_are_refused(tk: toolkit.Connection, points: int, keep: int) -> None:
+    with pytest.raises(InvalidArgument):
+        LiveDweets(tk, "roof", points=points, keep=keep)
+
+
+@pytest.mark.parametrize("things", ["", ["roof", "a\nb"]])
+def test_names_that_no_thing_has_are_refused(tk: toolkit.Connection, things: str | list[str]) -> None:
+    with pytest.raises(InvalidArgument, match="a thing's name"):
+        LiveDweets(tk, things)

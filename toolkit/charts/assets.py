@@ -1,0 +1,35 @@
+"""The chart for a browser: one ES module and one style sheet, from the files in ``static``."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+_STATIC = Path(__file__).parent / "static"
+#: Each imports from those before it only.
+_MODULES = ("uplot/uPlot.js", "numerals.js", "lines.js", "panel.js", "chart.js")
+_IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export (?:default uPlot;\n|(?=const|function|class))", re.MULTILINE)
+
+
+@cache
+def chart_module() -> str:
+    """Return the ES module of the chart; it exports ``createChart``, which ``static/chart.js`` documents."""
+    return _bundle(_MODULES) + "export { createChart };\n"
+
+
+@cache
+def widget_module() -> str:
+    """Return the same for anywidget: its default export renders a model."""
+    return _bundle((*_MODULES, "widget.js"))
+
+
+@cache
+def chart_styles() -> str:
+    return "".join((_STATIC / name).read_text("utf-8") for name in ("uplot/uPlot.css", "chart.css"))
+
+
+def _bundle(names: tuple[str, ...]) -> str:
+    # anywidget takes one module without relative imports.
+    return "".join(_EXPORT.sub("", _IMPORT.sub("", (_STATIC / name).read_text("utf-8"))) for name in names)

@@ -1,0 +1,243 @@
+"""Chart: the interactive chart as a widget of a notebook."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+from weakref import WeakSet
+
+import anywidget
+import numpy as np
+import pandas as pd
+import traitlets
+
+from toolkit.argument_checks import described
+from toolkit.charts.assets import chart_styles, widget_module
+from toolkit.charts.figure import Labels, chart_figure, figure_file
+from toolkit.charts.series import NO_MARKS, Line, Marks, lines_of, seconds_of, thinned
+from toolkit.charts.styles import Style, styles_of
+from toolkit.charts.table_files import table_bytes
+from toolkit.errors import InvalidArgument
+from toolkit.notebook_cell import cell_that_runs
+
+#: More points than this are thinned before they are sent: 16 bytes each, and the browser holds all of them.
+_MOST_POINTS = 2_000_000
+_MICROSECOND = 1e-6
+
+Range = tuple[pd.Timestamp, pd.Timestamp]
+
+
+class Chart(anywidget.AnyWidget):
+    """Columns of a frame over time: point at it, drag to zoom, double click for everything.
+
+    Parameters
+    ----------
+    frame
+        A frame with a DatetimeIndex; None for an empty chart. A column ``thing`` tells things apart.
+    fields
+        Columns of numbers, truth values (drawn as steps) or texts (drawn as a band of states).
+    unit
+        Of the values, for all fields or by field.
+    marks
+        Gaps and outliers to point out.
+    regular
+        The frame was resampled: a missing value interrupts a line.
+    height
+        Pixels of the plots; several panels may need more.
+    max_height
+        Pixels beyond which the plots scroll.
+    file_name
+        Of downloads, without the ending.
+
+    Attributes
+    ----------
+    visible_range : tuple of two pandas.Timestamp, or None
+        What is visible, None for everything. Set it to zoom, observe it to follow.
+
+    Examples
+    --------
+    >>> times = pd.date_range("2026-01-01", periods=48, freq="h", name="created", tz="UTC")
+    >>> chart = Chart(pd.DataFrame({"celsius": range(48)}, index=times), ["celsius"], unit="°C")
+    >>> chart.visible_range = "2026-01-01 06:00", "2026-01-01 12:00"
+    >>> chart
+    <Chart: 48 points of celsius>
+    """
+
+    _esm = widget_module()
+    _css = chart_styles()
+    _options = traitlets.Dict().tag(sync=True)
+    _data = traitlets.Dict().tag(sync=True)
+    _range = traitlets.List(traitlets.Float()).tag(sync=True)
+
+    visible_range = traitlets.Any(None, allow_none=True)
+
+    def __init__(
+        self,
+        frame: pd.DataFrame | None = None,
+        fields: Sequence[str] = (),
+        *,
+        unit: str | Mapping[str, str] | None = None,
+        marks: Marks = NO_MARKS,
+        regular: bool = False,
+        height: int = 300,
+        max_height: int = 480,
+        file_name: str = "chart",
+    ) -> None:
+        options = {"height": height, "maxHeight": max_height, "fileName": file_name}
+        super().__init__(_options=options)
+        self.file_name = file_name
+        self._known: dict[str, Style] = {}
+        self.made_in = cell_that_runs()
+        for other in [one for one in _open if self.made_in.replaces(one.made_in)]:
+            other.close()
+        _open.add(self)
+        self.on_msg(self._answer)
+        nothing = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
+        self.draw(nothing if frame is None else frame, fields, unit=unit, marks=marks, regular=regular)
+
+    def draw(
+        self,
+        frame: pd.DataFrame,
+        fields: Sequence[str],
+        *,
+        unit: str | Mapping[str, str] | None = None,
+        marks: Marks = NO_MARKS,
+        regular: bool = False,
+        empty: str = "no data",
+    ) -> None:
+        """Show other data; `empty` is said where there is none. Lines keep their colours, and the range stays."""
+        if not isinstance(frame.index, pd.DatetimeIndex):
+            raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
+        self._frame, self._marks, self._units = frame, marks, Labels(unit=unit).units(fields)
+        self._lines = lines_of(frame, fields, marks.gaps, regular=regular)
+        self._styles = styles_of((line.name for line in self._lines), self._known)
+        # A zone without a name, such as +02:00, is shown as UTC.
+        self._zone = frame.index.tz and (getattr(frame.index.tz, "key", None) or "UTC")
+        self._points = sum(int(line.values.notna().sum()) for line in self._lines)
+        is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
+        pieces = _MOST_POINTS // 2 // max(1, len(self._lines)) if is_thinned else None
+        self._data = {
+            "lines": [self._sent(line, pieces) for line in self._lines],
+            "gaps": _ends_of(marks.gaps),
+            "empty": empty,
+            "zone": self._zone,
+            "timeName": str(frame.index.name or "time"),
+            "isThinned": is_thinned,
+        }
+
+    def _sent(self, line: Line, pieces: int | None) -> dict[str, Any]:
+        values = line.values if pieces is None else thinned(line.values, pieces)
+        style, rings = self._styles[line.name], line.outliers(self._marks)
+        told = (
+            {} if rings is None or rings.empty else {"rings": _buffers(rings.index, rings["value"], rings["expected"])}
+        )
+        return {
+            "name": line.name,
+            "field": line.field,
+            "thing": line.thing,
+            "kind": line.kind,
+            "unit": self._units.get(line.field, ""),
+            "colour": style.colour,
+            "dash": list(style.dash),
+            "states": list(line.states),
+            **_buffers(values.index, values),
+            **told,
+        }
+
+    @traitlets.validate("visible_range")
+    def _checked_range(self, proposal: Any) -> Range | None:  # noqa: ANN401
+        value = proposal["value"]
+        if value is None:
+            return None
+        try:
+            start, end = (self._moment(one) for one in value)
+        except (TypeError, ValueError):
+            raise InvalidArgument(f"visible_range is None or two times, not {described(value)}") from None
+        if not start < end:
+            raise InvalidArgument(f"visible_range ends at {end}, and that is not after {start}")
+        return start, end
+
+    def _moment(self, time: Any) -> pd.Timestamp:  # noqa: ANN401
+        moment, zone = pd.Timestamp(time), self._frame.index.tz  # type: ignore[attr-defined]
+        if moment.tzinfo is None:
+            return moment if zone is None else moment.tz_localize(zone)
+        return moment.tz_convert(zone) if zone is not None else moment.tz_convert("UTC").tz_localize(None)
+
+    @traitlets.observe("visible_range")
+    def _send_range(self, change: Any) -> None:  # noqa: ANN401
+        new = [] if change["new"] is None else seconds_of(pd.DatetimeIndex(list(change["new"]))).tolist()
+        if len(new) != len(self._range) or any(
+            abs(a - b) > _MICROSECOND for a, b in zip(new, self._range, strict=True)
+        ):
+            self._range = new
+
+    @traitlets.observe("_range")
+    def _take_range(self, change: Any) -> None:  # noqa: ANN401
+        utc = [pd.Timestamp(seconds, unit="s", tz="UTC").round("us") for seconds in change["new"]]
+        self.visible_range = tuple(utc) if len(utc) == 2 else None
+
+    def offer_download(self, name: str, content: bytes) -> None:
+        """Let the browsers that show this chart download a file."""
+        self.send({"download": name}, [content])
+
+    def offer_text(self, text: str) -> None:
+        """Put a text on the clipboard of the browsers that show this chart, where they allow it."""
+        self.send({"copy": text})
+
+    def _answer(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
+        if message.get("ask") == "svg":
+            self.offer_download(f"{self.file_name}.svg", self.svg())
+        elif message.get("ask") == "csv":
+            start, end = self.visible_range or (self._frame.index.min(), self._frame.index.max())
+            shown = self._frame[(self._frame.index >= start) & (self._frame.index <= end)]
+            self.offer_download(f"{self.file_name}.csv", table_bytes(shown, ".csv"))
+
+    def _drawn(self, kind: Any) -> bytes:  # noqa: ANN401
+        figure = chart_figure(
+            self._lines,
+            self._marks,
+            self._units,
+            time_name=self._data["timeName"],
+            known=self._known,
+            range_shown=self.visible_range,
+        )
+        return figure_file(figure, kind)
+
+    def svg(self) -> bytes:
+        """Return the visible range as SVG."""
+        return self._drawn("svg")
+
+    def png(self) -> bytes:
+        """Return the visible range as PNG."""
+        return self._drawn("png")
+
+    def close(self) -> None:
+        """Remove it from the page."""
+        _open.discard(self)
+        super().close()
+
+    def __repr__(self) -> str:
+        fields = ", ".join(dict.fromkeys(line.field for line in self._lines)) if hasattr(self, "_lines") else ""
+        return f"<Chart: {self._points:,} points of {fields}>" if fields else "<Chart: no data>"
+
+    def _repr_mimebundle_(self, **_given: Any) -> tuple[dict[str, Any], dict[str, Any]]:  # noqa: ANN401 - as in IPython
+        """Show the widget, a picture where widgets cannot run, a line of text where pictures cannot be shown."""
+        shown, about = super()._repr_mimebundle_() or ({}, {})
+        picture = base64.b64encode(self.png()).decode("ascii")
+        return shown | {"image/png": picture, "text/plain": repr(self)}, about
+
+
+_open: WeakSet[Chart] = WeakSet()
+
+
+def _buffers(times: pd.Index[Any], values: pd.Series[Any], expected: pd.Series[Any] | None = None) -> dict[str, bytes]:
+    sent = {"x": seconds_of(times).tobytes(), "y": values.to_numpy(dtype="float64").tobytes()}
+    return sent if expected is None else sent | {"expected": expected.to_numpy(dtype="float64").tobytes()}
+
+
+def _ends_of(gaps: pd.DataFrame | None) -> list[list[float]]:
+    if gaps is None or gaps.empty:
+        return []
+    ends: list[list[float]] = np.column_stack([seconds_of(gaps["start"]), seconds_of(gaps["end"])]).tolist()
+    return ends

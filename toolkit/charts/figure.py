@@ -1,0 +1,207 @@
+"""The chart as a matplotlib picture, for ``df.dweets.plot`` and where widgets cannot run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import BytesIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from toolkit.charts.numerals import distinct_numerals, tick_labels
+from toolkit.charts.series import NO_MARKS, Line, Marks, lines_of, lonely, panels_of
+from toolkit.charts.styles import PALETTE, Style, styles_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import Formatter
+
+_INCHES = (9.0, 3.2)
+_MOST_IN_LEGEND = 20
+_INK = "0.15"  # of the rings around outliers: no line has it
+
+
+class Labels(NamedTuple):
+    """The title of a figure, and the unit of its values: one for all fields, or by field."""
+
+    title: str | None = None
+    unit: str | Mapping[str, str] | None = None
+
+    def units(self, fields: Sequence[str]) -> dict[str, str]:
+        """Return the unit of each field, empty where it has none."""
+        if isinstance(self.unit, Mapping):
+            return {field: self.unit.get(field, "") for field in fields}
+        return dict.fromkeys(fields, self.unit or "")
+
+
+NO_LABELS = Labels()
+
+
+def series_axes(
+    frame: pd.DataFrame,
+    fields: Sequence[str],
+    marks: Marks = NO_MARKS,
+    labels: Labels = NO_LABELS,
+    axes: Axes | None = None,
+) -> Axes | np.ndarray[Any, Any]:
+    """Draw on the given axes, or on a new figure of pyplot, so that a notebook shows it."""
+    from matplotlib import pyplot
+
+    lines, units = lines_of(frame, fields, marks.gaps), labels.units(fields)
+    panels = [lines] if axes is not None or not lines else panels_of(lines, units)
+    if axes is not None:
+        places = [axes]
+    else:
+        figure, grid = pyplot.subplots(
+            len(panels), sharex=True, figsize=_size(panels), layout="constrained", squeeze=False
+        )
+        places = list(grid[:, 0])
+        if len(panels) > 1:
+            figure.suptitle(labels.title or "")
+    title = labels.title if len(panels) == 1 else None
+    _draw_panels(places, panels, marks, units, str(frame.index.name or ""), title)
+    return places[0] if len(places) == 1 else np.asarray(places)
+
+
+def chart_figure(
+    lines: Sequence[Line],
+    marks: Marks = NO_MARKS,
+    units: Mapping[str, str] | None = None,
+    *,
+    time_name: str = "",
+    known: dict[str, Style] | None = None,
+    range_shown: tuple[pd.Timestamp, pd.Timestamp] | None = None,
+) -> Figure:
+    """Return the panels of a chart as a figure that pyplot does not know."""
+    from matplotlib.figure import Figure
+
+    panels = panels_of(lines, dict(units or {})) or [[]]
+    figure = Figure(figsize=_size(panels), layout="constrained")
+    heights = [_height(panel) for panel in panels]
+    places = list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    _draw_panels(places, panels, marks, dict(units or {}), time_name, None, known)
+    if range_shown is not None:
+        places[0].set_xlim(*range_shown)
+    return figure
+
+
+def figure_file(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
+    file = BytesIO()
+    figure.savefig(file, format=kind, dpi=96, metadata={"Date": None} if kind == "svg" else None)
+    return file.getvalue()
+
+
+def _size(panels: Sequence[Sequence[Line]]) -> tuple[float, float]:
+    return _INCHES if len(panels) == 1 else (_INCHES[0], sum(map(_height, panels)))
+
+
+def _height(panel: Sequence[Line]) -> float:
+    """Return the inches of one of several panels."""
+    if not panel or panel[0].kind == "number":
+        return 2.2
+    return 0.9 if panel[0].kind == "boolean" else 0.6 + 0.2 * len(panel)
+
+
+def _draw_panels(
+    places: Sequence[Axes],
+    panels: Sequence[Sequence[Line]],
+    marks: Marks,
+    units: Mapping[str, str],
+    time_name: str,
+    title: str | None,
+    known: dict[str, Style] | None = None,
+) -> None:
+    styles = styles_of((line.name for panel in panels for line in panel), {} if known is None else known)
+    for place, panel in zip(places, panels, strict=True):
+        if panel and panel[0].kind == "text":
+            _draw_bands(place, panel)
+        else:
+            _draw_lines(place, panel, marks, styles)
+        _decorate(place, panel, units, title, marks)
+    places[-1].set_xlabel(time_name)
+
+
+def _draw_lines(axes: Axes, lines: Sequence[Line], marks: Marks, styles: Mapping[str, Style]) -> None:
+    for line in lines:
+        colour, dash = styles[line.name]
+        values, steps = line.values, "steps-post" if line.kind == "boolean" else "default"
+        (drawn,) = axes.plot(values.index, values, label=line.name, color=colour, linewidth=1.2, drawstyle=steps)
+        if dash:
+            drawn.set_dashes([length / 2 for length in dash])
+        if (alone := lonely(values.notna().to_numpy())).any():
+            axes.plot(values.index[alone], values[alone], "o", color=colour, markersize=3)
+    ringed = [found for line in lines if (found := line.outliers(marks)) is not None and len(found)]
+    for place, found in enumerate(ringed):
+        label = None if place else "outlier"
+        axes.plot(found.index, found["value"], "o", mfc="none", color=_INK, markersize=7, label=label)
+    if lines and lines[0].kind == "boolean":
+        axes.set_yticks([0, 1], ["false", "true"])
+        axes.set_ylim(-0.15, 1.15)
+    else:
+        axes.yaxis.set_major_formatter(_value_labels())
+
+
+def _draw_bands(axes: Axes, lines: Sequence[Line]) -> None:
+    for row, line in enumerate(lines):
+        values = line.values
+        changes = values.ne(values.shift()).to_numpy() & ~(values.isna() & values.shift().isna()).to_numpy()
+        starts = values[changes]
+        ends = [*starts.index[1:], values.index[-1]] if len(starts) else []
+        for start, end, code in zip(starts.index, ends, starts, strict=True):
+            share = (end - start) / (values.index[-1] - values.index[0]) if end > start else 0
+            if np.isnan(code) or not share:
+                continue
+            colour, text = PALETTE[int(code) % len(PALETTE)], line.states[int(code)]
+            axes.axvspan(
+                start, end, 1 - (row + 0.9) / len(lines), 1 - (row + 0.1) / len(lines), color=colour, alpha=0.4
+            )
+            at = 1 - (row + 0.5) / len(lines)
+            where = axes.get_xaxis_transform()
+            if share * 110 > len(text[:24]):  # about as many letters as fit
+                axes.text(start, at, f" {text[:24]}", transform=where, va="center", fontsize=8, clip_on=True)
+    axes.set_ylim(0, 1)
+    named = [line.thing for line in lines]
+    rows = [1 - (row + 0.5) / len(lines) for row in range(len(lines))]
+    axes.set_yticks(rows if any(named) else [], named if any(named) else [])
+
+
+def _decorate(axes: Axes, lines: Sequence[Line], units: Mapping[str, str], title: str | None, marks: Marks) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    if marks.gaps is not None and lines:
+        for start, end in zip(marks.gaps["start"], marks.gaps["end"], strict=True):
+            axes.axvspan(start, end, color="0.5", alpha=0.25, linewidth=0)
+    axes.xaxis.set_major_locator(locator := AutoDateLocator(minticks=3, maxticks=8))
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right"]].set_visible(False)
+    fields = list(dict.fromkeys(line.field for line in lines))
+    shared = {units.get(field, "") for field in fields}
+    unit = shared.pop() if len(shared) == 1 else ""
+    if len(fields) == 1:
+        name = lines[0].name if len(lines) == 1 else fields[0]
+        axes.set_ylabel(f"{name} ({unit})" if unit else name)
+    elif unit:
+        axes.set_ylabel(unit)
+    handles, names = axes.get_legend_handles_labels()
+    legend = (len(names) > 1) and lines[0].kind != "text"
+    if title:
+        axes.set_title(title, loc="left", pad=24 if legend else None)
+    if legend:
+        shown = handles[:_MOST_IN_LEGEND], names[:_MOST_IN_LEGEND]
+        axes.legend(
+            *shown, frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, fontsize=8
+        )
+
+
+def _value_labels() -> Formatter:
+    """Return labels that differ, in place of an offset that readers must add."""
+    from matplotlib.ticker import FuncFormatter
+
+    class ValueLabels(FuncFormatter):
+        def format_ticks(self, values: Sequence[float]) -> list[str]:
+            return tick_labels(values)
+
+    return ValueLabels(lambda value, _place: distinct_numerals([value])[0])

@@ -1,0 +1,81 @@
+"""Numbers as text: ticks of an axis that differ, values with as many digits as tell them apart."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+_MOST_DIGITS = 17  # what tells any two floats apart
+_FEWEST_DIGITS = 4
+_LEAST, _GREATEST = 1e-4, 1e15  # outside of these, as 1.5e-09
+_NOISE = 1e-12  # a smaller relative difference comes from rounding
+
+
+def tick_labels(ticks: Sequence[float]) -> list[str]:
+    """Return labels for the ticks of an axis, all with the same number of decimals.
+
+    >>> tick_labels([1234567885, 1234567887.5, 1234567890])
+    ['1,234,567,885.0', '1,234,567,887.5', '1,234,567,890.0']
+    >>> tick_labels([0, 2e-9, 4e-9])
+    ['0', '2e-09', '4e-09']
+    """
+    if not len(ticks):
+        return []
+    steps = [abs(after - before) for before, after in zip(ticks, ticks[1:], strict=False)]
+    step = min(steps, default=0.0) or abs(ticks[0]) or 1.0
+    exact = [0.0 if abs(tick) < step / 100 else float(tick) for tick in ticks]
+    scientific = not _is_plain(max(abs(tick) for tick in exact))
+    for decimals in range(_MOST_DIGITS):
+        texts = [_written(tick, decimals, scientific) for tick in exact]
+        if all(abs(_read(text) - tick) <= step / 100 for text, tick in zip(texts, exact, strict=True)):
+            break
+    return texts
+
+
+def distinct_numerals(values: Sequence[float]) -> list[str]:
+    """Return each value with four digits, and those that would look alike with as many as tell them apart.
+
+    Whole digits are never rounded away. Missing values are empty.
+
+    >>> distinct_numerals([21.53217, 1234567890, 1234567890.25, 1234567891])
+    ['21.53', '1,234,567,890', '1,234,567,890.2', '1,234,567,891']
+    """
+    digits = [_FEWEST_DIGITS] * len(values)
+    while True:
+        texts = [_with_digits(float(value), most) for value, most in zip(values, digits, strict=True)]
+        pairs = list(zip(texts, values, strict=True))
+        alike = [
+            place
+            for place, (text, value) in enumerate(pairs)
+            if text and any(text == other and not math.isclose(value, its, rel_tol=_NOISE) for other, its in pairs)
+        ]
+        if not alike or max(digits[place] for place in alike) == _MOST_DIGITS:
+            return texts
+        for place in alike:
+            digits[place] += 1
+
+
+def _with_digits(value: float, most: int) -> str:
+    if math.isnan(value):
+        return ""
+    if math.isinf(value) or value == 0:
+        return f"{value:g}".replace("-0", "0")
+    if not _is_plain(abs(value)):
+        return f"{value:.{most - 1}e}"
+    decimals = max(0, most - 1 - math.floor(math.log10(abs(value))))
+    text = _written(value, decimals, scientific=False)
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
+def _is_plain(size: float) -> bool:
+    return size == 0 or _LEAST <= size < _GREATEST
+
+
+def _written(value: float, decimals: int, scientific: bool) -> str:
+    if value == 0 and scientific:
+        return "0"
+    return f"{value:.{decimals}e}" if scientific else f"{value:,.{decimals}f}"
+
+
+def _read(text: str) -> float:
+    return float(text.replace(",", ""))

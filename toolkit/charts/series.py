@@ -1,0 +1,172 @@
+"""The lines of a chart: columns of a frame by thing and field, with what is pointed out in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from toolkit.errors import InvalidArgument
+
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Kind = Literal["number", "boolean", "text"]
+
+_TENFOLD = 10
+#: Texts beyond so many different ones are drawn as one state: nobody tells their colours apart.
+_MOST_STATES = 1000
+_OTHER, _LONGEST_STATE = "other", 100
+
+
+class Marks(NamedTuple):
+    """What is pointed out in a chart: frames as `series_analysis.gaps` and `outliers` return them."""
+
+    gaps: pd.DataFrame | None = None
+    outliers: pd.DataFrame | None = None
+
+
+NO_MARKS = Marks()
+
+
+class Line(NamedTuple):
+    """The values of a field of a thing, ascending in time; NaN interrupts them. Of texts, they count `states`."""
+
+    name: str
+    field: str
+    thing: str
+    kind: Kind
+    values: pd.Series[float]
+    states: Sequence[str] = ()
+
+    def outliers(self, marks: Marks) -> pd.DataFrame | None:
+        """Return those of this line, None without any."""
+        if marks.outliers is None or marks.outliers.empty:
+            return None
+        own = marks.outliers["field"] == self.field
+        if self.thing and "thing" in marks.outliers.columns:
+            own &= marks.outliers["thing"] == self.thing
+        return marks.outliers[own]
+
+
+def kind_of(column: pd.Series[Any]) -> Kind | None:
+    """Return how a column is drawn, None if it cannot be."""
+    if pd.api.types.is_bool_dtype(column.dtype):
+        return "boolean"
+    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_complex_dtype(column.dtype):
+        return "number"
+    return "text" if pd.api.types.is_string_dtype(column.dtype) and column.dtype != object else None
+
+
+def drawable_columns(frame: pd.DataFrame) -> list[str]:
+    """Name the columns that a chart draws: first those of numbers, then truth values, then texts."""
+    kinds = {str(name): kind_of(column) for name, column in frame.items() if name != "thing"}
+    return [name for kind in ("number", "boolean", "text") for name, its in kinds.items() if its == kind]
+
+
+def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> list[str]:
+    """Return these columns, or all of numbers; raise InvalidArgument where one cannot be drawn."""
+    if not frame.columns.is_unique:
+        raise InvalidArgument("two columns have the same name: rename one of them")
+    drawable = drawable_columns(frame)
+    if fields is None:
+        return [name for name in drawable if kind_of(frame[name]) == "number"]
+    chosen = [fields] if isinstance(fields, str) else list(fields)
+    if wrong := [name for name in chosen if name not in drawable]:
+        there = ", ".join(drawable) or "no column"
+        raise InvalidArgument(f"{', '.join(wrong)} cannot be drawn; numbers, truth values and texts are in {there}")
+    return chosen
+
+
+def lines_of(
+    frame: pd.DataFrame, fields: Sequence[str], gaps: pd.DataFrame | None = None, *, regular: bool = False
+) -> list[Line]:
+    """Return a line for each thing and field.
+
+    Lines are interrupted at `gaps`; with `regular` (the frame was resampled) at missing values too. Otherwise those are
+    passed over, as not every dweet has every field.
+    """
+    lines = []
+    states = {field: pd.factorize(frame[field])[1].tolist() for field in fields if kind_of(frame[field]) == "text"}
+    for thing, rows in _things(frame):
+        own = gaps if gaps is None or not thing else gaps[gaps["thing"] == thing]
+        for field in fields:
+            kind = kind_of(frame[field]) or "number"
+            values = rows[field]
+            if kind == "text":
+                codes = pd.Categorical(values, categories=states[field]).codes.astype("float64")
+                values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)
+            shown = [str(state)[:_LONGEST_STATE] for state in states.get(field, [])[:_MOST_STATES]]
+            lines.append(Line(line_name(thing, field, fields), field, thing, kind, _line(values, own, regular), shown))
+            if len(states.get(field, ())) > _MOST_STATES:
+                shown.append(_OTHER)
+    return lines
+
+
+def line_name(thing: str, field: str, fields: Sequence[str]) -> str:
+    if not thing:
+        return field
+    return f"{thing} {field}" if len(fields) > 1 else thing
+
+
+def _things(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    if "thing" not in frame.columns:
+        yield "", frame
+        return
+    for thing, rows in frame.groupby("thing", sort=False, observed=True):
+        yield str(thing), rows
+
+
+def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, regular: bool) -> pd.Series[float]:
+    values = (column if regular else column.dropna()).astype("float64")
+    if gaps is not None and len(gaps):
+        inside = pd.DatetimeIndex(gaps["start"] + (gaps["end"] - gaps["start"]) / 2)
+        values = pd.concat([values, pd.Series(float("nan"), index=inside, dtype="float64")])
+    return values[values.index.notna()].sort_index(kind="stable")
+
+
+def panels_of(lines: Sequence[Line], units: dict[str, str]) -> list[list[Line]]:
+    """Group lines as `panelsOf` of lines.js does: unlike magnitudes or units, truth values and texts apart."""
+    sizes: dict[str, float] = {}
+    for line in lines:
+        finite = line.values[np.isfinite(line.values)].abs()
+        if line.kind == "number" and len(finite):
+            sizes[line.field] = max(float(finite.max()), sizes.get(line.field, 0.0))
+    positive = [size for size in sizes.values() if size > 0]
+    alike = not positive or max(positive) <= _TENFOLD * min(positive)
+    alike &= len({units.get(line.field, "") for line in lines if line.kind == "number"}) < 2
+    panels: dict[str, list[Line]] = {}
+    for line in lines:
+        key = "number" if line.kind == "number" and alike else f"{line.kind} {line.field}"
+        panels.setdefault(key, []).append(line)
+    return list(panels.values())
+
+
+def seconds_of(times: pd.Index[Any] | pd.Series[Any]) -> Numbers:
+    """Return times as seconds since 1970; times without a zone as if they were UTC."""
+    seconds: Numbers = pd.DatetimeIndex(times).as_unit("us").asi8 / 1e6
+    return seconds
+
+
+def lonely(there: Flags) -> Flags:
+    """Return which of the values that are there have none beside them: no line shows these."""
+    beside = np.append(there[1:], False) | np.append(False, there[:-1])
+    alone: Flags = there & ~beside
+    return alone
+
+
+def thinned(values: pd.Series[float], pieces: int) -> pd.Series[float]:
+    """Keep the least and the greatest value of each piece of a long line, so that no spike is lost.
+
+    Only a piece without any value interrupts the line: shorter interruptions are narrower than what can be seen.
+    """
+    if len(values) <= 3 * pieces:
+        return values
+    length = -(-len(values) // pieces)
+    grid = np.append(values.to_numpy(), np.full(length * pieces - len(values), np.nan)).reshape(pieces, length)
+    least = np.where(np.isnan(grid), np.inf, grid).argmin(axis=1)
+    greatest = np.where(np.isnan(grid), -np.inf, grid).argmax(axis=1)
+    first = np.arange(pieces) * length
+    kept = np.sort(np.concatenate([first + least, first + greatest]))
+    return values.iloc[kept[kept < len(values)]]

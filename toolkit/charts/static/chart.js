@@ -1,0 +1,543 @@
+// An interactive chart of measurements over time, without any dependency on Jupyter.
+//
+//   const chart = createChart(element, {
+//     zone: "UTC",            IANA name of the time zone that times are shown in; null where they have none
+//     timeName: "created",    name of the time axis
+//     height: 300,            pixels of the plots, without the time axis; several panels may need more
+//     maxHeight: 480,         pixels from which the plots scroll
+//     theme: "auto",          "light", "dark", or "auto" for the colours of the page around it
+//     together: null,         true: one panel for all numbers; false: one a field; null: as their magnitudes need it
+//     empty: "no data",       what is said without any point
+//     fileName: "chart",      of downloads, without the ending
+//     units: {},              unit by field, for append()
+//     onRange: range => {},   a person zoomed or panned: [from, to] in seconds since 1970, or null for everything
+//     files: {},              more downloads: {svg: () => {...}}; a "csv" replaces the built-in one
+//   });
+//   chart.setData(lines, {gaps, empty})  lines: [{name, field, thing, kind, unit, colour, dash, x, y, states,
+//                           rings}];
+//                           x (seconds since 1970, ascending) and y are Float64Arrays, NaN where a value is missing;
+//                           kind is "number", "boolean" (y is 0 or 1) or "text" (y is an index into states);
+//                           rings: {x, y, expected}, three Float64Arrays, are outliers; gaps: [[from, to], ...]
+//   chart.append({celsius: {x: [...], y: [...]}}, keep)  add points by name; true/false and texts are kinds of
+//                           their own; keep the last `keep` points of each; painted at most 15 times a second
+//   chart.setRange([from, to])  or null; does not call onRange
+//   chart.setAxis(timeName, zone)
+//   chart.setTheme("dark")
+//   chart.range             [from, to], or null where everything is shown
+//   chart.destroy()         remove it from the page, with all of its listeners
+//
+// By hand: drag to zoom, shift-drag or wheel to pan, control-wheel to zoom, double click for everything; a click in
+// the legend hides a line, shift-click shows only that one. By keyboard: arrows move the crosshair, + and - zoom,
+// shift-arrows pan, Home shows everything, Escape hides the crosshair.
+
+import { Line, csvOf, firstFrom, panelsOf, stylesOf } from "./lines.js";
+import { dateIn, readable, timeText } from "./numerals.js";
+import { Panel } from "./panel.js";
+
+const PAINT_MS = 1000 / 15, MOST_IN_TIP = 12, LEAST_SPAN = 0.01;
+const DEFAULTS = {
+  zone: "UTC", timeName: "time", height: 300, maxHeight: 480, theme: "auto", together: null, empty: "no data",
+  fileName: "chart", units: {}, onRange: () => {}, files: {},
+};
+
+export function createChart(element, options = {}) {
+  return new Chart(element, { ...DEFAULTS, ...options });
+}
+
+function make(tag, className, parent, text = "") {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.textContent = text;
+  parent?.append(made);
+  return made;
+}
+
+/** Give the browser a file to keep. */
+export function download(name, blob) {
+  const link = make("a", "", document.body);
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+class Chart {
+  constructor(element, options) {
+    Object.assign(this, {
+      options, lines: [], panels: [], gaps: [], hidden: new Set(), styles: new Map(), range: null,
+      extent: [0, 1], view: { min: 0, max: 1 }, axisWidth: 40, pointerTime: null, ends: new AbortController(), lastPaint: 0,
+    });
+    this.root = make("div", "toolkit-chart", element);
+    this.legend = make("div", "toolkit-chart-legend", this.root);
+    this.plots = make("div", "toolkit-chart-plots", this.root);
+    Object.assign(this.plots, { tabIndex: 0, role: "group" });
+    this.plots.style.maxHeight = `${Math.max(options.maxHeight, options.height + 64)}px`; // one panel never scrolls
+    this.plots.dataset.lmSuppressShortcuts = "true"; // JupyterLab would take the arrows for its cells
+    this.message = make("div", "toolkit-chart-empty", this.plots, options.empty);
+    this.foot = make("div", "toolkit-chart-foot", this.root);
+    this.axisName = make("span", "toolkit-chart-axis", this.foot);
+    this.setAxis(options.timeName, options.zone);
+    this.makeButtons();
+    this.tip = make("div", "toolkit-chart-tip", this.root);
+    this.tip.hidden = true;
+    this.said = make("div", "toolkit-chart-said", this.root);
+    this.said.setAttribute("aria-live", "polite");
+    this.listen();
+    this.setTheme(options.theme);
+    this.paint();
+  }
+
+  makeButtons() {
+    const button = (text, title, act) => {
+      const made = make("button", "toolkit-chart-button", this.foot, text);
+      Object.assign(made, { type: "button", title });
+      made.addEventListener("click", act);
+      return made;
+    };
+    this.home = button("All", "Show the whole time (Home, or double click)", () => this.reset());
+    button("PNG", "Download what is shown as a picture", () => this.savePicture());
+    const files = { csv: () => this.saveTable(), ...this.options.files };
+    for (const [kind, save] of Object.entries(files))
+      button(kind.toUpperCase(), kind === "csv" ? "Download what is shown as a table" : `Download what is shown as ${kind.toUpperCase()}`, save);
+  }
+
+  listen() {
+    const { signal } = this.ends;
+    const on = (target, name, act, more = {}) => target.addEventListener(name, act, { signal, ...more });
+    on(this.plots, "keydown", event => this.pressed(event));
+    on(this.plots, "wheel", event => this.wheeled(event), { passive: false });
+    on(this.plots, "mouseleave", () => this.unpoint());
+    on(this.plots, "blur", () => this.unpoint());
+    this.sizes = new ResizeObserver(() => this.plots.clientWidth !== this.paintedWidth && this.paint());
+    this.sizes.observe(this.plots);
+    const recolour = () => this.paint();
+    this.themes = new MutationObserver(recolour);
+    const watched = { attributes: true, attributeFilter: ["class", "data-jp-theme-light", "data-theme", "style"] };
+    for (const one of [document.documentElement, document.body]) this.themes.observe(one, watched);
+    on(matchMedia("(prefers-color-scheme: dark)"), "change", recolour);
+  }
+
+  setAxis(timeName, zone) {
+    Object.assign(this.options, { timeName, zone });
+    this.toDate = dateIn(zone);
+    this.axisName.textContent = `${timeName} (${zone || "no time zone"})`;
+  }
+
+  // -- data -------------------------------------------------------------------------------------------------
+
+  setData(lines, { gaps = [], empty = this.options.empty } = {}) {
+    this.lines = lines.map(line => new Line(line));
+    this.giveStyles();
+    this.gaps = merged(gaps);
+    this.message.textContent = empty;
+    this.rebuild();
+  }
+
+  giveStyles() {
+    const plain = this.lines.filter(line => !line.isStyled);
+    const styles = stylesOf(plain.map(line => line.name), this.styles);
+    for (const line of plain) Object.assign(line, styles.get(line.name));
+  }
+
+  append(points, keep = Infinity) {
+    let isNew = false;
+    for (const [name, { x, y }] of Object.entries(points)) {
+      let line = this.lines.find(one => one.name === name);
+      if (!line) {
+        isNew = true;
+        const first = y.find(value => value !== null && value !== undefined);
+        const kind = { boolean: "boolean", string: "text" }[typeof first] ?? "number";
+        line = new Line({ name, kind, unit: this.options.units[name], x: [], y: [] });
+        this.lines.push(line);
+      }
+      line.append(x, Array.from(y, value => coded(line, value)), keep);
+    }
+    if (isNew) {
+      this.giveStyles();
+      this.rebuild();
+    } else if (!this.waiting)
+      this.waiting = setTimeout(() => {
+        this.waiting = null;
+        if (this.panelsNow() === this.panelKeys) this.paint();
+        else this.rebuild();
+      }, Math.max(0, PAINT_MS - (performance.now() - this.lastPaint)));
+  }
+
+  panelsNow() {
+    this.groups = panelsOf(this.lines, this.options.together);
+    const told = line => [line.name, line.kind, line.unit, line.colour];
+    return JSON.stringify(this.groups.map(group => group.map(told)));
+  }
+
+  rebuild() {
+    const keys = this.panelsNow();
+    if (keys !== this.panelKeys) {
+      this.panelKeys = keys;
+      this.axisWidth = 40;
+      for (const panel of this.panels) panel.destroy();
+      this.panels = this.groups.map((group, place) => new Panel(this, group, place === this.groups.length - 1));
+      this.plots.append(...this.panels.map(panel => panel.element));
+      this.showLegend();
+    } else this.panels.forEach((panel, place) => { panel.lines = this.groups[place]; });
+    this.paint();
+  }
+
+  // -- painting ---------------------------------------------------------------------------------------------
+
+  /** The colour of the words of the page, at an opacity. */
+  ink(opacity) {
+    const [red, green, blue, alpha = 1] = this.inkParts;
+    return `rgba(${red}, ${green}, ${blue}, ${alpha * opacity})`;
+  }
+
+  findExtent() {
+    let [first, last] = [Infinity, -Infinity];
+    for (const { x } of this.lines) if (x.length) [first, last] = [Math.min(first, x[0]), Math.max(last, x[x.length - 1])];
+    this.isEmpty = !this.lines.some(line => line.y.some(value => !Number.isNaN(value)));
+    if (first > last) [first, last] = [0, 1];
+    this.extent = last > first ? [first, last] : [first - 30, last + 30];
+    const [min, max] = this.range ?? this.extent;
+    this.view = { min, max };
+  }
+
+  paint() {
+    if (this.ends.signal.aborted || !this.root.isConnected) return; // what is shown later is painted then
+    this.lastPaint = performance.now();
+    this.inkParts = getComputedStyle(this.root).color.match(/[\d.]+/g).map(Number);
+    this.findExtent();
+    const width = this.plots.clientWidth;
+    this.paintedWidth = width;
+    this.home.disabled = this.range === null;
+    this.message.hidden = !this.isEmpty;
+    this.plots.setAttribute("aria-label", this.summary());
+    for (const panel of this.panels) panel.element.hidden = this.isEmpty;
+    if (!width || this.isEmpty) return;
+    const fixed = this.panels.reduce((sum, panel) => sum + (panel.fixedHeight() ?? 0), 0);
+    const free = this.panels.filter(panel => panel.fixedHeight() === null).length;
+    const share = Math.max(free > 1 ? 90 : 120, (this.options.height - fixed - 24 * (free - 1)) / Math.max(1, free));
+    for (const panel of this.panels) panel.draw(width, Math.round(panel.fixedHeight() ?? share));
+    const widest = Math.max(...this.panels.map(panel => panel.axisWidth));
+    if (widest !== this.axisWidth) {
+      this.axisWidth = widest;
+      for (const panel of this.panels) panel.plot.redraw(false, true);
+    }
+    for (const panel of this.panels) panel.heading.style.paddingLeft = `${this.axisWidth}px`;
+    if (this.plots.clientWidth !== width) requestAnimationFrame(() => this.paint()); // a scroll bar came or went
+  }
+
+  /** The width of a value axis: as wide as its labels, and the same in all panels. */
+  axisOf(panel, plot, texts) {
+    plot.ctx.save();
+    plot.ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+    const widest = Math.max(0, ...texts.map(text => plot.ctx.measureText(text).width / devicePixelRatio));
+    plot.ctx.restore();
+    panel.axisWidth = Math.max(40, 8 * Math.ceil((widest + 14) / 8)); // in steps, so that live charts do not shake
+    return Math.max(panel.axisWidth, this.axisWidth);
+  }
+
+  setTheme(theme) {
+    if (theme === "auto") delete this.root.dataset.theme;
+    else this.root.dataset.theme = theme;
+    this.paint();
+  }
+
+  // -- range ------------------------------------------------------------------------------------------------
+
+  setRange(range) {
+    this.range = range === null ? null : [...range];
+    this.unpoint();
+    this.paint();
+  }
+
+  zoom(from, to) {
+    const middle = (from + to) / 2, half = Math.max(LEAST_SPAN, to - from) / 2;
+    const range = [Math.max(middle - half, this.extent[0]), Math.min(middle + half, this.extent[1])];
+    const isAll = range[0] <= this.extent[0] && range[1] >= this.extent[1];
+    if (!(range[1] > range[0])) return;
+    this.setRange(isAll ? null : range);
+    this.options.onRange(this.range);
+  }
+
+  reset() {
+    this.setRange(null);
+    this.options.onRange(null);
+  }
+
+  /** Move what is shown by a number of seconds; false at the end of the data. */
+  shift(seconds) {
+    const { min, max } = this.view, [first, last] = this.extent;
+    const moved = Math.min(Math.max(seconds, first - min), last - max);
+    if (!moved) return false;
+    this.setRange([min + moved, max + moved]);
+    this.options.onRange(this.range);
+    return true;
+  }
+
+  secondsOfPixel() {
+    return (this.view.max - this.view.min) / Math.max(1, this.plots.clientWidth - this.axisWidth - 26);
+  }
+
+  pan(event) {
+    event.preventDefault();
+    const start = { ...this.view }, from = event.clientX, scale = this.secondsOfPixel(), ends = new AbortController();
+    const signal = AbortSignal.any([ends.signal, this.ends.signal]);
+    const move = moving => this.shift(start.min - (moving.clientX - from) * scale - this.view.min);
+    document.addEventListener("mousemove", move, { signal });
+    document.addEventListener("mouseup", () => ends.abort(), { signal });
+  }
+
+  wheeled(event) {
+    const { min, max } = this.view;
+    if (event.ctrlKey || event.metaKey) {
+      event.preventDefault();
+      const middle = this.pointerTime ?? (min + max) / 2, factor = Math.exp(event.deltaY / 300);
+      this.zoom(middle - (middle - min) * factor, middle + (max - middle) * factor);
+    } else if (this.range && this.shift((event.deltaX || event.deltaY) * this.secondsOfPixel())) event.preventDefault();
+  }
+
+  pressed(event) {
+    const { min, max } = this.view, width = max - min, right = event.key === "ArrowRight";
+    const acts = {
+      ArrowLeft: () => (event.shiftKey ? this.shift(-width / 4) : this.step(-1)),
+      ArrowRight: () => (event.shiftKey ? this.shift(width / 4) : this.step(1)),
+      "+": () => this.zoomAround(0.5), "=": () => this.zoomAround(0.5), "-": () => this.zoomAround(2),
+      Home: () => this.reset(), Escape: () => this.unpoint(),
+    };
+    if (!acts[event.key] || event.ctrlKey || event.altKey || event.metaKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    acts[event.key](right);
+  }
+
+  zoomAround(factor) {
+    const { min, max } = this.view, middle = this.pointerTime ?? (min + max) / 2;
+    this.zoom(middle - (middle - min) * factor, middle + (max - middle) * factor);
+  }
+
+  // -- the pointer ------------------------------------------------------------------------------------------
+
+  seen() {
+    return this.lines.filter(line => !this.hidden.has(line.name));
+  }
+
+  /** Move the crosshair to the next point of any line, at least a pixel away. */
+  step(direction) {
+    const { min, max } = this.view, pixel = this.secondsOfPixel();
+    const at = this.pointerTime ?? (direction > 0 ? min - pixel : max + pixel);
+    const candidates = this.seen().map(({ x }) =>
+      direction > 0 ? x[firstFrom(x, at + pixel)] : x[firstFrom(x, at - pixel + 1e-9) - 1]);
+    const inside = candidates.filter(time => time >= min && time <= max);
+    if (!inside.length) return;
+    const time = direction > 0 ? Math.min(...inside) : Math.max(...inside);
+    for (const { plot } of this.panels) plot.setCursor({ left: plot.valToPos(time, "x"), top: -10 }, false);
+    const box = this.panels[0].plot.over.getBoundingClientRect();
+    this.said.textContent = this.showTip(time, box.left + this.panels[0].plot.valToPos(time, "x"), box.top + 10);
+  }
+
+  /** The pointer moved over a panel: show the crosshair in all of them, and the values there. */
+  pointed(panel, plot) {
+    if (this.isPointing || plot.cursor.event === null || plot.cursor.event === undefined) return;
+    const { left, top } = plot.cursor;
+    if (left < 0) return this.unpoint();
+    this.isPointing = true;
+    for (const other of this.panels) if (other !== panel) other.plot.setCursor({ left, top: -10 }, false);
+    this.isPointing = false;
+    const box = plot.over.getBoundingClientRect();
+    this.showTip(plot.posToVal(left, "x"), box.left + left, box.top + top, panel, plot.posToVal(top, "y"));
+  }
+
+  unpoint() {
+    if (this.isPointing) return;
+    this.isPointing = true;
+    for (const { plot } of this.panels) plot?.setCursor({ left: -10, top: -10 }, false);
+    this.isPointing = false;
+    this.pointerTime = null;
+    this.tip.hidden = true;
+  }
+
+  /** Show the values of all lines at a time, those nearest to the pointer first; return them as a sentence. */
+  showTip(time, clientX, clientY, panel = null, height = 0) {
+    const found = [], reach = Math.max(24 * this.secondsOfPixel(), 1e-6);
+    for (const line of this.seen()) {
+      const index = line.kind === "number" ? line.nearest(time) : line.last(time);
+      const isNear = index >= 0 && (line.kind !== "number" || Math.abs(line.x[index] - time) <= reach);
+      if (isNear && !Number.isNaN(line.y[index])) found.push({ line, index });
+    }
+    const numbers = found.filter(({ line }) => line.kind === "number");
+    const nearest = numbers.map(({ line, index }) => line.x[index])
+      .sort((one, other) => Math.abs(one - time) - Math.abs(other - time))[0];
+    this.pointerTime = nearest ?? time;
+    const distance = ({ line, index }) => (panel?.lines.includes(line) ? Math.abs(line.y[index] - height) : Infinity);
+    const told = found.length > MOST_IN_TIP ? [...found].sort((one, other) => distance(one) - distance(other)) : found;
+    const zone = this.options.zone ? ` ${this.options.zone}` : "";
+    const head = timeText(this.pointerTime, this.toDate, this.extent[1] - this.extent[0]) + zone;
+    const rows = told.slice(0, MOST_IN_TIP).map(one => ({ ...one, text: this.valueText(one) }));
+    this.fillTip(head, rows, found.length - rows.length);
+    this.placeTip(clientX, clientY);
+    return `${head}: ${rows.map(({ line, text }) => `${line.name} ${text}`).join(", ")}`;
+  }
+
+  valueText({ line, index }) {
+    if (line.kind !== "number") return line.textOf(index);
+    const [least, greatest] = (line.ends ??= line.extremes());
+    const text = readable(line.y[index], greatest - least) + (line.unit ? ` ${line.unit}` : "");
+    const ring = line.rings ? [...line.rings.x].indexOf(line.x[index]) : -1;
+    if (ring < 0) return text;
+    return `${text} – outlier, usual is ${readable(line.rings.expected[ring], greatest - least)}`;
+  }
+
+  fillTip(head, rows, more) {
+    this.tip.replaceChildren(make("div", "toolkit-chart-tip-time", null, head));
+    for (const { line, text } of rows) {
+      const row = make("div", "toolkit-chart-tip-row", this.tip);
+      if (line.kind !== "text") make("i", "", row).style.background = swatch(line);
+      make("span", "", row, line.name);
+      make("b", "", row, text);
+    }
+    if (more > 0) make("div", "", this.tip, `and ${more} more`);
+    if (!rows.length) make("div", "", this.tip, "nothing here");
+    this.tip.hidden = false;
+  }
+
+  placeTip(clientX, clientY) {
+    const box = this.root.getBoundingClientRect(), { offsetWidth: width, offsetHeight: height } = this.tip;
+    const x = clientX - box.left, y = clientY - box.top;
+    const left = x + 16 + width > box.width ? Math.max(0, x - 16 - width) : x + 16;
+    this.tip.style.left = `${left}px`;
+    this.tip.style.top = `${Math.max(0, Math.min(y + 12, box.height - height))}px`;
+  }
+
+  // -- legend -----------------------------------------------------------------------------------------------
+
+  showLegend() {
+    this.legend.replaceChildren();
+    const named = this.lines.filter(line => line.kind !== "text");
+    this.legend.hidden = named.length < 2;
+    for (const line of named) {
+      const item = make("button", "toolkit-chart-item", this.legend);
+      Object.assign(item, { type: "button", title: `${line.name}: click to hide or show, shift-click to show it alone` });
+      make("i", "", item).style.background = swatch(line);
+      make("span", "", item, line.name);
+      item.setAttribute("aria-pressed", String(!this.hidden.has(line.name)));
+      item.addEventListener("click", event => this.toggle(line.name, event.shiftKey));
+    }
+  }
+
+  toggle(name, alone) {
+    const names = this.lines.filter(line => line.kind !== "text").map(line => line.name);
+    if (alone) this.hidden = new Set(names.filter(other => other !== name));
+    else if (!this.hidden.delete(name)) this.hidden.add(name);
+    names.forEach((one, place) => this.legend.children[place].setAttribute("aria-pressed", String(!this.hidden.has(one))));
+    this.unpoint();
+    this.paint();
+  }
+
+  // -- words and files --------------------------------------------------------------------------------------
+
+  summary() {
+    if (this.isEmpty) return `Chart: ${this.message.textContent}`;
+    const time = seconds => timeText(seconds, this.toDate, this.extent[1] - this.extent[0]);
+    const told = this.lines.slice(0, 6).map(line => {
+      const [least, greatest] = (line.ends = line.extremes()), last = line.nearest(Infinity);
+      if (line.kind !== "number" || last < 0) return `${line.name}: last ${last < 0 ? "nothing" : line.textOf(last)}`;
+      const [low, high, end] = [least, greatest, line.y[last]].map(value => readable(value, greatest - least));
+      return `${line.name}${line.unit ? ` in ${line.unit}` : ""}: from ${low} to ${high}, last ${end}`;
+    });
+    const more = this.lines.length > 6 ? ` And ${this.lines.length - 6} more lines.` : "";
+    return `Chart over ${this.axisName.textContent} from ${time(this.view.min)} to ${time(this.view.max)}. ` +
+      `${told.join(". ")}.${more} Arrow keys read the values.`;
+  }
+
+  saveTable() {
+    const { min, max } = this.view;
+    const text = csvOf(this.seen(), min, max, this.options.timeName, !this.options.zone);
+    download(`${this.options.fileName}.csv`, new Blob([text], { type: "text/csv" }));
+  }
+
+  /** Draw legend, headings, panels and the name of the time axis on one canvas. */
+  savePicture() {
+    const ratio = devicePixelRatio, box = this.plots.getBoundingClientRect(), canvas = document.createElement("canvas");
+    const ctx = canvas.getContext("2d"), font = "12px system-ui, sans-serif";
+    ctx.font = font;
+    const items = this.legend.hidden ? [] : legendRows(ctx, this.seen().filter(line => line.kind !== "text"), box.width);
+    const top = items.length ? 18 * (items.at(-1).row + 1) + 6 : 6;
+    canvas.width = box.width * ratio;
+    canvas.height = (top + this.plots.scrollHeight + 20) * ratio;
+    ctx.scale(ratio, ratio);
+    ctx.fillStyle = groundOf(this.root);
+    ctx.fillRect(0, 0, box.width, canvas.height);
+    Object.assign(ctx, { font, textBaseline: "top" });
+    for (const { line, x, row } of items) {
+      Object.assign(ctx, { strokeStyle: line.colour, lineWidth: 3 });
+      ctx.setLineDash(line.dash.map(length => length / 2));
+      ctx.strokeRect(x, 6 + 18 * row + 6, 14, 0);
+      ctx.fillStyle = this.ink(1);
+      ctx.fillText(line.name, x + 19, 6 + 18 * row);
+    }
+    const place = one => one.getBoundingClientRect().top - box.top + this.plots.scrollTop + top;
+    ctx.fillStyle = this.ink(1);
+    for (const panel of this.panels) {
+      if (this.isEmpty) break;
+      ctx.fillText(panel.heading.textContent, this.axisWidth, place(panel.heading) + 2);
+      const { canvas: drawn } = panel.plot.ctx, { width, height } = drawn.getBoundingClientRect();
+      ctx.drawImage(drawn, 0, place(drawn), width, height);
+    }
+    ctx.fillText(this.isEmpty ? this.message.textContent : this.axisName.textContent, this.axisWidth, canvas.height / ratio - 18);
+    canvas.toBlob(blob => download(`${this.options.fileName}.png`, blob));
+  }
+
+  destroy() {
+    this.ends.abort();
+    clearTimeout(this.waiting);
+    this.sizes.disconnect();
+    this.themes.disconnect();
+    for (const panel of this.panels) panel.destroy();
+    this.root.remove();
+  }
+}
+
+/** A short piece of a line, for the legend. */
+function swatch({ colour, dash }) {
+  if (!dash.length) return colour;
+  const [on, off] = [dash[0] / 2, (dash[0] + dash[1]) / 2];
+  return `repeating-linear-gradient(90deg, ${colour} 0 ${on}px, transparent ${on}px ${off}px)`;
+}
+
+function coded(line, value) {
+  line.ends = undefined;
+  if (value === null || value === undefined) return NaN;
+  if (line.kind !== "text") return Number(value);
+  if (!line.states.includes(value)) line.states.push(String(value));
+  return line.states.indexOf(String(value));
+}
+
+/** Intervals that overlap, as one: else the shades of several things would add up. */
+function merged(gaps) {
+  const found = [];
+  for (const [start, end] of [...gaps].sort((one, other) => one[0] - other[0])) {
+    const last = found.at(-1);
+    if (last && start <= last[1]) last[1] = Math.max(last[1], end);
+    else found.push([start, end]);
+  }
+  return found;
+}
+
+function legendRows(ctx, lines, width) {
+  let x = 8, row = 0;
+  return lines.map(line => {
+    const need = ctx.measureText(line.name).width + 34;
+    if (x + need > width && x > 8) [x, row] = [8, row + 1];
+    x += need;
+    return { line, x: x - need, row };
+  });
+}
+
+/** The colour behind an element. */
+function groundOf(element) {
+  for (let one = element; one; one = one.parentElement) {
+    const colour = getComputedStyle(one).backgroundColor;
+    if (!/^(transparent|rgba\(.*, 0\))$/.test(colour)) return colour;
+  }
+  return "white";
+}

@@ -1,0 +1,254 @@
+// One panel of a chart: a uPlot with its axes, shaded gaps, ringed outliers, steps of truth values, bands of states.
+
+import uPlot from "./uplot/uPlot.js";
+import { PALETTE, firstFrom } from "./lines.js";
+import { tickLabels } from "./numerals.js";
+
+const FONT = "12px system-ui, sans-serif", ROW = 22, TIME_AXIS = 40, TOP = 8;
+const DAY = 86400;
+// uPlot's table of tick labels: least increment, label, then labels where the year, day or minute is a new one.
+const TIME_LABELS = [
+  [365 * DAY, "{YYYY}", null, null, null, null, null, null, 1],
+  [28 * DAY, "{MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [DAY, "{D} {MMM}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{D} {MMM} {YYYY}", null, "\n{D} {MMM}", null, null, null, 1],
+  [0.001, "{mm}:{ss}.{fff}", "\n{D} {MMM} {YYYY} {HH}:{mm}", null, "\n{D} {MMM} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
+];
+
+export class Panel {
+  /** `chart` gives what panels share: ink, view, gaps, toDate, axisWidth, and is told of pointer and selection. */
+  constructor(chart, lines, isLast) {
+    Object.assign(this, { chart, lines, isLast, axisWidth: 0 });
+    this.kind = lines[0].kind;
+    this.element = document.createElement("div");
+    this.element.className = "toolkit-chart-panel";
+    this.heading = document.createElement("div");
+    this.heading.className = "toolkit-chart-heading";
+    this.heading.textContent = this.heading.title = this.title();
+    this.element.append(this.heading);
+    this.plot = null;
+  }
+
+  title() {
+    const fields = [...new Set(this.lines.map(line => line.field))], units = new Set(this.lines.map(line => line.unit));
+    const unit = units.size === 1 ? [...units][0] : "";
+    if (fields.length === 1) return unit ? `${fields[0]} (${unit})` : fields[0];
+    return unit || fields.join(", ");
+  }
+
+  /** Its height without the time axis: null where it takes what there is. */
+  fixedHeight() {
+    if (this.kind === "boolean") return 56;
+    return this.kind === "text" ? ROW * this.lines.length + TOP : null;
+  }
+
+  draw(width, height) {
+    const full = height + (this.isLast ? TIME_AXIS : 6);
+    if (this.plot === null) this.plot = new uPlot(this.options(width, full), this.data(width), this.element);
+    else {
+      if (this.plot.width !== width || this.plot.height !== full) this.plot.setSize({ width, height: full });
+      this.plot.setData(this.data(width));
+    }
+    this.plot.root.setAttribute("aria-hidden", "true");
+  }
+
+  destroy() {
+    this.plot?.destroy();
+    this.element.remove();
+  }
+
+  data(width) {
+    const { min, max } = this.chart.view, pieces = Math.max(100, width - this.chart.axisWidth);
+    if (this.kind === "text") return [[min, max], ...this.lines.map(() => [null, null])];
+    const seen = this.lines.filter(line => !this.chart.hidden.has(line.name));
+    const most = Math.max(400, 12000 / Math.max(1, seen.length));
+    const tables = this.lines.map(line =>
+      this.chart.hidden.has(line.name) ? [[min], [null]] : line.shown(min, max, pieces, most));
+    // 2: a missing value interrupts its line also where only other lines have points.
+    return uPlot.join(tables.map(([xs, ys]) => distinct(xs, ys)), tables.map(() => [1, 2]));
+  }
+
+  options(width, height) {
+    const { chart } = this;
+    return {
+      width, height, padding: [TOP, 26, this.isLast ? 0 : 2, 0], pxAlign: false,
+      legend: { show: false },
+      tzDate: seconds => chart.toDate(seconds),
+      scales: { x: { range: () => [chart.view.min, chart.view.max] }, y: { dir: this.kind === "text" ? -1 : 1, range: (_plot, ...ends) => this.range(...ends) } },
+      series: [{}, ...this.lines.map(line => this.series(line))],
+      axes: [this.timeAxis(), this.valueAxis()],
+      cursor: {
+        x: true, y: this.kind === "number", drag: { x: true, y: false, setScale: false }, focus: { prox: -1 },
+        points: { size: 7, width: 2, show: this.kind !== "text" },
+        bind: {
+          mousedown: (_plot, _target, handle) => event => {
+            if (event.button === 0 && event.shiftKey) chart.pan(event);
+            else handle(event);
+          },
+          dblclick: () => () => chart.reset(),
+        },
+      },
+      hooks: {
+        drawAxes: [plot => this.shade(plot)],
+        draw: [plot => (this.kind === "text" ? this.bands(plot) : this.rings(plot))],
+        setCursor: [plot => chart.pointed(this, plot)],
+        setSelect: [plot => this.selected(plot)],
+      },
+    };
+  }
+
+  selected(plot) {
+    const { left, width } = plot.select;
+    if (width < 3) return;
+    const ends = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    this.chart.zoom(...ends);
+  }
+
+  series(line) {
+    const stroke = line.colour;
+    if (this.kind === "text") return { paths: () => null, points: { show: false } };
+    const paths = this.kind === "boolean" ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear();
+    return {
+      stroke, width: 1.5, dash: line.dash, paths, spanGaps: false,
+      points: { show: true, size: 5, width: 0, fill: stroke, filter: (plot, place, show, gaps) => dots(plot, place) },
+    };
+  }
+
+  range(least, greatest) {
+    if (this.kind === "boolean") return [-0.15, 1.15];
+    if (this.kind === "text") return [0, this.lines.length];
+    if (least === null || least === undefined) return [0, 1];
+    const size = Math.max(Math.abs(least), Math.abs(greatest));
+    // Values that differ by rounding only are a level line.
+    const air = greatest - least > size * 1e-12 ? (greatest - least) * 0.06 : size * 0.05 || 0.5;
+    return [least - air, greatest + air];
+  }
+
+  timeAxis() {
+    const common = { stroke: () => this.chart.ink(0.8), font: FONT, grid: { stroke: () => this.chart.ink(0.09), width: 1 } };
+    if (!this.isLast) return { ...common, size: 6, values: (_plot, ticks) => ticks.map(() => ""), ticks: { show: false } };
+    return { ...common, size: TIME_AXIS, space: 74, gap: 4, values: TIME_LABELS, ticks: { stroke: () => this.chart.ink(0.3), size: 4, width: 1 } };
+  }
+
+  valueAxis() {
+    const { kind, lines } = this, named = new Set(lines.map(line => line.thing)).size > 1;
+    const labels = {
+      number: (_plot, ticks) => tickLabels(ticks),
+      boolean: (_plot, ticks) => ticks.map(tick => (tick ? "true" : "false")),
+      text: (_plot, ticks) => ticks.map((_tick, row) => (named ? shortened(lines[row].thing) : "")),
+    };
+    const splits = {
+      boolean: () => [0, 1],
+      text: () => lines.map((_line, row) => row + 0.5),
+    };
+    return {
+      stroke: () => this.chart.ink(0.8), font: FONT, gap: 5, space: 30, values: labels[kind], splits: splits[kind],
+      size: (plot, texts) => this.chart.axisOf(this, plot, texts ?? []),
+      grid: { show: kind === "number", stroke: () => this.chart.ink(0.15), width: 1 },
+      ticks: { show: false, size: 0 },
+    };
+  }
+
+  shade(plot) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.fillStyle = this.chart.ink(0.13);
+    for (const [start, end] of this.chart.gaps) {
+      const from = Math.max(plot.valToPos(start, "x", true), bbox.left);
+      const to = Math.min(plot.valToPos(end, "x", true), bbox.left + bbox.width);
+      if (to > from) ctx.fillRect(from, bbox.top, Math.max(to - from, 1), bbox.height);
+    }
+    ctx.restore();
+  }
+
+  rings(plot) {
+    const { ctx, bbox } = plot, ratio = devicePixelRatio;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(bbox.left - 6 * ratio, bbox.top - 6 * ratio, bbox.width + 12 * ratio, bbox.height + 12 * ratio);
+    ctx.clip();
+    ctx.strokeStyle = this.chart.ink(1);
+    ctx.lineWidth = 1.5 * ratio;
+    for (const line of this.lines) {
+      if (!line.rings || this.chart.hidden.has(line.name)) continue;
+      line.rings.x.forEach((time, place) => {
+        if (time < this.chart.view.min || time > this.chart.view.max) return;
+        ctx.beginPath();
+        ctx.arc(plot.valToPos(time, "x", true), plot.valToPos(line.rings.y[place], "y", true), 5 * ratio, 0, 7);
+        ctx.stroke();
+      });
+    }
+    ctx.restore();
+  }
+
+  bands(plot) {
+    const { ctx, bbox } = plot, ratio = devicePixelRatio, { min, max } = this.chart.view;
+    ctx.save();
+    ctx.font = `${11 * ratio}px system-ui, sans-serif`;
+    Object.assign(ctx, { textBaseline: "middle", textAlign: "left" });
+    this.lines.forEach((line, row) => {
+      if (this.chart.hidden.has(line.name)) return;
+      const top = plot.valToPos(row, "y", true) + 2 * ratio, height = ROW * ratio - 4 * ratio;
+      for (const [start, end, state] of segments(line, min, max, this.chart.extent[1], (max - min) / bbox.width)) {
+        const from = Math.max(plot.valToPos(start, "x", true), bbox.left);
+        const width = Math.max(Math.min(plot.valToPos(end, "x", true), bbox.left + bbox.width) - from, 2 * ratio);
+        const colour = PALETTE[state % PALETTE.length];
+        ctx.fillStyle = colour + "59"; // the last two digits: how opaque
+        ctx.fillRect(from, top, width, height);
+        ctx.fillStyle = colour;
+        ctx.fillRect(from, top, Math.min(width, 2 * ratio), height);
+        const text = fitting(ctx, line.states[state], width - 10 * ratio);
+        ctx.fillStyle = this.chart.ink(1);
+        if (text) ctx.fillText(text, from + 6 * ratio, top + height / 2);
+      }
+    });
+    ctx.restore();
+  }
+}
+
+function* segments(line, min, max, end, pixel) {
+  let at = Math.max(0, firstFrom(line.x, min) - 1);
+  while (at < line.x.length && line.x[at] <= max) {
+    const state = line.y[at], start = line.x[at];
+    let next = at + 1;
+    while (next < line.x.length && (line.y[next] === state || line.x[next] - start < pixel)) next++;
+    if (!Number.isNaN(state)) yield [start, line.x[next] ?? Math.max(end, start), state];
+    at = next;
+  }
+}
+
+function fitting(ctx, text, width) {
+  if (ctx.measureText(text).width <= width) return text;
+  let shown = text.slice(0, 200);
+  while (shown && ctx.measureText(`${shown}…`).width > width) shown = shown.slice(0, -1);
+  return shown.length > 1 ? `${shown}…` : "";
+}
+
+const shortened = text => (text.length > 24 ? `${text.slice(0, 23)}…` : text);
+
+/** Times of which no two are the same, as uPlot needs: of several values at one time the last. */
+function distinct(xs, ys) {
+  const kept = xs.map((x, place) => x !== xs[place + 1]);
+  return kept.every(Boolean) ? [xs, ys] : [xs.filter((_x, place) => kept[place]), ys.filter((_y, place) => kept[place])];
+}
+
+/** The points that are drawn as dots: all where they are few, else those without a neighbour. */
+function dots(plot, place) {
+  const values = plot.data[place], found = [], lonely = [];
+  let before = null, candidate = -1;
+  values.forEach((value, at) => {
+    if (value === undefined) return;
+    if (value === null) {
+      if (candidate >= 0) lonely.push(candidate);
+      candidate = -1;
+    } else {
+      found.push(at);
+      candidate = before === null ? at : -1;
+    }
+    before = value;
+  });
+  if (candidate >= 0) lonely.push(candidate);
+  return found.length * 12 < plot.bbox.width / devicePixelRatio ? found : lonely;
+}

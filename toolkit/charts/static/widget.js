@@ -1,0 +1,49 @@
+// The chart as an anywidget: the kernel sends lines as buffers, and is told which range is visible.
+
+import { createChart, download } from "./chart.js";
+
+const numbers = view => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+
+function lineOf(sent) {
+  const rings = sent.rings && { x: numbers(sent.rings.x), y: numbers(sent.rings.y), expected: numbers(sent.rings.expected) };
+  return { ...sent, x: numbers(sent.x), y: numbers(sent.y), rings };
+}
+
+const rangeOf = model => (model.get("_range").length ? model.get("_range") : null);
+
+export default {
+  initialize({ model }) {
+    model.on("msg:custom", ({ download: name, copy }, buffers) => {
+      if (copy !== undefined) navigator.clipboard?.writeText(copy).catch(() => {}); // the kernel shows the text, too
+      if (name) download(name, new Blob(buffers.map(view => view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength))));
+    });
+  },
+
+  render({ model, el }) {
+    const asked = kind => () => model.send({ ask: kind });
+    const chart = createChart(el, {
+      ...model.get("_options"),
+      // What was too much to send is only in the kernel.
+      files: { csv: () => (model.get("_data").isThinned ? asked("csv")() : chart.saveTable()), svg: asked("svg") },
+      onRange: range => {
+        model.set("_range", range ?? []);
+        model.save_changes();
+      },
+    });
+    const show = () => {
+      const { lines, gaps, empty, zone, timeName } = model.get("_data");
+      chart.setAxis(timeName, zone);
+      chart.setData(lines.map(lineOf), { gaps, empty });
+    };
+    const follow = () => JSON.stringify(rangeOf(model)) !== JSON.stringify(chart.range) && chart.setRange(rangeOf(model));
+    show();
+    follow();
+    model.on("change:_data", show);
+    model.on("change:_range", follow);
+    return () => {
+      model.off("change:_data", show);
+      model.off("change:_range", follow);
+      chart.destroy();
+    };
+  },
+};

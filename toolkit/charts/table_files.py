@@ -1,0 +1,39 @@
+"""A frame as the bytes of a file."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from typing import Any
+
+import pandas as pd
+
+from toolkit.errors import InvalidArgument
+
+_FORMULA, _NUMBER = re.compile(r"[=+\-@\t\r\n]"), re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+
+
+def table_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
+    """Return a frame as ``.csv`` or ``.parquet``; InvalidArgument for another suffix.
+
+    In CSV, texts that a spreadsheet would execute as a formula begin with an apostrophe.
+    """
+    if suffix == ".csv":
+        return _without_formulas(frame).to_csv().encode()
+    if suffix == ".parquet":
+        file = BytesIO()
+        frame.to_parquet(file)
+        return file.getvalue()
+    raise InvalidArgument("name a file that ends in .csv or .parquet")
+
+
+def _without_formulas(frame: pd.DataFrame) -> pd.DataFrame:
+    # Things, fields and texts come from devices; all other cells are times and numbers.
+    inert = frame.rename(columns=_as_text).rename_axis(_as_text(frame.index.name))
+    texts = [name for name in inert.columns if pd.api.types.is_string_dtype(inert[name].dtype)]
+    return inert.assign(**{name: inert[name].map(_as_text) for name in texts})
+
+
+def _as_text(name: Any) -> Any:  # noqa: ANN401
+    is_formula = isinstance(name, str) and _FORMULA.match(name) and not _NUMBER.fullmatch(name)
+    return f"'{name}" if is_formula else name

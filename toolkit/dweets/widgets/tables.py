@@ -1,0 +1,150 @@
+"""The tables under a chart, and the sentence over them.
+
+Rows are sorted and filtered in the kernel: so all of them count, not only those that were sent.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets
+import pandas as pd
+
+from toolkit.charts.numerals import distinct_numerals
+from toolkit.dweets.widgets.exploration import Findings, View, drawn_fields
+from toolkit.errors import InvalidArgument
+from toolkit.widget_family import button, counted, html_line, html_pane, in_turn, row, scrolled, sized, text_field
+
+_PAGE = 50
+_MOST_LISTED = 200
+_COMPARISON = re.compile(r"\s*(.+?)\s*(<=|>=|==|!=|<|>|=)\s*(.+?)\s*")
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "=": operator.eq, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
+class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
+    """Rows of a frame: `filter` is ``celsius > 20`` or a word in a text, `sort` a column, `page` counts from 0."""
+
+    def __init__(self, complain: Callable[[Exception], None]) -> None:
+        self._frame, self._complain, self.page = pd.DataFrame(), complain, 0
+        self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em")
+        self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em")
+        self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
+        self.descending.layout.width = "3em"
+        self.before = button("‹", tooltip="The rows before")
+        self.after = button("›", tooltip="The rows after")
+        self.place, self.table = html_line(), html_pane()
+        for control in (self.filter, self.sort, self.descending):
+            control.observe(self._begin, "value")
+        self.before.on_click(lambda _button: self._turn(-1))
+        self.after.on_click(lambda _button: self._turn(1))
+        controls = row(self.filter, self.sort, self.descending, self.before, self.after, self.place)
+        super().__init__((controls, self.table), layout=ipywidgets.Layout(width="100%"))
+
+    def show(self, frame: pd.DataFrame) -> None:
+        """Take another frame; sort and filter stay where they fit it."""
+        self._frame = frame
+        names = [str(frame.index.name or "index"), *map(str, frame.columns)]
+        if tuple(self.sort.options) != tuple(names):
+            kept = self.sort.value
+            self.sort.options = names
+            self.sort.value = kept if kept in names else names[0]
+        self.page = 0
+        self._show()
+
+    @in_turn
+    def _begin(self, _change: object) -> None:
+        self.page = 0
+        self._show()
+
+    @in_turn
+    def _turn(self, pages: int) -> None:
+        self.page += pages
+        self._show()
+
+    def _show(self) -> None:
+        try:
+            rows = filtered(self._frame, self.filter.value)
+        except InvalidArgument as error:
+            self._complain(error)
+            return
+        ascending, name = not self.descending.value, self.sort.value
+        if name in rows.columns:
+            rows = rows.sort_values(name, ascending=ascending, kind="stable")
+        elif not (ascending and rows.index.is_monotonic_increasing):
+            rows = rows.sort_index(ascending=ascending, kind="stable")
+        first = self.page * _PAGE
+        page = rows.iloc[first : first + _PAGE]
+        self.before.disabled, self.after.disabled = self.page == 0, first + _PAGE >= len(rows)
+        self.place.value = f"{first + 1:,}–{first + len(page):,} of {len(rows):,}" if len(rows) else "no row"
+        html = page.reset_index().to_html(index=False, border=0, na_rep="", float_format=lambda value: f"{value:.10g}")
+        self.table.value = scrolled(html, caption="Rows")
+
+
+def filtered(frame: pd.DataFrame, words: str) -> pd.DataFrame:
+    """Return the rows for which a comparison holds, or in which a text has these words; InvalidArgument if neither."""
+    if not words.strip():
+        return frame
+    flat = frame.reset_index()
+    if (match := _COMPARISON.fullmatch(words)) and match[1] in flat.columns:
+        column, given = flat[match[1]], match[3].strip("'\"")
+        try:
+            kept = _OPERATORS[match[2]](column, _as_its_kind(given, column))
+        except (ValueError, TypeError):
+            raise InvalidArgument(f"{given!r} cannot be compared with {match[1]}") from None
+        rows: pd.DataFrame = frame[kept.fillna(False).to_numpy(dtype=bool)]
+        return rows
+    texts = [flat[name] for name in flat.columns if pd.api.types.is_string_dtype(flat[name].dtype)]
+    if match or not texts:
+        names = ", ".join(map(str, flat.columns))
+        raise InvalidArgument(f"write a comparison such as {flat.columns[-1]} > 20; the columns are {names}")
+    found = pd.concat(
+        [text.str.contains(words.strip(), case=False, regex=False).fillna(False) for text in texts], axis=1
+    )
+    return frame[found.any(axis=1).to_numpy(dtype=bool)]
+
+
+def _as_its_kind(given: str, column: pd.Series[Any]) -> object:
+    if pd.api.types.is_datetime64_any_dtype(column.dtype):
+        moment = pd.Timestamp(given)
+        zone = column.dt.tz
+        return moment.tz_localize(zone) if moment.tzinfo is None else moment
+    if pd.api.types.is_bool_dtype(column.dtype):
+        if given.casefold() not in ("true", "false"):
+            raise ValueError(given)
+        return given.casefold() == "true"
+    return float(given) if pd.api.types.is_numeric_dtype(column.dtype) else given
+
+
+def statistics_html(statistics: pd.DataFrame) -> str:
+    """Return the table; the numbers of a row have as many digits as tell them apart."""
+    names = [name for name, kind in statistics.dtypes.items() if kind == "float64"]
+    texts = [distinct_numerals(row) for row in statistics[names].to_numpy().tolist()]
+    shown = statistics.assign(**pd.DataFrame(texts, columns=names, index=statistics.index, dtype="str"))
+    return shown.to_html(index=False, border=0, formatters={"count": "{:,}".format, "missing": "{:,}".format})
+
+
+def listed_html(found: pd.DataFrame) -> str:
+    if found.empty:
+        return "none in this range"
+    rows = found.reset_index() if isinstance(found.index, pd.DatetimeIndex) else found
+    more = (
+        f"<div>and {len(rows) - _MOST_LISTED:,} more: see .gaps and .outliers</div>" if len(rows) > _MOST_LISTED else ""
+    )
+    return rows.head(_MOST_LISTED).to_html(index=False, border=0) + more
+
+
+def sentence_of(findings: Findings, view: View) -> str:
+    frame = findings.frame
+    first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
+    found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
+    if findings.without_time:
+        found += f" · {counted(findings.without_time, 'row')} without a time left out"
+    if left := [name for name in view.fields if name not in drawn_fields(findings, view)]:
+        found += f" · no {view.how} of {', '.join(left)}"
+    return f"{counted(len(frame), 'row')} from {first} to {last} · {found}"

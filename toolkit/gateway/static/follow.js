@@ -1,0 +1,237 @@
+// The page that follows a thing: its stream, the latest value of each field, a chart of each number.
+import { createChart } from "./chart.js";
+
+const POINTS = 2000; // of a chart
+const BACKLOG = 500; // dweets before the page was opened
+const MOST_CHARTS = 24;
+const MOST_FIELDS = 200;
+const LONGEST_TEXT = 200;
+const LONGEST_NAME = 80;
+const CHART_PIXELS = 130;
+const PAINT_MS = 80;
+const SILENCE_MS = 40000; // the gateway sends a heartbeat every 15 s
+const WAITS_MS = [100, 200, 500, 1000, 2000, 5000];
+
+const find = (id) => document.getElementById(id);
+const status = document.querySelector("[role=status]");
+const thing = document.querySelector("main").dataset.thing;
+const address = "/listen/for/dweets/from/" + encodeURIComponent(thing);
+
+let key = ""; // only here: never in the address bar, the history or a storage
+let last; // sequence number of the last dweet
+let count = 0;
+let newest = "";
+let painting = null;
+const fields = new Map();
+
+// -- the stream -----------------------------------------------------------------------------------------------------
+
+class Refused extends Error {
+  constructor({ with: code, because }) {
+    super(because);
+    this.code = code;
+  }
+}
+
+async function follow() {
+  for (let attempt = 0; ; ) {
+    let why = "The stream ended";
+    try {
+      await listen(() => (attempt = 0));
+    } catch (error) {
+      if (error instanceof Refused && [403, 429].includes(error.code)) {
+        await askForKey(error.message);
+        continue;
+      }
+      why = error instanceof Refused ? error.message : "The connection is lost";
+    }
+    say("lost", `${why}, reconnecting ...`);
+    await pause(WAITS_MS[Math.min(attempt++, WAITS_MS.length - 1)]);
+  }
+}
+
+/** Read the stream until it ends: first what was posted before the page was opened. */
+async function listen(connected) {
+  if (last === undefined)
+    for await (const { id } of events("", connected)) {
+      last = Math.max(0, id - BACKLOG);
+      break;
+    }
+  for await (const { id, dweet } of events(last, connected)) {
+    last = id;
+    if (dweet) add(dweet);
+    say("live", last ? "Live" : "Nothing yet: waiting for the first dweet");
+  }
+}
+
+/** The events of the stream: first a position, then dweets. Throws Refused where the gateway says no. */
+async function* events(since, connected) {
+  const end = new AbortController();
+  let silence = setTimeout(() => end.abort(), SILENCE_MS);
+  try {
+    const response = await fetch(`${address}?${new URLSearchParams({ key, since })}`, {
+      headers: { accept: "text/event-stream" }, cache: "no-store", credentials: "omit", signal: end.signal,
+    });
+    if (!response.headers.get("content-type").startsWith("text/event-stream")) throw new Refused(await response.json());
+    connected();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let text = ""; ; ) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      clearTimeout(silence);
+      silence = setTimeout(() => end.abort(), SILENCE_MS);
+      const complete = (text + value).split("\n\n");
+      text = complete.pop();
+      yield* complete.filter((event) => event.startsWith("id: ")).map(parsed);
+    }
+  } finally {
+    clearTimeout(silence);
+    end.abort();
+  }
+}
+
+function parsed(event) {
+  const [id, ...data] = event.split("\n").map((line) => line.slice(line.indexOf(" ") + 1));
+  return { id: Number(id), dweet: data.length ? JSON.parse(data.join("\n")) : null };
+}
+
+function pause(milliseconds) {
+  return new Promise((resolve) => {
+    const goOn = () => {
+      clearTimeout(timer);
+      removeEventListener("online", goOn);
+      resolve();
+    };
+    const timer = setTimeout(goOn, milliseconds);
+    addEventListener("online", goOn);
+  });
+}
+
+// -- the key --------------------------------------------------------------------------------------------------------
+
+function askForKey(why) {
+  const form = find("unlock");
+  say("lost", why.charAt(0).toUpperCase() + why.slice(1));
+  form.hidden = false;
+  find("key").focus();
+  return new Promise((resolve) => {
+    form.onsubmit = (event) => {
+      event.preventDefault();
+      key = find("key").value;
+      form.reset();
+      form.hidden = true;
+      say("", "Connecting ...");
+      resolve();
+    };
+  });
+}
+
+// -- what is shown --------------------------------------------------------------------------------------------------
+
+/** Set the status line, which screen readers read aloud when it changes. */
+function say(state, text) {
+  if (status.textContent === text) return;
+  status.dataset.state = state;
+  status.textContent = text;
+}
+
+function add(dweet) {
+  const time = Date.parse(dweet.created) / 1000;
+  count += 1;
+  newest = dweet.created;
+  for (const [name, value] of leaves(dweet.content)) {
+    if (!fields.has(name) && fields.size >= MOST_FIELDS) find("rest").hidden = false;
+    else {
+      if (!fields.has(name)) fields.set(name, new Field(name));
+      fields.get(name).add(time, value);
+    }
+  }
+  painting ??= setTimeout(paint, PAINT_MS);
+}
+
+function paint() {
+  painting = null;
+  const time = newest.slice(0, 19).replace("T", " ");
+  const dweets = `${count.toLocaleString("en")} ${count === 1 ? "dweet" : "dweets"}`;
+  find("newest").textContent = `${dweets}, the last at ${time} UTC`;
+  for (const field of fields.values()) field.paint();
+}
+
+/** The leaves of a content with dotted names, as in the frames of the toolkit. Not recursive: contents nest deep. */
+function* leaves(content) {
+  const isBranch = (value) => value && typeof value === "object" && !Array.isArray(value) && Object.keys(value).length;
+  const waiting = [isBranch(content) ? ["", content] : ["content", content]];
+  while (waiting.length) {
+    const [name, value] = waiting.pop();
+    if (!isBranch(value)) yield [name, value];
+    else for (const key of Object.keys(value).reverse()) waiting.push([name ? `${name}.${key}` : key, value[key]]);
+  }
+}
+
+function worded(value) {
+  if (typeof value === "number") {
+    const size = Math.abs(value);
+    if (size && (size < 1e-6 || size > Number.MAX_SAFE_INTEGER)) return value.toExponential(6).replace(/\.?0+e/, "e");
+    return value.toLocaleString("en", { maximumFractionDigits: 12 });
+  }
+  return shortened(typeof value === "string" ? value : JSON.stringify(value), LONGEST_TEXT);
+}
+
+function shortened(text, longest) {
+  return text.length > longest ? `${text.slice(0, longest)}…` : text;
+}
+
+/** A new element with isolated text, so that a text from right to left turns nothing around it. */
+function make(tag, text, parent) {
+  const element = document.createElement(tag);
+  element.append(document.createElement("bdi"));
+  element.firstChild.textContent = text;
+  parent.append(element);
+  return element;
+}
+
+/** One field: a row in the list of values, or a card with a chart once it has a number or a truth value. */
+class Field {
+  static charts = 0;
+
+  constructor(name) {
+    Object.assign(this, { name, title: shortened(name, LONGEST_NAME), x: [], y: [], lastTime: -Infinity, isNew: true });
+    this.row = [make("dt", this.title, find("values")), make("dd", "", find("values"))];
+    this.shown = this.row[1].firstChild;
+  }
+
+  add(time, value) {
+    Object.assign(this, { value, isNew: true });
+    this.kind ??= ["number", "boolean"].includes(typeof value) ? typeof value : undefined;
+    if (typeof value !== this.kind) return;
+    this.lastTime = Math.max(time, this.lastTime); // ascending, also where the clock of the gateway was set back
+    this.x.push(this.lastTime);
+    this.y.push(value);
+  }
+
+  paint() {
+    if (!this.isNew) return;
+    this.isNew = false;
+    if (this.kind && !this.chart) this.makeChart();
+    this.shown.textContent = worded(this.value);
+    this.chart?.append({ [this.name]: { x: this.x, y: this.y } }, POINTS);
+    this.x = [];
+    this.y = [];
+  }
+
+  makeChart() {
+    if (Field.charts === MOST_CHARTS) return void (find("rest").hidden = false);
+    Field.charts += 1;
+    for (const part of this.row) part.remove();
+    const card = document.createElement("section");
+    find("charts").append(card);
+    const head = document.createElement("header");
+    card.append(head);
+    make("h2", this.title, head);
+    this.shown = make("strong", "", head).firstChild;
+    const [height, fileName] = [CHART_PIXELS, `${thing} ${this.name}`];
+    this.chart = createChart(card, { timeName: "created", height, fileName });
+  }
+}
+
+follow();
