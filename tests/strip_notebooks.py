@@ -27,8 +27,14 @@ def stripped(text: str) -> str:
     drop_views(notebook)
     notebook.metadata = nbformat.from_dict(_METADATA)
     for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict({"tags": cell.metadata.tags} if cell.metadata.get("tags") else {})
+        cell.metadata = nbformat.from_dict(_metadata_of(cell.metadata.get("tags", [])))
     return str(nbformat.writes(notebook, version=4)) + "\n"
+
+
+def _metadata_of(tags: list[str]) -> dict[str, object]:
+    """Return the tags, and for a solution or a cell for tests only that JupyterLab shows it collapsed."""
+    hidden = {"source_hidden": True, "outputs_hidden": True}
+    return ({"tags": tags} if tags else {}) | ({"jupyter": hidden} if _COLLAPSED.intersection(tags) else {})
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from html import escape
@@ -81,6 +81,8 @@ class HistoryExplorer(ServiceWidget):
     fields, time, rule, how
         What is chosen at first: columns of numbers, truth values or texts; time axis; resampling of numbers
         (``"1D"``) and its aggregation.
+    unit
+        Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
     day
         A day (UTC) of what is kept, instead of the last 500 dweets (of an archive: instead of all).
     key
@@ -117,6 +119,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         things: Sequence[str] | None = None,
         frame: pd.DataFrame | None = None,
         fields: Sequence[str] | None = None,
+        unit: str | Mapping[str, str] | None = None,
         time: str | None = None,
         rule: str = "",
         how: Aggregation = "mean",
@@ -125,6 +128,7 @@ rows, file, reload_button, download_button, save_button, copy_button
     ) -> None:
         self._source = HistorySource(tk, frame, key)
         self._named = None if things is None else list(things)
+        self._unit = unit
         super().__init__()
         self._quiet = False
         self._drawn: View | None = None
@@ -327,7 +331,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         with self._setting():
             if of_all_times != self._drawn:
                 fields = drawn_fields(findings, view)
-                self.chart.draw(whole, fields, marks=findings.marks, regular=bool(view.rule), empty=empty)
+                marks, regular = findings.marks, bool(view.rule)
+                self.chart.draw(whole, fields, unit=self._unit, marks=marks, regular=regular, empty=empty)
             self._drawn = of_all_times
             self.chart.visible_range = visible_part(findings)
 

@@ -61,6 +61,8 @@ class LiveDweets(ServiceWidget):
         The name of a thing, or several. More can be added and left out while it runs.
     fields
         Names in the content (``"air.celsius"`` nested) to begin with; None for its first six numbers.
+    unit
+        Of the values, for all fields or by field: ``"°C"``, ``{"celsius": "°C", "pressure": "hPa"}``.
     time
         ``"created"``, or a name in the content that holds the device's own time.
     points, keep
@@ -98,6 +100,7 @@ class LiveDweets(ServiceWidget):
         things: str | Sequence[str],
         fields: str | Sequence[str] | None = None,
         *,
+        unit: str | Mapping[str, str] | None = None,
         time: str = "created",
         points: int = 300,
         keep: int = 10_000,
@@ -107,7 +110,7 @@ class LiveDweets(ServiceWidget):
             raise InvalidArgument("points is at least 2, and not more than keep")
         names = checked_names(things)
         super().__init__()
-        self._tk, self._key, self._time = tk, key, time
+        self._tk, self._key, self._time, self._unit = tk, key, time, unit
         self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
         self._reader.on_state = self._say_state
@@ -287,7 +290,8 @@ class LiveDweets(ServiceWidget):
         timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
         there = [field for field in chosen if field in timed.columns and kind_of(timed[field])]
         names = ", ".join(self._readings.fields)
-        self.chart.draw(timed, there, empty=f"nothing to draw in {', '.join(chosen)}: the content has {names}")
+        empty = f"nothing to draw in {', '.join(chosen)}: the content has {names}"
+        self.chart.draw(timed, there, unit=self._unit, empty=empty)
 
     @in_turn
     def _offer_fields(self) -> None:
