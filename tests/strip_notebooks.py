@@ -19,6 +19,8 @@ _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+#: Cells that the lab shows collapsed: solutions, and what exists for nbval only. The site hides or removes them.
+_COLLAPSED = {"hide-cell", "remove-cell"}
 
 
 def stripped(text: str) -> str:
