@@ -1,6 +1,7 @@
 """The tables under a chart, and the sentence over them.
 
-Rows are sorted and filtered in the kernel: so all of them count, not only those that were sent.
+Rows are sorted and filtered in the kernel: so all of them count, not only those that were sent. (itables sends 64 KB of
+rows and sorts those; its script is 0.7 MB for each table.)
 """
 
 from __future__ import annotations
@@ -130,6 +131,7 @@ def statistics_html(statistics: pd.DataFrame) -> str:
 
 
 def listed_html(found: pd.DataFrame) -> str:
+    """Return gaps or outliers as a table, or that there are none."""
     if found.empty:
         return "none in this range"
     rows = found.reset_index() if isinstance(found.index, pd.DatetimeIndex) else found
@@ -140,6 +142,7 @@ def listed_html(found: pd.DataFrame) -> str:
 
 
 def sentence_of(findings: Findings, view: View) -> str:
+    """Return what is shown as one sentence."""
     frame = findings.frame
     first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
     found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
