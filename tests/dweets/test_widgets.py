@@ -17,13 +17,13 @@ import pandas as pd
 import pytest
 from ipywidgets.widgets.widget import _instances
 from matplotlib import pyplot
+from toolkit.dweets.client.series_figure import PALETTE
 from traitlets import TraitError
 
 import toolkit
 from tests.conftest import ROOT, operator_of
 from toolkit import HistoryExplorer, widget_family
 from toolkit.dweets.client import series_figure
-from toolkit.dweets.client.series_figure import PALETTE
 from toolkit.dweets.widgets import svg_chart
 from toolkit.dweets.widgets.svg_chart import thinned, time_ticks
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable

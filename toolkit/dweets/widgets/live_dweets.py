@@ -130,11 +130,11 @@ class LiveDweets(ServiceWidget):
         self.pause = ipywidgets.ToggleButton(description="Pause", icon="pause", tooltip="Keep the picture as it is")
         self.pause.layout.width = "auto"
         self.stop_button = button("Stop", "stop", "End the streams")
-        self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points), "100%")
+        self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points))
         self.points.tooltip = "How many dweets of each thing are drawn"
         self.things = CheckList("Things", things)
         self.things.value = tuple(things)
-        self.add_thing = text_field("Add", "another thing", width="100%", label="3em")
+        self.add_thing = text_field("Add", "another thing", label="3em")
         self.fields = CheckList("Fields", self._asked_for, rows=7)
         self.fields.value = self._asked_for
         self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
@@ -152,7 +152,9 @@ class LiveDweets(ServiceWidget):
     def _lay_out(self) -> None:
         buttons = row(self.start_button, self.pause, self.stop_button)
         controls = ipywidgets.VBox((buttons, self.points, self.things, self.add_thing, self.fields))
-        results = ipywidgets.VBox((self.chart, row(self.status, self.counter), self.readings))
+        said = row(self.status, self.counter)
+        said.layout.align_items = "center"
+        results = ipywidgets.VBox((self.chart, said, self.readings))
         results.add_class("toolkit-main")
         controls.add_class("toolkit-controls")
         beside = ipywidgets.Box((results, controls), layout=ipywidgets.Layout(width="100%", overflow="visible"))
