@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.lab_page import RunningLab, keep_picture, run_all, shut_down_kernels
-from tests.browser.widget_page import ask_kernel, drag
+from tests.browser.widget_page import ask_kernel, layout_faults, point, settled_box
 
 _SETUP = """
 import pandas as pd
@@ -30,8 +30,7 @@ explorer
 _FOCUSED = """() => {
   const focused = document.activeElement;
   const label = focused.labels?.[0]?.textContent || focused.getAttribute('aria-label') || focused.textContent;
-  const slider = focused.closest('.widget-slider')?.querySelector('.widget-label')?.textContent;
-  return (slider || label).trim();
+  return label.trim();
 }"""
 
 
@@ -70,8 +69,13 @@ def expect_status(page: Page, text: str) -> None:
     expect(page.locator("[role=status], [role=alert]").filter(has_text=text)).to_be_visible()
 
 
-def slider_ends(page: Page) -> Locator:
-    return page.locator(".widget-slider .noUi-handle")
+def chosen_range(page: Page) -> tuple[str, str]:
+    start, end = (page.get_by_label(label, exact=True).input_value() for label in ("From", "To"))
+    return start, end
+
+
+def over_chart(page: Page, across: float) -> tuple[float, float]:
+    return point(page.locator(".toolkit-chart .u-over").first, across)
 
 
 def test_every_control_by_mouse(explorer: Page) -> None:
@@ -79,42 +83,97 @@ def test_every_control_by_mouse(explorer: Page) -> None:
     page.get_by_label("seattle", exact=True).click()
     expect_status(page, "700 rows")
     page.get_by_label("wind", exact=True).click()
-    page.get_by_label("temp_min", exact=True).click()
-    page.get_by_label("temp_max", exact=True).click()
-    expect(page.locator("figure, .widget-html").filter(has_text="━ wind")).to_be_visible()
+    page.get_by_label("weather", exact=True).click()
+    expect(page.locator(".toolkit-chart-heading")).to_have_text(["temp_max, wind", "weather"])
     page.get_by_label("Resample", exact=True).select_option("1 month")
     expect_status(page, "23 rows")
+    expect_status(page, "no mean of weather")
     page.get_by_label("Show the", exact=True).select_option("max")
     expect(page.get_by_role("cell", name="9.5", exact=True)).to_be_visible()
     page.get_by_label("Resample", exact=True).select_option("as it came")
-    page.get_by_label("seattle", exact=True).click()
+    page.get_by_title("Choose all that are listed under Things").click()
     expect_status(page, "2 gaps")
-    page.get_by_label("Mark gaps", exact=True).click()
+    page.get_by_label("Gaps", exact=True).click()
     expect_status(page, "0 gaps")
-    page.get_by_label("Mark outliers", exact=True).click()
+    page.get_by_label("Outliers", exact=True).click()
     expect_status(page, "0 outliers")
-    drag(slider_ends(page).first, page.locator(".widget-slider .noUi-base"), 0.5)
-    expect(page.get_by_label("From", exact=True)).to_have_value(re.compile(r"^201[34]-\d\d-\d\d$"))
     page.get_by_label("Time axis", exact=True).select_option("created")
     expect_status(page, "from 2026-01-01 ")
-    page.get_by_role("button", name="Export").click()
-    expect_status(page, "to history.csv")
     page.get_by_role("button", name="Reload").click()
     expect_status(page, "rows from 2026-01-01 ")
 
 
+def test_zoom_and_range_are_one(explorer: Page) -> None:
+    page = explorer
+    page.mouse.move(*over_chart(page, 0.3))
+    expect(page.locator(".toolkit-chart-tip")).to_contain_text("seattle")
+    page.mouse.down()
+    page.mouse.move(*over_chart(page, 0.6), steps=4)
+    page.mouse.up()
+    expect(page.get_by_label("From", exact=True)).to_have_value(re.compile(r"^2013-0\d-\d\d \d\d:\d\d$"))
+    expect(page.get_by_label("To", exact=True)).to_have_value(re.compile(r"^2014-0\d-\d\d \d\d:\d\d$"))
+    assert ask_kernel(page, "str(explorer.chart.visible_range[0])[:16]") == repr(chosen_range(page)[0])
+    page.mouse.dblclick(*over_chart(page, 0.5))
+    expect_status(page, "2,121 rows")
+    assert chosen_range(page) == ("", "")
+    page.get_by_label("From", exact=True).fill("2015")
+    page.keyboard.press("Enter")
+    expect_status(page, "365 rows")
+    expect(page.get_by_role("button", name="All", exact=True)).to_be_enabled()
+    page.locator(".toolkit-chart-plots").focus()
+    page.keyboard.press("Home")
+    expect_status(page, "2,121 rows")
+
+
+def test_downloads_are_what_is_shown(explorer: Page) -> None:
+    page = explorer
+    page.get_by_label("From", exact=True).fill("2015")
+    page.keyboard.press("Enter")
+    expect_status(page, "365 rows")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    rows = download.value.path().read_text("utf-8").splitlines()
+    assert (download.value.suggested_filename, len(rows)) == ("history.csv", 366)
+    assert rows[1] == "2015-01-01,seattle,5.6"
+    with page.expect_download() as drawn:
+        page.get_by_role("button", name="SVG", exact=True).click()
+    assert "<svg" in drawn.value.path().read_text("utf-8")
+    page.get_by_role("button", name="Save on the server").click()
+    page.locator("button", has_text="Replace it").or_(
+        page.get_by_text("Wrote 365 rows to history.csv")
+    ).first.wait_for()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy code").click()
+    expect(page.locator("pre.toolkit-code")).to_contain_text("history = tk.dweets.stored(['seattle', 'tacoma']")
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).includes('.loc[')")
+
+
+def test_rows_can_be_sorted_and_filtered(explorer: Page) -> None:
+    page = explorer
+    page.get_by_role("button", name="Rows", exact=True).click()
+    page.get_by_label("Filter", exact=True).fill("temp_max > 34")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("1–3 of 3")).to_be_visible()
+    page.get_by_label("Sort by", exact=True).select_option("temp_max")
+    page.locator("button[title='The greatest first']").click()
+    expect(page.locator("[aria-label=Rows] tbody tr").first).to_contain_text("35.6")
+
+
 def test_every_control_is_reached_with_tab(explorer: Page) -> None:
     page = explorer
-    page.get_by_label("seattle", exact=True).focus()
+    page.get_by_label("From", exact=True).focus()
     reached = [page.evaluate(_FOCUSED)]
-    for _ in range(24):
+    for _ in range(40):
         page.keyboard.press("Tab")
         reached.append(page.evaluate(_FOCUSED))
-    assert reached[:22] == [
-        "seattle", "tacoma", "precipitation", "temp_max", "temp_min", "wind", "Time axis", "Resample", "Show the",
-        "Mark gaps", "beyond spacing x", "Mark outliers", "beyond spread x", "Stored day", "Reload",
-        "From", "To", "Range", "Range", "Statistics", "File", "Export",
+    assert reached[:30] == [
+        "From", "To", "Statistics", "Rows", "Gaps", "Outliers", "Code", "Statistics",
+        "File", "Download", "Save on the server", "Copy code",
+        "all", "none", "seattle", "tacoma",
+        "all", "none", "precipitation", "temp_max", "temp_min", "wind", "weather",
+        "Time axis", "Resample", "Show the", "Gaps", "beyond spacing x", "Outliers", "beyond spread x",
     ]  # fmt: skip
+    assert reached[30:32] == ["Stored day", "Reload"]
 
 
 def test_every_control_by_keyboard(explorer: Page) -> None:
@@ -144,7 +203,7 @@ def test_every_control_by_keyboard(explorer: Page) -> None:
     expect_status(page, "0 gaps")
     typed("beyond spread x", "3")
     expect_status(page, "outliers")
-    pressed("Mark outliers", "Space")
+    pressed("Outliers", "Space")
     expect_status(page, "0 outliers")
     pressed("Resample", "Space", "End", "ArrowUp", "Enter")
     expect(page.get_by_label("Resample", exact=True)).to_be_focused()
@@ -158,16 +217,12 @@ def test_every_control_by_keyboard(explorer: Page) -> None:
     typed("To", "")
     pressed("Resample", "Home")
     expect_status(page, "1,421 rows")
-    slider_ends(page).last.focus()
-    for _ in range(4):
-        page.keyboard.press("ArrowLeft")
-    expect(page.get_by_label("To", exact=True)).to_have_value(re.compile(r"^2015-12-0\d$"))
     typed("File", "typed.parquet")
-    page.get_by_role("button", name="Export").focus()
+    page.get_by_role("button", name="Save on the server").focus()
     page.keyboard.press("Enter")
     expect_status(page, "rows to typed.parquet")
     typed("Stored day", "2026-01-02")
-    expect_status(page, "Nothing here")
+    expect_status(page, "No dweets of seattle on 2026-01-02 (UTC).")
     typed("Stored day", "2026-01-01")
     page.get_by_role("button", name="Reload").focus()
     page.keyboard.press("Space")
@@ -192,12 +247,19 @@ def test_what_is_turned_while_the_kernel_works_comes_next(explorer: Page) -> Non
     assert "Cannot read these times" in ask_kernel(page, "explorer.status.value"), "and nothing came after it"
 
 
-def test_the_plot_fits_a_narrow_page_and_keeps_the_size_of_its_letters(explorer: Page) -> None:
+@pytest.mark.parametrize("width", [700, 1280, 1600])
+def test_it_fits_the_page(explorer: Page, width: int) -> None:
     page = explorer
-    page.set_viewport_size({"width": 800, "height": 900})
+    page.get_by_role("button", name="Rows", exact=True).click()
+    expect(page.get_by_text("1–50 of 2,121")).to_be_visible()
+    page.set_viewport_size({"width": width, "height": 800})
     # The page lays itself out some frames after its window changed: wait for that, not for a time.
     page.wait_for_function("""() => {
-        const width = document.querySelector("svg[role=img]").getBoundingClientRect().width;
-        return 240 <= width && width < 500;
+        const plot = document.querySelector(".toolkit-chart .uplot"), room = plot.parentElement.clientWidth;
+        return Math.abs(plot.getBoundingClientRect().width - room) < 1 && room > 200;
     }""")
-    expect(page.locator("svg[role=img] text").first).to_have_css("font-size", "12px")
+    widget = page.locator(".toolkit-widget")
+    assert layout_faults(widget) == []
+    if width >= 1280:
+        assert settled_box(widget)[3] <= 680
+    keep_picture(page, f"explorer-{width}", of=widget)

@@ -68,7 +68,7 @@ CLICKS = {
     "3-handwriting-parameters": (("Compare",), "What it is compared with"),
     "4-identity-step-by-step": (("Begin again", "1 Start"), "Start: a TargetUrl"),
     "5-rewards-funnel": (("Show a test reward",), "a test, counted nowhere"),
-    "6-fleet": (("Mark gaps",), "730 rows"),
+    "6-fleet": (("Gaps",), "730 rows"),
 }
 
 

@@ -18,6 +18,7 @@ from tests.browser.widget_page import (
     focus_first,
     layout_faults,
     pale_words,
+    point,
     slider_of,
     stops,
     tab_to,
@@ -71,13 +72,20 @@ def history_by_mouse(widget: Locator) -> None:
     says(widget, "400 rows")
     click(widget.get_by_label("wind", exact=True))
     expect(widget.get_by_role("cell", name="wind", exact=True)).to_be_visible()
-    moved(widget, "Range", 0.5)
-    expect(widget.get_by_label("From", exact=True)).to_have_value(re.compile(r"^2012-0\d-\d\d$"))
+    over = widget.locator(".toolkit-chart .u-over").first
+    mouse = widget.page.mouse
+    mouse.move(*point(over, 0.5))
+    mouse.down()
+    mouse.move(*point(over, 0.999), steps=4)
+    mouse.up()
+    expect(widget.get_by_label("From", exact=True)).to_have_value(re.compile(r"^2012-0\d-\d\d"))
     says(widget, re.compile(r"^(19|20)\d rows"))
 
 
 def history_by_keyboard(widget: Locator) -> None:
     keys = widget.page.keyboard
+    keys.press("ArrowRight")
+    expect(widget.locator(".toolkit-chart-tip")).to_contain_text("temp_max")
     tab_to(widget, "wind")
     keys.press("Space")
     expect(widget.get_by_role("cell", name="wind", exact=True)).to_be_visible()
@@ -88,6 +96,7 @@ def history_by_keyboard(widget: Locator) -> None:
     for _ in range(2):  # while it loads it is disabled, and the focus must not get lost by that
         keys.press("Enter")
         says(widget, "2 rows")
+    focus_first(widget)
     tab_to(widget, "From")
     keys.type("2013")
     keys.press("Enter")

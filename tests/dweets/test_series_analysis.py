@@ -27,7 +27,6 @@ from toolkit.dweets.client.series_analysis import (
     statistics,
     time_columns,
 )
-from toolkit.dweets.client.series_figure import series_of, series_png
 from toolkit.dweets.client.series_gaps import gaps
 from toolkit.errors import InvalidArgument
 
@@ -382,11 +381,3 @@ def test_plot_draws_a_line_for_each_thing_and_field(cities: pd.DataFrame, monkey
     pyplot.close(axes.figure)
     assert not cities.dweets.plot("temp", mark=False).patches
     pyplot.close("all")
-
-
-def test_the_picture_of_an_empty_frame_is_a_picture(weather: pd.DataFrame) -> None:
-    assert series_png(weather.iloc[:0], ["wind"]).startswith(b"\x89PNG")
-    assert [name for name, _ in series_of(weather.assign(thing="a"), ["wind", "temp_min"])] == [
-        "a wind",
-        "a temp_min",
-    ]

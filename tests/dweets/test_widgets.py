@@ -1,4 +1,4 @@
-"""HistoryExplorer and LiveDweets as one types them: every control, every error a sentence, no thread left."""
+"""HistoryExplorer as one types it: every control, every error a sentence."""
 
 from __future__ import annotations
 
@@ -6,26 +6,19 @@ import base64
 import re
 import subprocess
 import sys
-import threading
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import ipywidgets
-import numpy as np
 import pandas as pd
 import pytest
 from ipywidgets.widgets.widget import _instances
-from matplotlib import pyplot
-from toolkit.dweets.client.series_figure import PALETTE
 from traitlets import TraitError
 
 import toolkit
 from tests.conftest import ROOT, operator_of
 from toolkit import HistoryExplorer, widget_family
-from toolkit.dweets.client import series_figure
-from toolkit.dweets.widgets import svg_chart
-from toolkit.dweets.widgets.svg_chart import thinned, time_ticks
+from toolkit.dweets.widgets.exploration import HistorySource
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway
 from toolkit.notebook_cell import CellRun
@@ -48,12 +41,6 @@ def explorer(tk: toolkit.Connection, weather: pd.DataFrame) -> HistoryExplorer:
     return HistoryExplorer(tk, things=["seattle", "tacoma"], time="date", fields=["temp_max"])
 
 
-@pytest.fixture
-def no_thread_left() -> Iterator[None]:
-    yield
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("live-dweets")]
-
-
 # -- HistoryExplorer --------------------------------------------------------------------------------------
 
 
@@ -72,8 +59,7 @@ def test_what_is_asked_for_is_shown(explorer: HistoryExplorer) -> None:
     assert explorer.gaps[["thing", "missing"]].to_numpy().tolist() == [["seattle", 10], ["tacoma", 200]]
     assert explorer.statistics["count"].tolist() == [390, 200]
     assert "590 rows from 2012-01-01 00:00 to 2013-02-03 00:00 · 2 gaps" in explorer.status.value
-    assert explorer.plot.value.count("<path") == 2
-    assert explorer.plot.value.count("<rect") == 2
+    assert repr(explorer.chart) == "<Chart: 590 points of temp_max>"
     assert ">seattle</td>" in explorer.table.value
 
 
@@ -101,15 +87,106 @@ def test_every_control_has_its_effect(explorer: HistoryExplorer) -> None:
     assert explorer.frame.index.name == "created"
 
 
-def test_slider_and_text_tell_the_same_range(explorer: HistoryExplorer) -> None:
+def test_zoom_and_text_tell_the_same_range(explorer: HistoryExplorer) -> None:
     explorer.things.value = ["tacoma"]
-    explorer.range.value = (50, 200)
-    assert (explorer.start.value, explorer.end.value) == ("2012-02-19", "")
-    assert str(explorer.frame.index[0].date()) == "2012-02-19"
-    explorer.start.value = "2012-03-01"
-    assert explorer.range.value == (60, 200)
-    explorer.start.value = ""
-    assert explorer.range.value == (0, 200)
+    explorer.chart.visible_range = "2012-02-19", "2012-03-01 12:00"
+    assert (explorer.start.value, explorer.end.value) == ("2012-02-19 00:00", "2012-03-01 12:00")
+    assert len(explorer.frame) == 12
+    explorer.start.value, explorer.end.value = "2012-03", "2012-04"
+    assert explorer.chart.visible_range == (pd.Timestamp("2012-03-01"), pd.Timestamp("2012-04-30 23:59:59.999999"))
+    assert (len(explorer.frame), explorer.statistics["count"].tolist()) == (61, [61])
+    explorer.chart.visible_range = None
+    assert (explorer.start.value, explorer.end.value, len(explorer.frame)) == ("", "", 200)
+
+
+def test_a_zoom_sends_no_data_again(explorer: HistoryExplorer) -> None:
+    sent: list[object] = []
+    explorer.chart.observe(lambda change: sent.append(change["name"]), "_data")
+    explorer.start.value = "2012-03"
+    assert sent == []
+    explorer.fields.value = ["wind"]
+    assert sent == ["_data"]
+
+
+NOTHING = {
+    "no dweet": (lambda e: setattr(e.day, "value", "2025-12-31"), "No dweets of seattle, tacoma on 2025-12-31 (UTC)."),
+    "outside": (
+        lambda e: setattr(e.start, "value", "2020"),
+        "No dweets between 2020 and the end: those of temp_max are",
+    ),
+    "no field": (lambda e: setattr(e.fields, "value", ()), "No field is chosen"),
+    "no value": (lambda e: setattr(e.fields, "value", ["empty"]), "No dweet of seattle, tacoma has a value in empty."),
+    "no thing": (lambda e: setattr(e.things, "value", ()), "Choose at least one thing."),
+}
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_each_cause_of_nothing_has_its_sentence(tk: toolkit.Connection, weather: pd.DataFrame, case: str) -> None:
+    act, words = NOTHING[case]
+    tk.dweets.post_frame("seattle", weather.head(30), progress=False)
+    tk.dweets.post("seattle", {"date": "2012-03-01", "empty": 1.0, "temp_max": 9.0})
+    tk.dweets.post_frame("tacoma", weather.head(30), progress=False)
+    explorer = HistoryExplorer(tk, things=["seattle", "tacoma"], time="date", fields=["temp_max"])
+    if case == "no value":
+        explorer.end.value = "2012-02"
+        words = "No dweets between the start and 2012-02: those of empty are from 2012-03-01 00:00"
+    act(explorer)
+    assert words in explorer.status.value
+
+
+def test_millions_of_rows_are_read_when_asked_again(
+    tk: toolkit.Connection, weather: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tk.dweets.post_frame("seattle", weather.head(30), progress=False)
+    monkeypatch.setattr(HistorySource, "rows", lambda *_given: 3_000_000)
+    explorer = HistoryExplorer(tk, things=["seattle"], time="date")
+    assert "These are 3,000,000 rows: Reload reads them" in explorer.status.value
+    assert explorer.frame.empty
+    explorer.reload_button.click()
+    assert len(explorer.frame) == 30
+
+
+def test_truth_values_and_texts_are_shown(weather: pd.DataFrame) -> None:
+    explorer = HistoryExplorer(
+        frame=weather.assign(dry=weather["precipitation"] == 0), fields=["weather", "dry", "wind"]
+    )
+    assert repr(explorer.chart) == "<Chart: 4,383 points of wind, dry, weather>"
+    assert explorer.statistics["field"].tolist() == ["wind"]
+    explorer.rule.value = "1MS"
+    assert explorer.frame.columns.tolist() == ["wind"]
+    assert "no mean of dry, weather" in explorer.status.value
+
+
+def test_the_code_gives_what_is_shown(explorer: HistoryExplorer, tk: toolkit.Connection) -> None:
+    explorer.rule.value, explorer.start.value = "1W", "2012-03"
+    names = {"tk": tk}
+    exec(explorer.code(), names)
+    pd.testing.assert_frame_equal(names["shown"], explorer.frame.sort_index(kind="stable"), check_freq=False)
+    explorer.copy_button.click()
+    assert "resample(&#x27;1W&#x27;" in explorer.table.value
+
+
+def test_rows_are_sorted_filtered_and_paged(explorer: HistoryExplorer) -> None:
+    explorer.shown_table.value = "Rows"
+    rows = explorer.rows
+    assert rows.place.value == "1–50 of 590"
+    rows.after.click()
+    assert rows.place.value == "51–100 of 590"
+    rows.sort.value, rows.descending.value = "temp_max", True
+    assert re.search(r"<td>([\d.]+)</td>\s*</tr>", rows.table.value)[1] == str(explorer.frame["temp_max"].max())
+    rows.filter.value = "temp_max >= 30"
+    assert (
+        rows.place.value
+        == f"1–{(explorer.frame['temp_max'] >= 30).sum()} of {(explorer.frame['temp_max'] >= 30).sum()}"
+    )
+    rows.filter.value = "TACO"
+    assert rows.place.value == "1–50 of 200"
+    rows.filter.value = "date < 2012-01-03"
+    assert rows.place.value == "1–4 of 4"
+    rows.filter.value = "temp_max > warm"
+    assert "&#x27;warm&#x27; cannot be compared with temp_max" in explorer.status.value
+    rows.filter.value = "humidity > 3"
+    assert "write a comparison such as temp_max &gt; 20" in explorer.status.value.replace("Write", "write")
 
 
 def test_a_stored_day_is_read_instead_of_the_last_500(demo: Gateway, weather: pd.DataFrame) -> None:
@@ -120,7 +197,7 @@ def test_a_stored_day_is_read_instead_of_the_last_500(demo: Gateway, weather: pd
         explorer.day.value = "2026-01-01"
         assert len(explorer.frame) == 1461
         explorer.day.value = "2026-01-02"
-        assert "Nothing here" in explorer.status.value
+        assert "No dweets of seattle on 2026-01-02 (UTC)." in explorer.status.value
         assert explorer.frame.empty
         explorer.day.value = "2026-01-01"
         assert len(explorer.frame) == 1461
@@ -176,9 +253,17 @@ def test_what_is_shown_is_exported(
     monkeypatch.chdir(tmp_path)
     explorer = HistoryExplorer(frame=weather, fields=["wind"], rule="1MS")
     explorer.file.value = f"monthly{suffix}"
-    explorer.export_button.click()
+    explorer.save_button.click()
     assert f"Wrote 48 rows to monthly{suffix}" in explorer.status.value
     target = tmp_path / f"monthly{suffix}"
+    before = target.read_bytes()
+    explorer.start.value = "2014"
+    explorer.save_button.click()
+    assert f"monthly{suffix} exists, {len(before):,} bytes. Press Replace it" in explorer.status.value
+    assert target.read_bytes() == before
+    explorer.save_button.click()
+    assert f"Wrote 24 rows to monthly{suffix}" in explorer.status.value
+    assert explorer.save_button.description == "Save on the server"
     read = {".csv": lambda path: pd.read_csv(path, parse_dates=["date"], index_col="date"), ".parquet": pd.read_parquet}
     back = read[suffix](target)
     pd.testing.assert_frame_equal(back, explorer.frame, check_freq=False)
@@ -199,10 +284,10 @@ def test_an_exported_csv_holds_no_formula(tmp_path: Path) -> None:
 COMPLAINTS = {
     "times that are none": (lambda e: setattr(e.start, "value", "last summer"), "Cannot read these times"),
     "a file that is none": (
-        lambda e: (setattr(e.file, "value", "x.xlsx"), e.export_button.click()),
+        lambda e: (setattr(e.file, "value", "x.xlsx"), e.save_button.click()),
         ".csv or .parquet",
     ),
-    "a folder that is none": (lambda e: (setattr(e.file, "value", "no/x.csv"), e.export_button.click()), "no"),
+    "a folder that is none": (lambda e: (setattr(e.file, "value", "no/x.csv"), e.save_button.click()), "no"),
     "no thing": (lambda e: setattr(e.things, "value", ()), "Choose at least one thing"),
 }
 
@@ -258,7 +343,9 @@ def test_a_source_is_a_connection_or_a_frame(tk: toolkit.Connection, weather: pd
 def test_frames_without_time_or_numbers_are_said() -> None:
     assert "no time in this" in HistoryExplorer(frame=pd.DataFrame({"a": [1]})).status.value
     words = pd.DataFrame({"a": ["x"]}, index=pd.to_datetime(["2026-01-01"]))
-    assert "Nothing here" in HistoryExplorer(frame=words).status.value
+    assert "no field" in HistoryExplorer(frame=words, fields=["b"]).status.value
+    nothing = HistoryExplorer(frame=pd.DataFrame({"a": [{}]}, index=words.index))
+    assert "has numbers, truth values or texts to draw" in nothing.status.value
 
 
 def test_names_from_outside_are_text_never_markup() -> None:
@@ -266,9 +353,11 @@ def test_names_from_outside_are_text_never_markup() -> None:
     frame = pd.DataFrame({"thing": HOSTILE, HOSTILE: [1.0] * 29 + [99.0]}, index=index)
     explorer = HistoryExplorer(frame=frame)
     assert len(explorer.outliers) == 1
-    for shown in (explorer.plot, explorer.table, explorer.status):
-        assert "<img" not in shown.value
-    assert "&lt;img" in explorer.plot.value
+    for name in explorer.shown_table.options:
+        explorer.shown_table.value = name
+        for shown in (explorer.table, explorer.status, explorer.rows.table):
+            assert "<img" not in shown.value
+    assert "&lt;img" in explorer.table.value
 
 
 # -- where widgets cannot run -----------------------------------------------------------------------------
@@ -355,75 +444,17 @@ def test_a_check_list_keeps_what_is_still_there() -> None:
         fields.value = ["hail"]
 
 
-# -- the chart --------------------------------------------------------------------------------------------
-
-
-def test_a_long_line_is_thinned_and_keeps_its_spikes() -> None:
-    seconds = np.arange(100_000.0)
-    values = np.sin(seconds / 1000)
-    values[[17, 60_000, 99_999]] = 50.0, -50.0, 70.0
-    short_seconds, short = thinned(seconds, values)
-    assert len(short) <= 1200
-    assert {50.0, -50.0, 70.0} <= set(short.tolist())
-    assert np.all(np.diff(short_seconds) >= 0)
-
-
-def test_a_gap_interrupts_the_line_and_a_lonely_point_is_a_dot() -> None:
-    values = np.array([1.0, 2, np.nan, 1.5, np.nan, 1, 2])
-    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=7))
-    drawn = svg_chart.svg_chart(frame, ["a"], regular=True)
-    line, dots = (path.split('"')[0] for path in drawn.split('<path d="')[1:])
-    assert [piece.count("L") for piece in line.split("M")[1:]] == [1, 0, 1]
-    assert (dots.count("M"), dots[-2:]) == (1, "h0")
-    with_a_dot = series_figure.series_png(frame, ["a"], regular=True)
-    frame.iloc[3] = np.nan
-    assert with_a_dot != series_figure.series_png(frame, ["a"], regular=True)
-
-
-def test_the_last_label_of_the_time_axis_is_not_cut_off() -> None:
-    frame = pd.DataFrame({"a": [1.0, 2.0]}, index=pd.to_datetime([0, 3600], unit="s"))
-    anchors = re.findall(r'y="273" text-anchor="(\w+)"', svg_chart.svg_chart(frame, ["a"]))
-    assert anchors == ["middle"] * (len(anchors) - 1) + ["end"]
-    assert len(anchors) > 2
-
-
-STEEP = np.arange(60) / 59
-
-
-def labels_of_values(drawn: str) -> list[str]:
-    return re.findall(r'<text x="-6"[^>]*>([^<]+)<', drawn)
-
-
-@pytest.mark.parametrize(
-    ("values", "labels"),
-    [
-        (1_234_567_890 + 6 * STEEP, ["1,234,567,890", "1,234,567,892", "1,234,567,894", "1,234,567,896"]),
-        (1_234_567_890 + 0.5 * STEEP, ["1,234,567,890.0", "1,234,567,890.2", "1,234,567,890.4"]),
-        (1e-9 * STEEP, ["0", "2.5e-10", "5.0e-10", "7.5e-10", "1.0e-09"]),
-        (1e12 + 100 * STEEP, [f"1,000,000,000,{n:03}" for n in range(0, 101, 25)]),
-        (-1e6 - 5 * STEEP, ["-1,000,004", "-1,000,002", "-1,000,000"]),
-        (1e18 + 1e9 * STEEP, None),
-        (np.where(STEEP < 0.5, np.nan, STEEP), ["0.6", "0.8", "1.0"]),
-        (np.full(60, 1_234_567_890.0), None),
-        (np.full(60, 1e-9), ["9.750e-10", "1.000e-09", "1.025e-09", "1.050e-09"]),
-        (0.1 + 1.4e-17 * (np.arange(60) % 2), None),
-        (np.zeros(60), ["-0.4", "-0.2", "0.0", "0.2", "0.4"]),
-    ],
-)
-def test_labels_of_values_differ_and_fit_their_margin(values: np.ndarray, labels: list[str] | None) -> None:
-    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=60, freq="min"))
-    drawn = svg_chart.svg_chart(frame, ["a"])
-    shown = labels_of_values(drawn)
-    assert shown == (labels or shown)
-    assert len(set(shown)) == len(shown) >= 2
-    margin = int(re.search(r"margin:0 8px 0 (\d+)px", drawn)[1])
-    assert margin >= max(sum(4 if sign in ",.-" else 7 for sign in label) for label in shown) + 6
-    axes = series_figure.series_axes(frame, ["a"])
-    axes.figure.canvas.draw()
-    texts = [text.get_text() for text in axes.get_yticklabels()]
-    assert len(set(texts)) == len(texts)
-    assert axes.yaxis.get_major_formatter().get_offset() == ""
-    pyplot.close(axes.figure)
+def test_a_long_check_list_is_searched() -> None:
+    things = CheckList("Things", [f"sensor-{number:04}" for number in range(40)])
+    assert things.search.layout.display is None
+    things.search.value = "sor-003"
+    things.all.click()
+    assert things.value == tuple(f"sensor-{number:04}" for number in range(30, 40))
+    things.search.value = "0031"
+    things.none.click()
+    assert len(things.value) == 9
+    assert things.boxes[3].tooltip == "sensor-0003"
+    assert CheckList("Fields", ["rain"]).search.layout.display == "none"
 
 
 def test_statistics_of_a_counter_tell_its_values_apart() -> None:
@@ -437,31 +468,3 @@ def test_statistics_of_a_counter_tell_its_values_apart() -> None:
         "1,234,567,886", "1,234,567,888", "1,234,567,890", "1,234,567,890.5", "1,234,567,896",
     ]  # fmt: skip
     assert rows[10:] == ["rain", "4", "1", "14.33", "26.55", "0", "0.15", "1.617", "15.8", "54.1"]
-
-
-def test_an_outlier_differs_from_what_is_usual() -> None:
-    values = [1234567890.0 + number % 3 for number in range(40)]
-    values[30] += 90
-    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=40, freq="h", name="created"))
-    shown = HistoryExplorer(frame=frame).plot.value
-    assert "a 1,234,567,980 at 2026-01-02 06:00, where 1,234,567,891 is usual" in shown
-
-
-@pytest.mark.parametrize("seconds", [1e-3, 0.5, 5, 90, 3_600, 1e5, 1e6, 7e6, 3.1e7, 9e7, 2e9])
-def test_every_span_of_time_has_round_ticks(seconds: float) -> None:
-    for stretch in np.linspace(1, 2, 21):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            ticks, _ = time_ticks(1_325_376_000, 1_325_376_000 + seconds * stretch)
-        assert 2 <= len(ticks) <= 13
-
-
-def test_every_colour_is_seen_on_white_and_on_black() -> None:
-    def light(colour: str) -> float:
-        parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    for colour in PALETTE:
-        assert 1.05 / (light(colour) + 0.05) > 3, colour
-        assert (light(colour) + 0.05) / (light("#111111") + 0.05) > 3, colour

@@ -116,7 +116,7 @@ class Chart(anywidget.AnyWidget):
         self._zone = frame.index.tz and (getattr(frame.index.tz, "key", None) or "UTC")
         self._points = sum(int(line.values.notna().sum()) for line in self._lines)
         is_thinned = sum(len(line.values) for line in self._lines) > _MOST_POINTS
-        pieces = _MOST_POINTS // 2 // max(1, len(self._lines)) if is_thinned else None
+        pieces = _MOST_POINTS // 3 // max(1, len(self._lines)) if is_thinned else None
         self._data = {
             "lines": [self._sent(line, pieces) for line in self._lines],
             "gaps": _ends_of(marks.gaps),

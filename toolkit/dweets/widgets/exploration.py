@@ -102,9 +102,10 @@ class View:
     gap_factor: float | None = 1.5
     threshold: float | None = 5.0
 
-    def code(self, source: str, fields: Sequence[str]) -> str:
+    def code(self, source: str, fields: Sequence[str], *, several: bool) -> str:
         """Return the Python code of the frame that is shown, with these of the chosen fields."""
-        cut = f".sort_index().loc[{self.start or None!r}:{self.end or None!r}]" if self.start or self.end else ""
+        in_order = ".sort_index(kind='stable')" if several else ""
+        cut = f"{in_order}.loc[{self.start or None!r}:{self.end or None!r}]" if self.start or self.end else ""
         resampled = f".dweets.resample({self.rule!r}, {self.how!r}, {fields})" if self.rule else ""
         return (
             f"history = {source}\n"

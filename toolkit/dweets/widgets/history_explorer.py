@@ -136,7 +136,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         with self.working("Loading"):
             self._offer_things()
             self._load(fields, time)
-            self._check(fields, time)
+            if not self._history.empty:
+                self._check(fields, time)
         self._follow()
 
     @property
@@ -350,7 +351,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         """Return Python code that gives what is shown."""
         day = self.day.value.strip()
         findings, view = self._shown
-        return view.code(self._source.code(self.things.value, day), drawn_fields(findings, view))
+        source, fields = self._source.code(self.things.value, day), drawn_fields(findings, view)
+        return view.code(source, fields, several="thing" in findings.whole.columns)
 
     def export(self, path: str | Path) -> Path:
         """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.

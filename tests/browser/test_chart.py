@@ -1,0 +1,247 @@
+"""The chart on a plain page, by mouse and keyboard. In JupyterLab: ``test_dweet_widgets``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.browser.lab_page import ARTEFACTS
+from tests.browser.widget_page import settled_box
+from toolkit.charts.assets import chart_module, chart_styles
+from toolkit.charts.numerals import tick_labels
+from toolkit.charts.styles import styles_of
+
+_T0 = 1767225600  # 2026-01-01 UTC
+
+_CASES = """
+const T0 = 1767225600, N = (n, f) => Float64Array.from({length: n}, (_, i) => f(i));
+const times = (n, step = 60) => N(n, i => T0 + i * step);
+const cases = {
+  counter: [{name: "counter", x: times(200), y: N(200, i => 1234567890 + Math.floor(i / 20))}],
+  magnitudes: [1e-9, 1, 1e12].map(size => ({name: `at ${size}`, x: times(200), y: N(200, i => size * (i % 17))})),
+  forty: Array.from({length: 40}, (_, k) => "warehouse-north-sensor-no-" + String(k).padStart(4, "0")).map((thing, k) =>
+    ({name: thing, thing, field: "celsius", unit: "°C", x: times(500), y: N(500, i => k + Math.sin(i / 30 + k))})),
+  million: [{name: "volts", unit: "V", x: times(1e6, 1), y: N(1e6, i => i === 345678 ? 99 : Math.sin(i / 1e5))}],
+  mixed: [
+    {name: "open", kind: "boolean", x: times(60), y: N(60, i => Number(i % 13 < 5))},
+    {name: "mode", kind: "text", states: ["auto", "=off"], x: times(60), y: N(60, i => Number(i > 30))},
+    {name: "celsius", unit: "°C", x: times(60), y: N(60, i => 20 + i / 10)}],
+  missing: [{name: "celsius", x: times(60), y: N(60, i => i % 10 < 3 || i == 25 ? NaN : i)}],
+  one: [{name: "celsius", x: times(1), y: N(1, () => 21.5)}],
+  none: [],
+  years: [{name: "celsius", x: N(600, i => T0 + (i < 300 ? i : i + 130) * 86400), y: N(600, i => Math.sin(i / 58)),
+    rings: {x: N(1, () => T0 + 100 * 86400), y: N(1, () => 0.98), expected: N(1, () => 0.5)}}],
+};
+const marks = {years: {gaps: [[T0 + 299 * 86400, T0 + 430 * 86400]]}, none: {empty: "waiting for dweets of roof"}};
+window.charts = {}; window.ranges = [];
+for (const [name, lines] of Object.entries(cases)) {
+  const element = document.createElement("section");
+  element.id = name;
+  document.body.append(element);
+  charts[name] = createChart(element, {timeName: "created", fileName: name, onRange: range => ranges.push(range)});
+  charts[name].setData(lines, marks[name]);
+}
+Object.assign(window, {tickLabels, stylesOf, createChart});
+"""
+
+
+@pytest.fixture(scope="module")
+def plain_page(chromium: BrowserContext) -> Iterator[Page]:
+    page = chromium.new_page()
+    page.on("pageerror", lambda error: pytest.fail(str(error)))
+    styles = f"{chart_styles()} body {{ font-family: sans-serif; background: #fff; color: #222; }}"
+    page.set_content(
+        f"<!doctype html><style>{styles}</style><body><script type=module>{chart_module()}{_CASES}</script>"
+    )
+    page.wait_for_function("window.charts?.years")
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def page(plain_page: Page) -> Iterator[Page]:
+    yield plain_page
+    plain_page.mouse.move(0, 0)
+    plain_page.evaluate("ranges.length = 0; for (const chart of Object.values(charts)) chart.setRange(null)")
+
+
+def over(page: Page, name: str, across: float, down: float = 0.5) -> tuple[float, float]:
+    """Return the point at these shares of a chart's first panel."""
+    left, top, width, height = settled_box(page.locator(f"#{name} .u-over").first)
+    return left + across * width, top + down * height
+
+
+def shown(page: Page, name: str) -> list[float] | None:
+    found: list[float] | None = page.evaluate("name => charts[name].range", name)
+    return found
+
+
+def saved(page: Page, name: str, kind: str) -> Path:
+    with page.expect_download() as download:
+        page.locator(f"#{name}").get_by_role("button", name=kind, exact=True).click()
+    assert download.value.suggested_filename == f"{name}.{kind.lower()}"
+    return Path(download.value.path())
+
+
+def test_the_pointer_shows_the_values_and_the_time(page: Page) -> None:
+    page.mouse.move(*over(page, "mixed", 0.51))
+    tip = page.locator("#mixed .toolkit-chart-tip")
+    expect(tip).to_contain_text("2026-01-01 00:30:00 UTC")
+    assert tip.locator(".toolkit-chart-tip-row").all_inner_texts() == ["open\ntrue", "mode\nauto", "celsius\n23 °C"]
+    page.mouse.move(*over(page, "forty", 0.5))
+    expect(page.locator("#forty .toolkit-chart-tip")).to_contain_text("and 28 more")
+    page.mouse.move(*over(page, "years", 100 / 729))
+    expect(page.locator("#years .toolkit-chart-tip")).to_contain_text("outlier, usual is 0.5")
+    page.mouse.move(0, 0)
+    expect(tip).to_be_hidden()
+
+
+def test_drag_zooms_and_double_click_shows_everything(page: Page) -> None:
+    page.mouse.move(*over(page, "counter", 0.25))
+    page.mouse.down()
+    page.mouse.move(*over(page, "counter", 0.75), steps=4)
+    page.mouse.up()
+    start, end = shown(page, "counter") or (0, 0)
+    assert start == pytest.approx(_T0 + 0.25 * 199 * 60, abs=60)
+    assert end == pytest.approx(_T0 + 0.75 * 199 * 60, abs=60)
+    page.keyboard.down("Shift")
+    page.mouse.move(*over(page, "counter", 0.5))
+    page.mouse.down()
+    page.mouse.move(*over(page, "counter", 0.7), steps=4)
+    page.mouse.up()
+    page.keyboard.up("Shift")
+    assert (shown(page, "counter") or [0])[0] == pytest.approx(start - 0.2 * (end - start), abs=60)
+    before = shown(page, "counter")
+    page.mouse.wheel(0, 40)
+    page.wait_for_function("before => charts.counter.range[0] > before", arg=(before or [0])[0])
+    page.mouse.dblclick(*over(page, "counter", 0.5))
+    assert shown(page, "counter") is None
+    assert page.evaluate("ranges.at(-1)") is None
+    assert page.evaluate("ranges.length") >= 4
+
+
+def test_the_keyboard_reads_zooms_and_pans(page: Page) -> None:
+    plots = page.locator("#mixed .toolkit-chart-plots")
+    plots.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator("#mixed .toolkit-chart-said")).to_have_text(
+        "2026-01-01 00:02:00 UTC: open true, mode auto, celsius 20.2 °C"
+    )
+    page.keyboard.press("+")
+    start, end = shown(page, "mixed") or (0, 0)
+    assert end - start == pytest.approx(59 * 60 / 2, rel=0.1)
+    page.keyboard.press("Shift+ArrowRight")
+    assert (shown(page, "mixed") or [0])[0] > start
+    page.keyboard.press("Escape")
+    expect(page.locator("#mixed .toolkit-chart-tip")).to_be_hidden()
+    page.keyboard.press("Home")
+    assert shown(page, "mixed") is None
+    expect(plots).to_have_attribute("aria-label", "Chart over created (UTC) from 2026-01-01 00:00:00 to "
+        "2026-01-01 00:59:00. open: last false. mode: last =off. celsius in °C: from 20 to 25.9, last 25.9. "
+        "Arrow keys read the values.")  # fmt: skip
+
+
+def test_the_legend_hides_lines(page: Page) -> None:
+    legend = page.locator("#forty .toolkit-chart-legend")
+    first = legend.get_by_role("button").first
+    assert page.evaluate("charts.forty.panels.length") == 1
+    first.click()
+    expect(first).to_have_attribute("aria-pressed", "false")
+    page.mouse.move(*over(page, "forty", 0.5))
+    expect(page.locator("#forty .toolkit-chart-tip")).to_contain_text("and 27 more")
+    first.click(modifiers=["Shift"])
+    assert legend.locator("[aria-pressed=true]").all_inner_texts() == ["warehouse-north-sensor-no-0000"]
+    expect(page.locator("#counter .toolkit-chart-legend")).to_be_hidden()
+
+
+def test_a_million_points_answer_the_pointer(page: Page) -> None:
+    assert page.evaluate("charts.million.lines[0].x.length") == 1_000_000
+    drawn = page.evaluate("charts.million.panels[0].plot.data[1]")
+    assert len(drawn) <= 4_000
+    assert max(drawn) == 99, "no spike is lost"
+    page.evaluate("charts.million.setRange([T, T + 100])".replace("T", str(_T0 + 345_600)))
+    assert page.evaluate("charts.million.panels[0].plot.data[0].length") == pytest.approx(103, abs=2)
+    page.mouse.move(*over(page, "million", 0.78))
+    expect(page.locator("#million .toolkit-chart-tip")).to_contain_text("volts99 V")
+
+
+def test_axes_labels_differ_and_have_their_room(page: Page) -> None:
+    panels = page.evaluate("""() => Object.values(charts).flatMap(chart => chart.panels.map(panel => ({
+      kind: panel.kind, width: panel.plot.bbox.left / devicePixelRatio, need: panel.axisWidth,
+      labels: panel.plot.axes[1]._values }))).filter(panel => panel.kind === "number" && panel.labels)""")
+    assert len(panels) >= 8
+    for panel in panels:
+        assert len(set(panel["labels"])) == len(panel["labels"]) >= 2, panel
+        assert panel["width"] >= panel["need"], panel
+    assert any(label.startswith("1,234,567,89") for panel in panels for label in panel["labels"])
+
+
+TICKS: list[list[Any]] = [
+    [1234567890, 1234567892], [0, 2.5e-10, 5e-10], [-4, -2, 0], [0.6, 0.8, 1.0], [1e6 + 0.25, 1e6 + 0.5], [5],
+]  # fmt: skip
+
+
+def test_browser_and_kernel_write_and_colour_alike(page: Page) -> None:
+    for ticks in TICKS:
+        texts = [text.replace("e-0", "e-") for text in tick_labels(ticks)]
+        assert page.evaluate("ticks => tickLabels(ticks)", ticks) == texts
+    names = ["rain", "wind", "température", *(f"sensor {number}" for number in range(20))]
+    styles = page.evaluate(
+        "names => [...stylesOf(names, new Map())].map(([name, s]) => [name, s.colour, s.dash])", names
+    )
+    assert styles == [[name, style.colour, list(style.dash)] for name, style in styles_of(names, {}).items()]
+
+
+def test_each_download_is_the_right_file(page: Page) -> None:
+    rows = saved(page, "mixed", "CSV").read_text("utf-8").splitlines()
+    assert rows[0] == "created,open,mode,celsius"
+    assert rows[32] == "2026-01-01T00:31:00Z,false,'=off,23.1"
+    assert len(rows) == 61
+    page.evaluate("charts.missing.setRange([T, T + 300])".replace("T", str(_T0)))
+    assert saved(page, "missing", "CSV").read_text("utf-8").splitlines()[-1] == "2026-01-01T00:05:00Z,5"
+    assert saved(page, "forty", "PNG").read_bytes().startswith(b"\x89PNG")
+
+
+def test_added_points_are_painted_at_most_15_times_a_second(page: Page) -> None:
+    page.evaluate("""() => {
+      const element = document.createElement("section");
+      element.id = "live";
+      document.body.append(element);
+      const chart = charts.live = createChart(element, {units: {celsius: "°C"}});
+      chart.append({celsius: {x: [0], y: [20]}});
+      window.paints = 0;
+      const paint = chart.paint.bind(chart);
+      chart.paint = () => { window.paints += 1; paint(); };
+      for (let i = 1; i <= 500; i++)
+        chart.append({celsius: {x: [i], y: [20 + i % 5]}, open: {x: [i], y: [i % 2 > 0]},
+          mode: {x: [i], y: [`m${i % 3}`]}}, 100);
+    }""")
+    page.wait_for_function("charts.live.panels.length === 3")
+    assert page.evaluate("charts.live.lines.map(line => [line.kind, line.x.length, line.x[0]])") == [
+        ["number", 100, 401], ["boolean", 100, 401], ["text", 100, 401],
+    ]  # fmt: skip
+    page.wait_for_function("charts.live.panels[0].plot.data[0].length === 100")
+    assert page.evaluate("paints") <= 4
+    page.evaluate("charts.live.destroy(); delete charts.live")
+    assert page.locator("#live > *").count() == 0
+
+
+def test_every_chart_is_drawn_in_both_themes(page: Page) -> None:
+    empty = page.locator("#none .toolkit-chart-empty")
+    expect(empty).to_have_text("waiting for dweets of roof")
+    for theme in ("light", "dark"):
+        page.evaluate("theme => Object.values(charts).forEach(chart => chart.setTheme(theme))", theme)
+        ink = page.evaluate("charts.counter.ink(1)")
+        assert json.loads(ink.replace("rgba(", "[").replace(")", "]"))[0] == {"light": 0x22, "dark": 0xEE}[theme]
+        ARTEFACTS.mkdir(exist_ok=True)
+        page.screenshot(path=ARTEFACTS / f"charts-{theme}.png", full_page=True)
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.wait_for_function("charts.counter.panels[0].plot.width < 400")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.screenshot(path=ARTEFACTS / "charts-400px.png", full_page=True)

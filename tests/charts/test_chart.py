@@ -1,0 +1,237 @@
+"""The chart as a widget, without a browser: what it takes, remembers and draws."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.conftest import ROOT
+from toolkit.charts.chart import Chart
+from toolkit.charts.figure import chart_figure, series_axes
+from toolkit.charts.numerals import tick_labels
+from toolkit.charts.series import Marks, chosen_columns, lines_of, panels_of, thinned
+from toolkit.charts.styles import PALETTE, Style, styles_of
+from toolkit.charts.table_files import table_bytes
+from toolkit.charts.vendor import UPLOT, WrongArchive, sha512, unpack
+from toolkit.dweets.client.accessor import DweetAccessor
+from toolkit.errors import InvalidArgument
+
+HOURS = pd.date_range("2026-01-01", periods=48, freq="h", name="created", tz="UTC")
+MIXED = pd.DataFrame(
+    {"celsius": np.arange(48.0), "open": np.arange(48) % 5 == 0, "mode": ["auto", "off", "auto"] * 16, "id": [{}] * 48},
+    index=HOURS,
+)
+
+
+def test_uplot_is_what_its_archive_had() -> None:
+    about = json.loads((UPLOT / "package.json").read_text("utf-8"))
+    assert {name: sha512((UPLOT / name).read_bytes()) for name in about["files"]} == about["files"]
+    assert f"uPlot (v{about['version']})" in (UPLOT / "uPlot.js").read_text("utf-8")
+    assert "MIT" in (UPLOT / "LICENSE").read_text("utf-8")
+
+
+def test_another_archive_of_uplot_is_refused(tmp_path: Path) -> None:
+    archive = tmp_path / "uplot-9.tgz"
+    archive.write_bytes(b"something else")
+    with pytest.raises(WrongArchive, match=r"uplot-9\.tgz"):
+        unpack(archive, "9", "sha512-AAAA", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["uplot-9.tgz"]
+
+
+def test_the_visible_range_is_set_and_observed() -> None:
+    chart = Chart(MIXED, ["celsius"])
+    seen: list[object] = []
+    chart.observe(lambda change: seen.append(change["new"]), "visible_range")
+    chart.visible_range = "2026-01-01 06:00", "2026-01-01T14:00+02:00"
+    assert seen == [(HOURS[6], HOURS[12])]
+    chart.set_state({"_range": [HOURS[2].timestamp(), HOURS[3].timestamp()]})  # as from a browser
+    assert chart.visible_range == (HOURS[2], HOURS[3])
+    chart.set_state({"_range": []})
+    assert chart.visible_range is None
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("wrong", ["2026", 5, ("a", "b"), (HOURS[3], HOURS[2]), (HOURS[3],)])
+def test_a_range_that_is_none_is_refused(wrong: object) -> None:
+    with pytest.raises(InvalidArgument, match="visible_range"):
+        Chart(MIXED, ["celsius"]).visible_range = wrong
+
+
+def test_columns_travel_as_buffers_of_doubles() -> None:
+    chart = Chart(MIXED.tz_convert("Europe/Berlin"), ["celsius", "open", "mode"], unit={"celsius": "°C"})
+    sent = chart.get_state()["_data"]
+    celsius, opened, mode = sent["lines"]
+    assert (sent["zone"], celsius["unit"], opened["kind"], mode["states"]) == (
+        "Europe/Berlin", "°C", "boolean", ["auto", "off"],
+    )  # fmt: skip
+    assert np.frombuffer(celsius["x"])[1] == HOURS[1].timestamp()
+    assert np.frombuffer(mode["y"])[:3].tolist() == [0, 1, 0]
+    assert repr(chart) == "<Chart: 144 points of celsius, open, mode>"
+
+
+def test_more_points_than_a_browser_holds_are_thinned() -> None:
+    times = pd.date_range("2026-01-01", periods=2_500_000, freq="s", name="created")
+    values = np.zeros(len(times))
+    values[[17, 2_400_001]] = 5, -5
+    sent = Chart(pd.DataFrame({"v": values}, index=times), ["v"]).get_state()["_data"]
+    kept = np.frombuffer(sent["lines"][0]["y"])
+    assert sent["isThinned"]
+    assert len(kept) <= 2_000_000
+    assert (kept.max(), kept.min()) == (5, -5)
+
+
+def test_a_chart_shows_a_picture_where_it_cannot_run() -> None:
+    shown, _ = Chart(MIXED, ["celsius", "open", "mode"])._repr_mimebundle_()
+    assert base64.b64decode(shown["image/png"]).startswith(b"\x89PNG\r\n")
+    assert shown["text/plain"] == "<Chart: 144 points of celsius, open, mode>"
+    assert b"<svg" in Chart(MIXED, ["celsius"]).svg()
+    assert repr(Chart()) == "<Chart: no data>"
+    assert Chart().png().startswith(b"\x89PNG")
+
+
+def test_a_chart_needs_times_and_columns_to_draw() -> None:
+    with pytest.raises(InvalidArgument, match="DatetimeIndex"):
+        Chart(pd.DataFrame({"a": [1]}), ["a"])
+    with pytest.raises(InvalidArgument, match="id cannot be drawn; numbers, truth values and texts are in celsius"):
+        DweetAccessor(MIXED).chart("id")
+    with pytest.raises(InvalidArgument, match="height"):
+        DweetAccessor(MIXED).chart(height=10)
+    assert chosen_columns(MIXED, None) == ["celsius"]
+
+
+def test_a_colour_belongs_to_a_name() -> None:
+    known: dict[str, Style] = {}
+    before = styles_of(["rain", "wind"], known)
+    after = styles_of(["sun", "wind", "rain"], known)
+    assert {name: after[name] for name in before} == before
+    many = styles_of([f"thing {number}" for number in range(40)], {})
+    assert len(set(many.values())) == 40
+    assert len({style.colour for style in list(many.values())[:10]}) == 10
+    assert styles_of(["rain", "wind"], {}) == before
+
+
+def light_of(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_every_colour_is_seen_on_white_and_on_black() -> None:
+    assert len(set(PALETTE)) >= 10
+    for colour in PALETTE:
+        assert 1.05 / (light_of(colour) + 0.05) > 3, colour
+        assert (light_of(colour) + 0.05) / (light_of("#111111") + 0.05) > 3, colour
+
+
+#: What eyes without long, middle or short cones see of linear red, green and blue (Machado et al. 2009).
+_EYES = {
+    "all cones": np.eye(3),
+    "no long": np.array([[0.1523, 1.0526, -0.2049], [0.1145, 0.7863, 0.0992], [-0.0039, -0.0481, 1.0520]]),
+    "no middle": np.array([[0.3673, 0.8606, -0.2280], [0.2801, 0.6725, 0.0474], [-0.0118, 0.0429, 0.9689]]),
+    "no short": np.array([[1.2555, -0.0767, -0.1788], [-0.0784, 0.9308, 0.1476], [0.0047, 0.6914, 0.3039]]),
+}
+
+
+@pytest.mark.parametrize("eyes", _EYES)
+def test_no_two_colours_look_alike(eyes: str) -> None:
+    parts = np.array([[int(colour[place : place + 2], 16) for place in (1, 3, 5)] for colour in PALETTE]) / 255
+    linear = np.clip(np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ _EYES[eyes].T, 0, 1)
+    cones = np.array([[0.4122, 0.5363, 0.0514], [0.2119, 0.6807, 0.1074], [0.0883, 0.2817, 0.6300]])
+    oklab = np.array([[0.2105, 0.7936, -0.0041], [1.9780, -2.4286, 0.4506], [0.0259, 0.7828, -0.8087]])
+    seen = np.cbrt(linear @ cones.T) @ oklab.T
+    distance = np.linalg.norm(seen[:, None] - seen[None], axis=-1) + np.eye(len(seen))
+    assert distance.min() > 0.06, "twice what a person just notices"
+
+
+def test_a_long_line_is_thinned_and_keeps_its_spikes() -> None:
+    values = np.sin(np.arange(100_000.0) / 1000)
+    values[[17, 60_000, 99_999]] = 50.0, -50.0, 70.0
+    short = thinned(pd.Series(values), 600)
+    assert len(short) <= 1200
+    assert {50.0, -50.0, 70.0} <= set(short)
+    assert short.index.is_monotonic_increasing
+
+
+def test_fields_of_unlike_kinds_have_their_own_panels() -> None:
+    lines = lines_of(MIXED.assign(pascal=1e5, fahrenheit=70.0), ["celsius", "fahrenheit", "pascal", "open", "mode"])
+    assert [[line.field for line in panel] for panel in panels_of(lines, {})] == [
+        ["celsius"], ["fahrenheit"], ["pascal"], ["open"], ["mode"],
+    ]  # fmt: skip
+    assert [len(panel) for panel in panels_of(lines[:2], {})] == [2]
+    assert [len(panel) for panel in panels_of(lines[:2], {"celsius": "°C"})] == [1, 1]
+
+
+def test_many_different_texts_are_other() -> None:
+    frame = pd.DataFrame(
+        {"name": [f"n{number}" for number in range(1_500)]}, index=pd.date_range("2026", periods=1_500)
+    )
+    (line,) = lines_of(frame, ["name"])
+    assert (len(line.states), line.states[-1], line.values.max()) == (1_001, "other", 1_000)
+
+
+@pytest.mark.parametrize("steep", [1, 0])
+def test_every_kind_of_panel_is_drawn(steep: int) -> None:
+    gaps = pd.DataFrame({"start": [HOURS[3]], "end": [HOURS[9]]})
+    found = pd.DataFrame({"field": ["celsius"], "value": [3.0], "expected": [4.0]}, index=HOURS[3:4])
+    frame = MIXED.assign(celsius=MIXED["celsius"] * steep)
+    figure = chart_figure(lines_of(frame, ["celsius", "open", "mode"], gaps), Marks(gaps, found))
+    numbers, truths, texts = figure.axes
+    assert len(numbers.patches) == 1
+    assert [line.get_label() for line in numbers.lines] == ["celsius", "outlier"]
+    assert [label.get_text() for label in truths.get_yticklabels()] == ["false", "true"]
+    assert len(texts.patches) > 30
+
+
+STEEP = np.arange(60) / 59
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        1_234_567_890 + 6 * STEEP,
+        1e-9 * STEEP,
+        1e12 + 100 * STEEP,
+        1e18 + 1e9 * STEEP,
+        np.where(STEEP < 0.5, np.nan, STEEP),
+        np.full(60, 1_234_567_890.0),
+        0.1 + 1.4e-17 * (np.arange(60) % 2),
+        np.zeros(60),
+    ],
+)
+def test_labels_of_a_picture_differ(values: np.ndarray) -> None:
+    from matplotlib import pyplot
+
+    frame = pd.DataFrame({"a": values}, index=pd.date_range("2026-01-01", periods=60, freq="min"))
+    axes = series_axes(frame, ["a"])
+    axes.figure.canvas.draw()
+    texts = [text.get_text() for text in axes.get_yticklabels()]
+    assert len(set(texts)) == len(texts)
+    assert axes.yaxis.get_major_formatter().get_offset() == ""
+    pyplot.close(axes.figure)
+
+
+def test_ticks_of_a_counter_are_whole_numbers() -> None:
+    assert tick_labels([1234567890, 1234567892]) == ["1,234,567,890", "1,234,567,892"]
+
+
+def test_a_table_holds_no_formula() -> None:
+    frame = pd.DataFrame({"mode": ["=1+1", "-7.5", "auto"], "@sum": 5}, index=HOURS[:3])
+    rows = table_bytes(frame, ".csv").decode().splitlines()
+    assert rows[0] == "created,mode,'@sum"
+    assert [row.split(",")[1] for row in rows[1:]] == ["'=1+1", "-7.5", "auto"]
+
+
+def test_the_module_for_a_browser_is_one_file() -> None:
+    from toolkit.charts.assets import chart_module, chart_styles, widget_module
+
+    assert re.findall(r"^(?:import|export) .*", chart_module(), re.MULTILINE) == ["export { createChart };"]
+    assert re.findall(r"^(?:import|export) .*", widget_module(), re.MULTILINE) == ["export default {"]
+    assert ".toolkit-chart" in chart_styles()
+    assert not re.search(r"https?://(?!github\.com/leeoniya)", chart_module() + chart_styles())
+    assert len(list((ROOT / "toolkit/charts/static").rglob("LICENSE"))) == 1
