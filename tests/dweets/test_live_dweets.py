@@ -283,6 +283,14 @@ def test_the_rate_is_of_the_last_minute() -> None:
     assert rate(650 + 580).endswith("/ min")
 
 
+def test_names_without_end_do_not_fill_the_table() -> None:
+    readings = LiveReadings()
+    for number in range(20):
+        readings.take([{"thing": "roof", "content": {f"{number} {n}": n for n in range(200)}}], 0)
+    assert len(readings.fields) == 1_000
+    assert "and 940 more" in readings.html(["roof"], 1)
+
+
 @pytest.mark.parametrize(("points", "keep"), [(1, 10), (11, 10)])
 def test_points_that_cannot_be_are_refused(tk: toolkit.Connection, points: int, keep: int) -> None:
     with pytest.raises(InvalidArgument):

@@ -19,7 +19,7 @@ from toolkit.dweets.client.series_analysis import put_on_time_axis
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.live_reader import LiveReader
 from toolkit.dweets.widgets.live_readings import LiveReadings
-from toolkit.errors import InvalidArgument, TimedOut, ToolkitError
+from toolkit.errors import InvalidArgument, TimedOut
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
@@ -71,10 +71,6 @@ class LiveDweets(ServiceWidget):
 
     Attributes
     ----------
-    seen : int
-        How many dweets have arrived.
-    running : bool
-        Whether it still listens.
     start_button, pause, stop_button, points, things, add_thing, fields
         The controls: set ``.value`` or ``.click()`` as a person would.
     chart : toolkit.charts.chart.Chart
@@ -163,10 +159,12 @@ class LiveDweets(ServiceWidget):
 
     @property
     def seen(self) -> int:
+        """How many dweets have arrived."""
         return self._reader.seen
 
     @property
     def running(self) -> bool:
+        """Whether it still listens."""
         return self._reader.is_running
 
     @property
@@ -268,15 +266,11 @@ class LiveDweets(ServiceWidget):
         self._offer_fields()
         if self.pause.value and not even_if_paused:
             return
-        with self._drawing:
-            try:
-                self._draw_chart()
-                self.readings.value = self._readings.html(self.things.value, monotonic())
-                self.counter.value = counted(self.seen, "dweet")
-            except ToolkitError as error:
-                self.complain(error)
-            else:
-                self._say_state()
+        with self._drawing, self.complaining():
+            self._draw_chart()
+            self.readings.value = self._readings.html(self.things.value, monotonic())
+            self.counter.value = counted(self.seen, "dweet")
+            self._say_state()
 
     def _draw_chart(self) -> None:
         things, chosen = self.things.value, self.fields.value
