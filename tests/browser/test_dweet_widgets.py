@@ -153,7 +153,7 @@ def test_rows_can_be_sorted_and_filtered(explorer: Page) -> None:
     page.get_by_role("button", name="Rows", exact=True).click()
     page.get_by_label("Filter", exact=True).fill("temp_max > 34")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("1–3 of 3")).to_be_visible()
+    expect(page.get_by_text("1–7 of 7")).to_be_visible()
     page.get_by_label("Sort by", exact=True).select_option("temp_max")
     page.locator("button[title='The greatest first']").click()
     expect(page.locator("[aria-label=Rows] tbody tr").first).to_contain_text("35.6")

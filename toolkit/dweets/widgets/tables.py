@@ -1,6 +1,7 @@
 """The tables under a chart, and the sentence over them.
 
-Rows are sorted and filtered in the kernel: so all of them count, not only those that were sent.
+Rows are sorted and filtered in the kernel: so all of them count, not only those that were sent. (itables sends 64 KB of
+rows and sorts those; its script is 0.7 MB for each table.)
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ function add(dweet) {
       fields.get(name).add(time, value);
     }
   }
-  painting ??= setTimeout(paint, PAINT_MS);
+  painting ??= setTimeout(paint, Math.max(PAINT_MS, 10 * Field.charts)); // many charts take a while to paint
 }
 
 function paint() {
