@@ -89,6 +89,8 @@ def test_a_flood_is_drawn_seldom_and_lost_never(tk: toolkit.Connection) -> None:
 def test_several_things_are_drawn_together(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, ["roof", "cellar"]) as live:
         assert "Listening to roof and cellar." in live.status.value
+        live.things.options = live.things.value = ("roof", "cellar", "a", "b")
+        assert "Listening to 4 things." in live.status.value
         tk.dweets.post("roof", {"celsius": 20.25, "open": True, "state": "on", "list": [1]})
         tk.dweets.post("cellar", {"celsius": 9})
         live.wait(2)

@@ -42,8 +42,8 @@ _PAUSE = 1 / 10
 _SILENCE = 1.0
 #: Seconds after which a widget that nobody shows any more stops. A cell that is moved is gone for some milliseconds.
 _UNSEEN = 2.0
-_MOST_FIELDS, _MOST_OFFERED = 6, 200
-_CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 160
+_MOST_FIELDS, _MOST_OFFERED, _MOST_NAMED = 6, 200, 3
+_CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
 
 
 class LiveDweets(ServiceWidget):
@@ -147,10 +147,8 @@ class LiveDweets(ServiceWidget):
 
     def _lay_out(self) -> None:
         buttons = row(self.start_button, self.pause, self.stop_button)
-        controls = ipywidgets.VBox((buttons, self.points, self.things, self.add_thing, self.fields))
-        said = row(self.status, self.counter)
-        said.layout.align_items = "center"
-        results = ipywidgets.VBox((self.chart, said, self.readings))
+        controls = ipywidgets.VBox((buttons, self.counter, self.points, self.things, self.add_thing, self.fields))
+        results = ipywidgets.VBox((self.chart, self.status, self.readings))
         results.add_class("toolkit-main")
         controls.add_class("toolkit-controls")
         beside = ipywidgets.Box((results, controls), layout=ipywidgets.Layout(width="100%", overflow="visible"))
@@ -321,6 +319,8 @@ class LiveDweets(ServiceWidget):
 
 
 def _listed(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMED:
+        return f"{len(names)} things"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
