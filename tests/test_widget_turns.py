@@ -62,8 +62,8 @@ def test_the_last_that_is_turned_has_the_last_word(explorer: HistoryExplorer) ->
     assert not explorer.busy
 
 
-def test_what_is_turned_while_the_explorer_sets_its_own_slider_counts(explorer: HistoryExplorer) -> None:
-    in_two_threads(turned(explorer.start, "2026-02"), (explorer.range, "value"), turned(explorer.rule, "1MS"))
+def test_a_choice_made_while_the_explorer_zooms_counts(explorer: HistoryExplorer) -> None:
+    in_two_threads(turned(explorer.start, "2026-02"), (explorer.chart, "visible_range"), turned(explorer.rule, "1MS"))
     assert "2 rows from 2026-02-01" in explorer.status.value
 
 

@@ -139,9 +139,9 @@ def test_downloads_are_what_is_shown(explorer: Page) -> None:
         page.get_by_role("button", name="SVG", exact=True).click()
     assert "<svg" in drawn.value.path().read_text("utf-8")
     page.get_by_role("button", name="Save on the server").click()
-    page.locator("button", has_text="Replace it").or_(
-        page.get_by_text("Wrote 365 rows to history.csv")
-    ).first.wait_for()
+    expect_status(page, "Wrote 365 rows to history.csv")
+    page.get_by_role("button", name="Save on the server").click()
+    expect_status(page, "Press Replace it to write over it.")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy code").click()
     expect(page.locator("pre.toolkit-code")).to_contain_text("history = tk.dweets.stored(['seattle', 'tacoma']")

@@ -1,0 +1,1 @@
+"""One interactive chart: in a notebook, and on pages of the gateway."""

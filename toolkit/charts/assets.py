@@ -8,7 +8,7 @@ from pathlib import Path
 
 _STATIC = Path(__file__).parent / "static"
 #: Each imports from those before it only.
-_MODULES = ("uplot/uPlot.js", "numerals.js", "lines.js", "panel.js", "chart.js")
+_MODULES = ("uplot/uPlot.js", "numerals.js", "lines.js", "files.js", "panel.js", "chart.js")
 _IMPORT = re.compile(r"^import .*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?:default uPlot;\n|(?=const|function|class))", re.MULTILINE)
 

@@ -30,7 +30,8 @@
 // the legend hides a line, shift-click shows only that one. By keyboard: arrows move the crosshair, + and - zoom,
 // shift-arrows pan, Home shows everything, Escape hides the crosshair.
 
-import { Line, csvOf, firstFrom, panelsOf, stylesOf } from "./lines.js";
+import { csvOf, download, pictureOf } from "./files.js";
+import { Line, firstFrom, panelsOf, stylesOf } from "./lines.js";
 import { dateIn, readable, timeText } from "./numerals.js";
 import { Panel } from "./panel.js";
 
@@ -50,16 +51,6 @@ function make(tag, className, parent, text = "") {
   made.textContent = text;
   parent?.append(made);
   return made;
-}
-
-/** Give the browser a file to keep. */
-export function download(name, blob) {
-  const link = make("a", "", document.body);
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  link.remove();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }
 
 class Chart {
@@ -455,36 +446,8 @@ class Chart {
     download(`${this.options.fileName}.csv`, new Blob([text], { type: "text/csv" }));
   }
 
-  /** Draw legend, headings, panels and the name of the time axis on one canvas. */
   savePicture() {
-    const ratio = devicePixelRatio, box = this.plots.getBoundingClientRect(), canvas = document.createElement("canvas");
-    const ctx = canvas.getContext("2d"), font = "12px system-ui, sans-serif";
-    ctx.font = font;
-    const items = this.legend.hidden ? [] : legendRows(ctx, this.seen().filter(line => line.kind !== "text"), box.width);
-    const top = items.length ? 18 * (items.at(-1).row + 1) + 6 : 6;
-    canvas.width = box.width * ratio;
-    canvas.height = (top + this.plots.scrollHeight + 20) * ratio;
-    ctx.scale(ratio, ratio);
-    ctx.fillStyle = groundOf(this.root);
-    ctx.fillRect(0, 0, box.width, canvas.height);
-    Object.assign(ctx, { font, textBaseline: "top" });
-    for (const { line, x, row } of items) {
-      Object.assign(ctx, { strokeStyle: line.colour, lineWidth: 3 });
-      ctx.setLineDash(line.dash.map(length => length / 2));
-      ctx.strokeRect(x, 6 + 18 * row + 6, 14, 0);
-      ctx.fillStyle = this.ink(1);
-      ctx.fillText(line.name, x + 19, 6 + 18 * row);
-    }
-    const place = one => one.getBoundingClientRect().top - box.top + this.plots.scrollTop + top;
-    ctx.fillStyle = this.ink(1);
-    for (const panel of this.panels) {
-      if (this.isEmpty) break;
-      ctx.fillText(panel.heading.textContent, this.axisWidth, place(panel.heading) + 2);
-      const { canvas: drawn } = panel.plot.ctx, { width, height } = drawn.getBoundingClientRect();
-      ctx.drawImage(drawn, 0, place(drawn), width, height);
-    }
-    ctx.fillText(this.isEmpty ? this.message.textContent : this.axisName.textContent, this.axisWidth, canvas.height / ratio - 18);
-    canvas.toBlob(blob => download(`${this.options.fileName}.png`, blob));
+    pictureOf(this).toBlob(blob => download(`${this.options.fileName}.png`, blob));
   }
 
   destroy() {
@@ -521,23 +484,4 @@ function merged(gaps) {
     else found.push([start, end]);
   }
   return found;
-}
-
-function legendRows(ctx, lines, width) {
-  let x = 8, row = 0;
-  return lines.map(line => {
-    const need = ctx.measureText(line.name).width + 34;
-    if (x + need > width && x > 8) [x, row] = [8, row + 1];
-    x += need;
-    return { line, x: x - need, row };
-  });
-}
-
-/** The colour behind an element. */
-function groundOf(element) {
-  for (let one = element; one; one = one.parentElement) {
-    const colour = getComputedStyle(one).backgroundColor;
-    if (!/^(transparent|rgba\(.*, 0\))$/.test(colour)) return colour;
-  }
-  return "white";
 }

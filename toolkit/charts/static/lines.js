@@ -1,7 +1,5 @@
 // The data of a chart: lines of times and values, and the few points of them that a screen can show.
 
-import { isoText } from "./numerals.js";
-
 // Told apart by colour-blind eyes, contrast above 3 on white and on #111; the same as PALETTE in styles.py.
 export const PALETTE = [
   "#17A0CD", "#975D94", "#9A7CFA", "#9A4945", "#1C73E2",
@@ -152,29 +150,4 @@ export function panelsOf(lines, together) {
     groups.set(key, [...(groups.get(key) ?? []), line]);
   }
   return [...groups.values()];
-}
-
-/** The rows of a file: one for each thing and time, a column for each field; names that begin a formula are quoted. */
-export function csvOf(lines, from, to, timeName, naive) {
-  const fields = [...new Set(lines.map(line => line.field))], things = [...new Set(lines.map(line => line.thing))];
-  const named = things.some(Boolean), rows = [[timeName, ...(named ? ["thing"] : []), ...fields].map(csvName)];
-  for (const thing of things) {
-    const own = fields.map(field => lines.find(line => line.thing === thing && line.field === field));
-    const at = own.map(line => (line ? firstFrom(line.x, from) : 0));
-    for (;;) {
-      const next = Math.min(...own.map((line, place) => line?.x[at[place]] ?? Infinity));
-      if (!(next <= to)) break;
-      const cells = own.map((line, place) => (line?.x[at[place]] === next ? csvValue(line, at[place]++) : ""));
-      rows.push([isoText(next, naive), ...(named ? [csvName(thing)] : []), ...cells]);
-    }
-  }
-  return rows.map(row => row.join(",")).join("\r\n") + "\r\n";
-}
-
-const quoted = text => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-const csvName = text => quoted(/^[=+\-@\t\r\n]/.test(text) && !/^[+-]?\d+(\.\d+)?$/.test(text) ? `'${text}` : text);
-
-function csvValue(line, index) {
-  if (Number.isNaN(line.y[index])) return "";
-  return line.kind === "number" ? String(line.y[index]) : csvName(line.textOf(index));
 }

@@ -1,6 +1,7 @@
 // The chart as an anywidget: the kernel sends lines as buffers, and is told which range is visible.
 
-import { createChart, download } from "./chart.js";
+import { createChart } from "./chart.js";
+import { download } from "./files.js";
 
 const numbers = view => new Float64Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
 
@@ -10,6 +11,8 @@ function lineOf(sent) {
 }
 
 const rangeOf = model => (model.get("_range").length ? model.get("_range") : null);
+
+const SETTLED_MS = 150; // while a person pans or turns the wheel, the kernel hears of the last range only
 
 export default {
   initialize({ model }) {
@@ -21,13 +24,17 @@ export default {
 
   render({ model, el }) {
     const asked = kind => () => model.send({ ask: kind });
+    let waiting;
     const chart = createChart(el, {
       ...model.get("_options"),
       // What was too much to send is only in the kernel.
       files: { csv: () => (model.get("_data").isThinned ? asked("csv")() : chart.saveTable()), svg: asked("svg") },
       onRange: range => {
-        model.set("_range", range ?? []);
-        model.save_changes();
+        clearTimeout(waiting);
+        waiting = setTimeout(() => {
+          model.set("_range", range ?? []);
+          model.save_changes();
+        }, SETTLED_MS);
       },
     });
     const show = () => {
@@ -43,6 +50,7 @@ export default {
     return () => {
       model.off("change:_data", show);
       model.off("change:_range", follow);
+      clearTimeout(waiting);
       chart.destroy();
     };
   },

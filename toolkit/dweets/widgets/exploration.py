@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from toolkit.dweets.client.dweets import DweetClient
 
 _MOST_THINGS = 100
+#: Intervals to resample to, by what they are called.
+RULES = {
+    "as it came": "",
+    "1 minute": "1min",
+    "10 minutes": "10min",
+    "1 hour": "1h",
+    "1 day": "1D",
+    "1 week": "1W",
+    "1 month": "1MS",
+    "1 year": "1YS",
+}
 Range = tuple[pd.Timestamp | None, pd.Timestamp | None]
 
 

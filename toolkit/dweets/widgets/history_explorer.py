@@ -18,6 +18,7 @@ from toolkit.charts.table_files import table_bytes
 from toolkit.dweets.arguments import Key
 from toolkit.dweets.client.series_analysis import AGGREGATIONS, Aggregation, time_columns
 from toolkit.dweets.widgets.exploration import (
+    RULES,
     Findings,
     HistorySource,
     View,
@@ -48,16 +49,6 @@ if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.dweets.archive.archive import Archive
 
-_RULES = {
-    "as it came": "",
-    "1 minute": "1min",
-    "10 minutes": "10min",
-    "1 hour": "1h",
-    "1 day": "1D",
-    "1 week": "1W",
-    "1 month": "1MS",
-    "1 year": "1YS",
-}
 #: Rows that are read without a question.
 _MANY_ROWS = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
@@ -164,7 +155,7 @@ rows, file, reload_button, download_button, save_button, copy_button
             self._quiet = False
 
     def _make_controls(self, rule: str, how: Aggregation, day: str) -> None:
-        rules = _RULES if rule in _RULES.values() else {**_RULES, rule: rule}
+        rules = RULES if rule in RULES.values() else {**RULES, rule: rule}
         aligned = {"width": "auto", "label": "5.8em"}
         beside = {"width": "13.5em", "label": "9em"}
         self.things = CheckList("Things")
@@ -295,9 +286,9 @@ rows, file, reload_button, download_button, save_button, copy_button
             with self.working("Looking"):
                 self._look()
 
-    def _look(self) -> None:
+    def _look(self, *, zoomed: bool = False) -> None:
         if not self._history.empty:
-            self._show(explore(self._history, self.view), self.view)
+            self._show(explore(self._history, self.view), self.view, zoomed=zoomed)
 
     @in_turn
     def _take_range(self, change: Any) -> None:  # noqa: ANN401
@@ -309,9 +300,9 @@ rows, file, reload_button, download_button, save_button, copy_button
             form = "%Y-%m-%d %H:%M" if shown and shown[1] - shown[0] > pd.Timedelta("2D") else "%Y-%m-%d %H:%M:%S"
             with self._setting():
                 self.start.value, self.end.value = (f"{time:{form}}" for time in shown) if shown else ("", "")
-            self._look()
+            self._look(zoomed=True)
 
-    def _show(self, findings: Findings, view: View) -> None:
+    def _show(self, findings: Findings, view: View, *, zoomed: bool = False) -> None:
         self._shown = (findings, view)
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
@@ -319,18 +310,19 @@ rows, file, reload_button, download_button, save_button, copy_button
         is_empty = findings.frame.empty
         said = reason_for_nothing(findings, view, self._history, self.things.value, day) if is_empty else ""
         self._draw(findings, view, said)
+        if not zoomed:  # or a person who still pans would be pulled back
+            with self._setting():
+                self.chart.visible_range = visible_part(findings)
         self._show_table()
         self.say(said or sentence_of(findings, view))
 
     def _draw(self, findings: Findings, view: View, empty: str) -> None:
-        """Show the history of all times, and zoom to the range: after a zoom nothing is sent again."""
+        """Show the history of all times; after a zoom nothing is sent again."""
         whole, of_all_times = findings.whole, replace(view, start="", end="")
-        with self._setting():
-            if of_all_times != self._drawn:
-                fields = drawn_fields(findings, view)
-                self.chart.draw(whole, fields, marks=findings.marks, regular=bool(view.rule), empty=empty)
-            self._drawn = of_all_times
-            self.chart.visible_range = visible_part(findings)
+        if of_all_times != self._drawn:
+            fields = drawn_fields(findings, view)
+            self.chart.draw(whole, fields, marks=findings.marks, regular=bool(view.rule), empty=empty)
+        self._drawn = of_all_times
 
     def _show_table(self) -> None:
         name = self.shown_table.value

@@ -131,6 +131,7 @@ def statistics_html(statistics: pd.DataFrame) -> str:
 
 
 def listed_html(found: pd.DataFrame) -> str:
+    """Return gaps or outliers as a table, or that there are none."""
     if found.empty:
         return "none in this range"
     rows = found.reset_index() if isinstance(found.index, pd.DatetimeIndex) else found
@@ -141,6 +142,7 @@ def listed_html(found: pd.DataFrame) -> str:
 
 
 def sentence_of(findings: Findings, view: View) -> str:
+    """Return what is shown as one sentence."""
     frame = findings.frame
     first, last = (f"{time:%Y-%m-%d %H:%M}" for time in (frame.index.min(), frame.index.max()))
     found = f"{counted(len(findings.gaps), 'gap')}, {counted(len(findings.outliers), 'outlier')}"
