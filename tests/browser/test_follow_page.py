@@ -80,6 +80,23 @@ def test_it_reconnects_to_a_gateway_that_restarts(tmp_path: Path, follow: Follow
         expect(chart(tab, "celsius: from 1 to 2, last 2")).to_be_visible()
 
 
+def test_a_hidden_page_ends_its_stream_and_resumes(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
+    tk.dweets.post("kitchen", {"celsius": 1})
+    tab = follow(gateway, "kitchen")
+    expect(tab.get_by_text("1 dweet, the last at")).to_be_visible()
+    show = """hidden => {
+      Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    with tab.expect_event("requestfailed", lambda request: "since=0" in request.url):
+        tab.evaluate(show, True)
+    tk.dweets.post("kitchen", {"celsius": 2})
+    with tab.expect_request("**/listen/for/dweets/from/kitchen?key=&since=1"):
+        tab.evaluate(show, False)
+    expect(tab.get_by_text("2 dweets, the last at")).to_be_visible()
+    expect(status(tab)).to_have_text("Live")
+
+
 def test_a_locked_thing_needs_its_key(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
     tk.dweets.post("vault", {"code": 1234})
     tab = follow(gateway, "vault")

@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import RunCells
-from tests.browser.lab_page import RunningLab, keep_picture
+from tests.browser.lab_page import RunningLab, keep_picture, open_notebook, save
 
 _SETUP = """
 import threading
@@ -25,33 +25,41 @@ live
 _THREADS = """
 print("threads", sum(thread.name.startswith("live-dweets") for thread in threading.enumerate()))
 """
-# Counts how often the plot's own content changed.
-_COUNT_DRAWINGS = """plot => {
-  window.drawings = 0;
-  new MutationObserver(() => { window.drawings += 1; window.lastDrawing = performance.now(); })
-    .observe(plot, {childList: true, subtree: true});
+# Counts how often the chart was painted: what it says of itself changes with its data.
+_COUNT_PAINTS = """chart => {
+  window.paints = 0;
+  new MutationObserver(() => { window.paints += 1; window.lastPaint = performance.now(); })
+    .observe(chart, {attributes: true, attributeFilter: ["aria-label"]});
 }"""
 
 
-def test_live_dweets_are_drawn_while_they_come(run_cells: RunCells) -> None:
+def test_live_dweets_are_drawn_while_they_come(lab: RunningLab, run_cells: RunCells) -> None:
     page = run_cells(_SETUP, _LIVE, "playback = tk.dweets.replay('roof', weather, speed=86400 * 20)")
-    page.locator(".widget-html").filter(has=page.locator("svg[role=img]")).evaluate(_COUNT_DRAWINGS)
-    page.wait_for_function("window.drawings > 15")
+    page.locator(".toolkit-widget .toolkit-chart-plots").evaluate(_COUNT_PAINTS)
+    page.wait_for_function("window.paints > 15")
     expect(page.get_by_text(re.compile(r"^[\d,]+ dweets$"))).to_be_visible()
     keep_picture(page, "live")
     pause = page.get_by_role("button", name="Pause")
     pause.click()
-    # Ten drawings fail to come; what was on its way when it was pressed still does.
-    page.wait_for_function("performance.now() - window.lastDrawing > 800")
-    drawings = page.evaluate("window.drawings")
+    # Ten paints fail to come; what was on its way when it was pressed still does.
+    page.wait_for_function("performance.now() - window.lastPaint > 1000")
+    paints = page.evaluate("window.paints")
     pause.focus()
     page.keyboard.press("Space")
-    page.wait_for_function("before => window.drawings > before + 5", arg=drawings)
+    page.wait_for_function("before => window.paints > before + 5", arg=paints)
     page.get_by_label("Show the last", exact=True).select_option("100")
+    save(page)
+    open_notebook(page, lab, page.url.partition("/tree/")[2].partition("?")[0])  # the page is reloaded, its kernel runs
+    page.locator(".toolkit-widget .toolkit-chart-plots").evaluate(_COUNT_PAINTS)
+    page.wait_for_function("window.paints > 5")
+    expect(page.get_by_label("Show the last", exact=True)).to_have_value("100")
     page.get_by_role("button", name="Stop").focus()
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").filter(has_text="Stopped after")).to_be_visible()
-    expect(page.get_by_role("button", name="Stop")).to_be_disabled()
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").filter(has_text="Listening to roof.")).to_be_visible()
 
 
 def test_running_the_cell_again_leaves_one_pair_of_threads(run_cells: RunCells) -> None:

@@ -121,19 +121,28 @@ def live_by_mouse(widget: Locator) -> None:
     expect(widget.get_by_text("401 dweets")).to_be_visible()
     click(button(widget, "Stop"))
     says(widget, "Stopped after 401 dweets.")
+    click(button(widget, "Start"))
+    says(widget, "Listening to roof")
+    click(widget.get_by_role("checkbox", name="temp_min"))
+    expect(widget.locator(".toolkit-chart-plots[aria-label*='temp_min']")).to_have_count(0)
 
 
 def live_by_keyboard(widget: Locator) -> None:
     keys = widget.page.keyboard
     expect(widget.get_by_text("400 dweets")).to_be_visible()
-    keys.press("Home")
-    expect(widget.get_by_label("Show the last")).to_have_value("100")
     tab_to(widget, "Pause")
     keys.press("Space")
     expect(button(widget, "Pause")).to_have_class(re.compile("mod-active"))
     tab_to(widget, "Stop")
     keys.press("Enter")
     says(widget, "Stopped after")
+    tab_to(widget, "Show the last")
+    keys.press("Home")
+    expect(widget.get_by_label("Show the last")).to_have_value("100")
+    tab_to(widget, "Add")
+    keys.type("cellar")
+    keys.press("Enter")
+    expect(widget.get_by_label("cellar")).to_be_checked()
 
 
 def live_goes_wrong(widget: Locator) -> None:

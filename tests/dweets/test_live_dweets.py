@@ -89,6 +89,8 @@ def test_a_flood_is_drawn_seldom_and_lost_never(tk: toolkit.Connection) -> None:
 def test_several_things_are_drawn_together(tk: toolkit.Connection) -> None:
     with LiveDweets(tk, ["roof", "cellar"]) as live:
         assert "Listening to roof and cellar." in live.status.value
+        live.things.options = live.things.value = ("roof", "cellar", "a", "b")
+        assert "Listening to 4 things." in live.status.value
         tk.dweets.post("roof", {"celsius": 20.25, "open": True, "state": "on", "list": [1]})
         tk.dweets.post("cellar", {"celsius": 9})
         live.wait(2)
@@ -281,6 +283,14 @@ def test_the_rate_is_of_the_last_minute() -> None:
         readings.take([{"thing": "roof", "content": 1}] * 5, 590 + tick / 10)
     assert rate(650) == "50.0 / s"
     assert rate(650 + 580).endswith("/ min")
+
+
+def test_names_without_end_do_not_fill_the_table() -> None:
+    readings = LiveReadings()
+    for number in range(20):
+        readings.take([{"thing": "roof", "content": {f"{number} {n}": n for n in range(200)}}], 0)
+    assert len(readings.fields) == 1_000
+    assert "and 940 more" in readings.html(["roof"], 1)
 
 
 @pytest.mark.parametrize(("points", "keep"), [(1, 10), (11, 10)])

@@ -1,4 +1,4 @@
-"""HistoryExplorer and LiveDweets as one types them: every control, every error a sentence, no thread left."""
+"""HistoryExplorer as one types it: every control, every error a sentence."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import base64
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,12 +39,6 @@ def explorer(tk: toolkit.Connection, weather: pd.DataFrame) -> HistoryExplorer:
     tk.dweets.post_frame("seattle", weather.head(400).drop(weather.index[100:110]), progress=False)
     tk.dweets.post_frame("tacoma", weather.head(200), progress=False)
     return HistoryExplorer(tk, things=["seattle", "tacoma"], time="date", fields=["temp_max"])
-
-
-@pytest.fixture
-def no_thread_left() -> Iterator[None]:
-    yield
-    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("live-dweets")]
 
 
 # -- HistoryExplorer --------------------------------------------------------------------------------------

@@ -94,6 +94,8 @@ def lines_of(
         for field in fields:
             kind = kind_of(frame[field]) or "number"
             values = rows[field]
+            if thing and values.isna().all():  # only other things have this field
+                continue
             if kind == "text":
                 codes = pd.Categorical(values, categories=states[field]).codes.astype("float64")
                 values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)

@@ -19,7 +19,7 @@ from toolkit.dweets.client.series_analysis import put_on_time_axis
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.live_reader import LiveReader
 from toolkit.dweets.widgets.live_readings import LiveReadings
-from toolkit.errors import InvalidArgument, TimedOut, ToolkitError
+from toolkit.errors import InvalidArgument, TimedOut
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
@@ -42,8 +42,8 @@ _PAUSE = 1 / 10
 _SILENCE = 1.0
 #: Seconds after which a widget that nobody shows any more stops. A cell that is moved is gone for some milliseconds.
 _UNSEEN = 2.0
-_MOST_FIELDS, _MOST_OFFERED = 6, 200
-_CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 160
+_MOST_FIELDS, _MOST_OFFERED, _MOST_NAMED = 6, 200, 3
+_CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
 
 
 class LiveDweets(ServiceWidget):
@@ -73,10 +73,6 @@ class LiveDweets(ServiceWidget):
 
     Attributes
     ----------
-    seen : int
-        How many dweets have arrived.
-    running : bool
-        Whether it still listens.
     start_button, pause, stop_button, points, things, add_thing, fields
         The controls: set ``.value`` or ``.click()`` as a person would.
     chart : toolkit.charts.chart.Chart
@@ -133,11 +129,11 @@ class LiveDweets(ServiceWidget):
         self.pause = ipywidgets.ToggleButton(description="Pause", icon="pause", tooltip="Keep the picture as it is")
         self.pause.layout.width = "auto"
         self.stop_button = button("Stop", "stop", "End the streams")
-        self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points), "100%")
+        self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points))
         self.points.tooltip = "How many dweets of each thing are drawn"
         self.things = CheckList("Things", things)
         self.things.value = tuple(things)
-        self.add_thing = text_field("Add", "another thing", width="100%", label="3em")
+        self.add_thing = text_field("Add", "another thing", label="3em")
         self.fields = CheckList("Fields", self._asked_for, rows=7)
         self.fields.value = self._asked_for
         self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
@@ -154,8 +150,8 @@ class LiveDweets(ServiceWidget):
 
     def _lay_out(self) -> None:
         buttons = row(self.start_button, self.pause, self.stop_button)
-        controls = ipywidgets.VBox((buttons, self.points, self.things, self.add_thing, self.fields))
-        results = ipywidgets.VBox((self.chart, row(self.status, self.counter), self.readings))
+        controls = ipywidgets.VBox((buttons, self.counter, self.points, self.things, self.add_thing, self.fields))
+        results = ipywidgets.VBox((self.chart, self.status, self.readings))
         results.add_class("toolkit-main")
         controls.add_class("toolkit-controls")
         beside = ipywidgets.Box((results, controls), layout=ipywidgets.Layout(width="100%", overflow="visible"))
@@ -164,10 +160,12 @@ class LiveDweets(ServiceWidget):
 
     @property
     def seen(self) -> int:
+        """How many dweets have arrived."""
         return self._reader.seen
 
     @property
     def running(self) -> bool:
+        """Whether it still listens."""
         return self._reader.is_running
 
     @property
@@ -269,15 +267,11 @@ class LiveDweets(ServiceWidget):
         self._offer_fields()
         if self.pause.value and not even_if_paused:
             return
-        with self._drawing:
-            try:
-                self._draw_chart()
-                self.readings.value = self._readings.html(self.things.value, monotonic())
-                self.counter.value = counted(self.seen, "dweet")
-            except ToolkitError as error:
-                self.complain(error)
-            else:
-                self._say_state()
+        with self._drawing, self.complaining():
+            self._draw_chart()
+            self.readings.value = self._readings.html(self.things.value, monotonic())
+            self.counter.value = counted(self.seen, "dweet")
+            self._say_state()
 
     def _draw_chart(self) -> None:
         things, chosen = self.things.value, self.fields.value
@@ -329,6 +323,8 @@ class LiveDweets(ServiceWidget):
 
 
 def _listed(names: Sequence[str]) -> str:
+    if len(names) > _MOST_NAMED:
+        return f"{len(names)} things"
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 

@@ -35,10 +35,12 @@ class LiveReader:
 
     @property
     def is_running(self) -> bool:
+        """Whether it listens to any thing."""
         return bool(self._listeners)
 
     @property
     def has_lost_connection(self) -> bool:
+        """Whether one of its listeners has no connection for the moment."""
         with self.changed:
             return not all(listener.is_connected for listener in self._listeners.values())
 

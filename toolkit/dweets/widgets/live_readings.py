@@ -15,6 +15,8 @@ from toolkit.dweets.widgets.live_reader import Record
 _WINDOW = 60.0
 #: Arrivals whose times are kept; at more than that in a minute, the window is shorter.
 _MOST_TIMES = 200
+#: Fields of all things; a thing may make up new names with each dweet.
+_MOST_READINGS = 1_000
 _MOST_ROWS, _LONGEST_TEXT = 60, 60
 _A_MINUTE = 60.0
 
@@ -40,6 +42,8 @@ class _Reading:
 
 
 class LiveReadings:
+    """The latest values of all things, and when values arrived."""
+
     def __init__(self) -> None:
         self._readings: dict[tuple[str, str], _Reading] = {}
 
@@ -55,7 +59,8 @@ class LiveReadings:
             contents.setdefault(record["thing"], []).append(record["content"])
         for thing, each in contents.items():
             for field, column in leaf_columns(each)[0].items():
-                if values := [value for value in column if value is not None]:
+                values = [value for value in column if value is not None]
+                if values and ((thing, field) in self._readings or len(self._readings) < _MOST_READINGS):
                     self._readings.setdefault((thing, field), _Reading()).take(values, now)
 
     def html(self, things: Sequence[str], now: float) -> str:

@@ -36,6 +36,7 @@ class Refused extends Error {
 async function follow() {
   for (let attempt = 0; ; ) {
     let why = "The stream ended";
+    await becomesVisible();
     try {
       await listen(() => (attempt = 0));
     } catch (error) {
@@ -45,6 +46,7 @@ async function follow() {
       }
       why = error instanceof Refused ? error.message : "The connection is lost";
     }
+    if (document.hidden) continue;
     say("lost", `${why}, reconnecting ...`);
     await pause(WAITS_MS[Math.min(attempt++, WAITS_MS.length - 1)]);
   }
@@ -68,6 +70,9 @@ async function listen(connected) {
 async function* events(since, connected) {
   const end = new AbortController();
   let silence = setTimeout(() => end.abort(), SILENCE_MS);
+  // A browser opens six connections to a gateway at most: a page in the background needs none, and resumes later.
+  const endIfHidden = () => document.hidden && end.abort();
+  document.addEventListener("visibilitychange", endIfHidden, { signal: end.signal });
   try {
     const response = await fetch(`${address}?${new URLSearchParams({ key, since })}`, {
       headers: { accept: "text/event-stream" }, cache: "no-store", credentials: "omit", signal: end.signal,
@@ -93,6 +98,11 @@ async function* events(since, connected) {
 function parsed(event) {
   const [id, ...data] = event.split("\n").map((line) => line.slice(line.indexOf(" ") + 1));
   return { id: Number(id), dweet: data.length ? JSON.parse(data.join("\n")) : null };
+}
+
+async function becomesVisible() {
+  while (document.hidden)
+    await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
 }
 
 function pause(milliseconds) {
@@ -146,7 +156,7 @@ function add(dweet) {
       fields.get(name).add(time, value);
     }
   }
-  painting ??= setTimeout(paint, PAINT_MS);
+  painting ??= setTimeout(paint, Math.max(PAINT_MS, 10 * Field.charts)); // many charts take a while to paint
 }
 
 function paint() {
