@@ -91,7 +91,7 @@ def test_hostile_texts_stay_texts(tk: toolkit.Connection, gateway: Gateway) -> N
 def test_a_page_of_large_contents_is_small(tk: toolkit.Connection, gateway: Gateway) -> None:
     nested = 1_000 * b"[" + 1_000 * b"]"
     for number in range(120):
-        tk.dweets.post(f"thing {number} {'ü' * 100}", {f"name {n} {'x' * 200}": "y" * 400 for n in range(100)})
+        tk.dweets.post(f"thing {number} {'ü' * 100}", {f"name {n} {'x' * 80}": "y" * 60 for n in range(100)})
     raw_call(
         gateway.base_url,
         "POST",
@@ -101,8 +101,16 @@ def test_a_page_of_large_contents_is_small(tk: toolkit.Connection, gateway: Gate
     page = page_of(gateway)
     assert len(page.body) < 400_000
     assert len(things_on(page)) == 100
-    assert "and 92 more" in page.body.decode()
+    assert "and more" in page.body.decode()
     assert "nested too deeply to be shown" in page.body.decode()
+
+
+def test_a_content_above_16_kib_is_only_measured(tk: toolkit.Connection, gateway: Gateway) -> None:
+    tk.dweets.post("busy", {f"name {number}": {"value": number} for number in range(2_000)})
+    tk.dweets.post("wide", {f"name {number}": number for number in range(9)})
+    body = page_of(gateway).body.decode()
+    assert "<dt><bdi>content</bdi></dt><dd><bdi>50 KiB of JSON</bdi></dd>" in body
+    assert body.count("and more") == 1
 
 
 def test_a_locked_thing_never_appears() -> None:
