@@ -171,6 +171,35 @@ def test_a_million_points_answer_the_pointer(page: Page) -> None:
     expect(page.locator("#million .toolkit-chart-tip")).to_contain_text("volts99 V")
 
 
+def test_a_missing_value_interrupts_a_line_beside_others(page: Page) -> None:
+    drawn = page.evaluate("""() => {
+      const element = document.createElement("section");
+      document.body.append(element);
+      const chart = createChart(element), x = Array.from({length: 31}, (_, i) => i);
+      chart.setData([{name: "seldom", x: [0, 10, 15, 20, 30], y: [11, 12, NaN, 12, 11]}, {name: "often", x, y: x}]);
+      const drawn = chart.panels[0].plot.data[1].map(value => value === undefined ? "absent" : value);
+      chart.destroy();
+      return drawn;
+    }""")
+    assert drawn[11:20] == [None] * 9
+    assert (drawn[10], drawn[20]) == (12, 12)
+
+
+def test_times_are_shown_in_the_zone_that_is_named(page: Page) -> None:
+    said = page.evaluate(
+        """() => {
+      const element = document.createElement("section");
+      document.body.append(element);
+      const chart = createChart(element, {zone: "Europe/Berlin", timeName: "measured"});
+      chart.setData([{name: "celsius", x: [T0 + 180 * 86400, T0 + 181 * 86400], y: [1, 2]}]);
+      const said = chart.summary();
+      chart.destroy();
+      return said;
+    }""".replace("T0", str(_T0))
+    )
+    assert said.startswith("Chart over measured (Europe/Berlin) from 2026-06-30 02:00:00 to 2026-07-01 02:00:00.")
+
+
 def test_axes_labels_differ_and_have_their_room(page: Page) -> None:
     panels = page.evaluate("""() => Object.values(charts).flatMap(chart => chart.panels.map(panel => ({
       kind: panel.kind, width: panel.plot.bbox.left / devicePixelRatio, need: panel.axisWidth,

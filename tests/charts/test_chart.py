@@ -21,6 +21,7 @@ from toolkit.charts.table_files import table_bytes
 from toolkit.charts.vendor import UPLOT, WrongArchive, sha512, unpack
 from toolkit.dweets.client.accessor import DweetAccessor
 from toolkit.errors import InvalidArgument
+from toolkit.notebook_cell import CellRun
 
 HOURS = pd.date_range("2026-01-01", periods=48, freq="h", name="created", tz="UTC")
 MIXED = pd.DataFrame(
@@ -93,6 +94,19 @@ def test_a_chart_shows_a_picture_where_it_cannot_run() -> None:
     assert b"<svg" in Chart(MIXED, ["celsius"]).svg()
     assert repr(Chart()) == "<Chart: no data>"
     assert Chart().png().startswith(b"\x89PNG")
+
+
+def test_a_chart_is_closed_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def runs(run: str) -> Chart:
+        monkeypatch.setattr("toolkit.charts.chart.cell_that_runs", lambda: CellRun("cell", run))
+        return Chart(MIXED, ["celsius"])
+
+    first, beside = runs("run 1"), runs("run 1")
+    assert first.comm is not None, "of the same run of the cell"
+    latest = runs("run 2")
+    assert (first.comm, beside.comm) == (None, None)
+    assert latest.comm is not None
+    latest.close()
 
 
 def test_a_chart_needs_times_and_columns_to_draw() -> None:

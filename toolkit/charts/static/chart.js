@@ -394,7 +394,7 @@ class Chart {
   placeTip(clientX, clientY) {
     const box = this.root.getBoundingClientRect(), { offsetWidth: width, offsetHeight: height } = this.tip;
     const x = clientX - box.left, y = clientY - box.top;
-    const left = x + 16 + width > box.width ? Math.max(0, x - 16 - width) : x + 16;
+    const isLeft = x > box.width / 2, left = isLeft ? Math.max(0, x - 16 - width) : Math.min(x + 16, box.width - width);
     this.tip.style.left = `${left}px`;
     this.tip.style.top = `${Math.max(0, Math.min(y + 12, box.height - height))}px`;
   }
