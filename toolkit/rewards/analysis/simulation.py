@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ def simulate(
     events: pd.DataFrame,
     *,
     sessions: pd.DataFrame | None = None,
-    trace: bool = True,
+    trace: bool | Literal["examples"] = True,
     shown: float = 0.0,
     claimed: float = 0.0,
 ) -> pd.DataFrame:
@@ -46,7 +46,8 @@ def simulate(
         configuration says. None takes the sessions of the events: a moment without a session_id is in no session.
         If no event has a session_id, every moment is in a session with an unknown id.
     trace
-        Keep the trace of every decision, for `explain`; without it a frame is a fifth of the size.
+        Keep the trace of every decision, for `explain`; without it a frame is a fifth of the size. ``"examples"``
+        keeps that of the first decision with each reason.
     shown, claimed
         Share of rewards that made-up readers look at, and share of these that they claim.
 
@@ -79,12 +80,16 @@ def simulate(
     )
     engine, spent = Engine(checked), dict[str, int]()
     devices: dict[tuple[str, str], DeviceState] = {}
-    records = []
+    records: list[dict[str, Any]] = []
+    traced: set[str] = set()
     for number, (at, device, moment_id, app, test, (session_id, age)) in enumerate(zip(*columns, strict=True), 1):
         moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
         state = devices.setdefault((moment.app, moment.device), DeviceState())
         record = record_of(f"d-{number:06d}", moment, session_id, engine.decide(moment, state, spent))
-        records.append(record if trace else {**record, "trace": None})
+        if trace is False or (trace == "examples" and record["reason"] in traced):
+            record["trace"] = None
+        traced.add(record["reason"])
+        records.append(record)
     _read_pages(records, checked.seed, shown, claimed)
     return decision_frame(records)
 
