@@ -154,7 +154,8 @@ def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
 
 def part_of(tk: object, name: str) -> Any:  # noqa: ANN401
     """Return a service of a connection; raise InvalidArgument if `tk` is something else."""
-    if not hasattr(type(tk), name):
+    # A frame has an attribute dweets, too.
+    if not all(hasattr(type(tk), each) for each in (name, "operator")):
         raise InvalidArgument(f"tk is what toolkit.connect() returns, not {described(tk)}")
     return getattr(tk, name)
 

@@ -12,6 +12,7 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.arguments import Key
 from toolkit.dweets.client.series_analysis import (
     AGGREGATIONS,
@@ -62,6 +63,7 @@ _FORMULA, _NUMBER = re.compile(r"[=+\-@\t\r\n]"), re.compile(r"[+-]?[0-9]+(\.[0-
 _NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
 
+@checked_arguments
 class HistoryExplorer(ServiceWidget):
     """Choose things, fields, a time axis and a range; see the plot, statistics, gaps and outliers.
 

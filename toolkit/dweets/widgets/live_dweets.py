@@ -12,6 +12,7 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.arguments import Key
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.client.series_analysis import number_columns, put_on_time_axis
@@ -19,10 +20,11 @@ from toolkit.dweets.client.series_figure import series_png
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.svg_chart import svg_chart
 from toolkit.errors import InvalidArgument, TimedOut, ToolkitError
-from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, open_widgets, row, sized
+from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, open_widgets, part_of, row, sized
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
+    from toolkit.dweets.client.dweets import DweetClient
 
 #: Seconds between two drawings. The eye calls ten a second smooth, and each takes the kernel some 5 ms.
 _PAUSE = 1 / 12
@@ -31,6 +33,7 @@ _UNSEEN = 2.0
 _MOST_FIELDS = 6
 
 
+@checked_arguments
 class LiveDweets(ServiceWidget):
     """Follow a thing: draw its last dweets as they arrive.
 
@@ -87,6 +90,7 @@ class LiveDweets(ServiceWidget):
     ) -> None:
         if not 1 < points <= keep:
             raise InvalidArgument("points is at least 2, and not more than keep")
+        dweets: DweetClient = part_of(tk, "dweets")
         super().__init__()
         self.thing = thing
         self._fields = (fields,) if isinstance(fields, str) else tuple(fields or ())
@@ -100,7 +104,7 @@ class LiveDweets(ServiceWidget):
         _stop_those_of_the_last_run(self)
         self._view_count = 0  # from now on pages count how often they show it
         with self.working("Connecting"):
-            self._listener = tk.dweets.listen(thing, key=key)
+            self._listener = dweets.listen(thing, key=key)
             self._listener.on_connection = self._say_connection
             self.say(f"Listening to {thing}.")
             self.running = True

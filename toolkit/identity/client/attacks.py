@@ -42,6 +42,7 @@ class Scene:
         self._seen = 0
 
     def entries(self) -> list[Entry]:
+        """Return what was sent so far, in order."""
         return [*self._before, *self._since(is_attack=False)]
 
     def refused(self, work: Callable[[], object]) -> ServiceError:
@@ -49,12 +50,14 @@ class Scene:
         return self.as_attacker(lambda: _error_of(work))
 
     def as_attacker(self, work: Callable[[], T]) -> T:
+        """Do something whose requests are drawn as those of an attacker."""
         self._remember(self._since(is_attack=False))
         result = work()
         self._remember(self._since(is_attack=True))
         return result
 
     def wait(self, seconds: int) -> None:
+        """Advance the gateway's clock."""
         self._advance(seconds)
         self._remember([*self._since(is_attack=False), Entry(note=f"{seconds} seconds pass")])
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pandas as pd
 
-from toolkit.argument_checks import described
+from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import CodeExpired, InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
@@ -25,6 +25,7 @@ from toolkit.secret import Secret
 _DEFAULT_FINAL_TARGET = "http://127.0.0.1/done"
 
 
+@checked_arguments
 class IdentityClient(PublicNames):
     """Mobile identity and checkout data. Use it as ``tk.identity``.
 

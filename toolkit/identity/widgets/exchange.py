@@ -15,6 +15,7 @@ _NONE = '<p class="toolkit-hint">Click an arrow to see its request and response.
 
 
 def exchange_html(step: Step | None) -> str:
+    """Return a request and its response, or a hint if none is chosen."""
     if step is None:
         return _NONE
     before, after = in_words(step.before), in_words(step.after)
@@ -25,6 +26,7 @@ def exchange_html(step: Step | None) -> str:
 
 
 def outcome_html(outcome: Outcome | None) -> str:
+    """Return which rule refused an attack, and why."""
     if outcome is None:
         return ""
     mark = "✓ Refused" if outcome.refused else "✗ Not refused"

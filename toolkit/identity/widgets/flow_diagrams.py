@@ -67,6 +67,7 @@ class _Message(NamedTuple):
 
 
 def in_words(states: Iterable[State]) -> str:
+    """Return states as ``failed or proven``."""
     return " or ".join(sorted(state.replace("_", " ") for state in states))
 
 

@@ -52,10 +52,12 @@ _RULES: dict[str, tuple[str, Callable[[Mapping[str, Any]], str]]] = {
 
 
 def percent(share: float, digits: int = 0) -> str:
+    """Return a share as ``12.5 %``."""
     return f"{100 * share:.{digits}f} %"
 
 
 def duration(seconds: float) -> str:
+    """Return seconds as ``40 s`` or ``15 min``."""
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
 
 
