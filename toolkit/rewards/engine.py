@@ -91,7 +91,14 @@ class Decision(msgspec.Struct, frozen=True):
     message: str | None
     arm: str | None
     p: float | None
-    trace: list[Details]
+    #: Each rule with whether it passed, and its numbers.
+    checks: list[tuple[str, bool, Details]]
+
+    @property
+    def trace(self) -> list[Details]:
+        """One line for each rule that was checked, in order."""
+        # Made when it is asked for: most decisions of a simulation are never explained.
+        return [{"rule": name, "ok": is_passed, **details} for name, is_passed, details in self.checks]
 
     @property
     def rewarded(self) -> bool:
@@ -150,20 +157,20 @@ class Engine:
         if moment.test:
             # A test is always rewarded; it neither checks nor changes caps and stock.
             reward = _chosen(case, self.configuration.rewards or Configuration().rewards, 0)
-            return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [{"rule": "test", "ok": True}])
+            return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [("test", True, {})])
         device.forget_before(moment.at)
-        trace: list[Details] = []
+        checks: list[tuple[str, bool, Details]] = []
         for name, rule in RULES:
             refusal, details = rule(case)
-            trace.append({"rule": name, "ok": refusal is None, **details})
+            checks.append((name, refusal is None, details))
             if refusal is not None:
-                return Decision(refusal, None, None, arm, limits.p, trace)
+                return Decision(refusal, None, None, arm, limits.p, checks)
         assert case.reward is not None
         reward = case.reward
         spent[reward.id] = spent.get(reward.id, 0) + 1
         device.rewards.append((moment.at, moment.moment_id))
-        trace.append({"rule": "reserve", "ok": True, "reward": reward.id, "spent": spent[reward.id]})
-        return Decision("REWARDED", reward, rules.message or reward.message, arm, limits.p, trace)
+        checks.append(("reserve", True, {"reward": reward.id, "spent": spent[reward.id]}))
+        return Decision("REWARDED", reward, rules.message or reward.message, arm, limits.p, checks)
 
     def _rules_of(self, moment: Moment) -> MomentRules:
         # Moments without rules share one object; their names come from callers and have no end.

@@ -20,7 +20,7 @@ from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.decision_frame import decision_frame
 from toolkit.rewards.analysis.explanation import sentence
-from toolkit.rewards.analysis.simulation import made_up_moments, simulate
+from toolkit.rewards.analysis.simulation import Replay, made_up_moments
 from toolkit.rewards.client.rewards import RewardClient
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.widgets.before_after import before_after_drawing
@@ -44,7 +44,7 @@ class RewardsExplorer(ServiceWidget):
     tk
         A connection, or ``tk.rewards``, for a real reward page; None explores without a gateway.
     events
-        Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. Two weeks of 200
+        Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. Two weeks of 100
         made-up devices if None.
     configuration
         The rules before the change: initial values of the controls and all other settings; the default configuration
@@ -82,13 +82,19 @@ class RewardsExplorer(ServiceWidget):
         self._rewards = tk if tk is None or isinstance(tk, RewardClient) else part_of(tk, "rewards")
         self._given = analysis.checked_configuration(configuration)
         super().__init__()
-        self._events = made_up_moments(devices=200, days=14, seed=2026) if events is None else events
+        moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
+        self._replay = Replay(moments, session_minutes=self._given.session_minutes)
+        self._numbers: dict[str, Any] = {}
+        self._per_session = math.nan
         self._is_resetting = False
         self._show(decision_frame([]))
         self._make_controls()
         self._lay_out()
         with self.working("Deciding"):
             self._decide()
+            # A funnel counts numbers five times as fast as names, and the rules change none of these.
+            self._numbers = {name: _numbered(self.decisions[name]) for name in ("device", "session_id")}
+            self._per_session = funnels.moments_per_session(self.decisions)
             self.funnel_before, self.rates_before, self._before = self.funnel, self.rates, self._rewarded
             self._draw()
         self._observe_controls()
@@ -194,7 +200,7 @@ class RewardsExplorer(ServiceWidget):
 
     def _decide(self) -> None:
         rules = self.configuration
-        decided = simulate(rules, self._events, trace="examples", shown=_SHOWN, claimed=_CLAIMED)
+        decided = self._replay.decide(rules, trace="examples", shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
         self._show(decided)
@@ -202,7 +208,7 @@ class RewardsExplorer(ServiceWidget):
     def _show(self, decided: pd.DataFrame) -> None:
         with self.hold_trait_notifications():
             self.decisions = decided
-            self.funnel = funnels.funnel(decided)
+            self.funnel = funnels.funnel(decided.assign(**self._numbers))
             self.rates = analysis.rate_by_moment(decided)
 
     def _drawing(self) -> Drawing:
@@ -218,8 +224,7 @@ class RewardsExplorer(ServiceWidget):
         rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
         devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
         reached = f"{devices:,} of {counted(self.decisions['device'].nunique(), 'device')}"
-        each = funnels.moments_per_session(self.decisions)
-        per_session = "" if math.isnan(each) else f" · {each:.2f} moments per session"
+        per_session = "" if math.isnan(self._per_session) else f" · {self._per_session:.2f} moments per session"
         self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{per_session}")
 
     def _offer_reasons(self) -> None:
@@ -253,6 +258,10 @@ class RewardsExplorer(ServiceWidget):
     @property
     def _rewarded(self) -> int:
         return int(self.decisions["rewarded"].sum())
+
+
+def _numbered(names: pd.Series) -> pd.Series:
+    return pd.Series(names.factorize()[0], names.index).where(names.notna())
 
 
 def _count(description: str, value: int) -> ipywidgets.IntSlider:
