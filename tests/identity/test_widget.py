@@ -192,6 +192,7 @@ def test_a_step_taken_twice_shows_what_the_service_answers(walkthrough: Identity
     assert "✗ 2003" in words(walkthrough)
     walk(walkthrough, "finish", "finish")
     assert walkthrough.state == "revoked"
+    assert "the code is revoked" in walkthrough.life.value
     walk(walkthrough, "eligibility")
     assert "revoked" in walkthrough.status.value
     walk(walkthrough, "start")

@@ -374,6 +374,8 @@ class IdentityWalkthrough(ServiceWidget):
         now = self._gateway.clock.now()
         if self._user is None:
             return "no code yet"
+        if State.REVOKED in self._known_states:
+            return "the code is revoked"
         left = self._user.seconds_left(now)
         return (
             f"the code is valid for {left:.0f} s" if left else f"the code expired at {self._user.expires_at:%H:%M:%S}"

@@ -167,9 +167,10 @@ class RewardsExplorer(ServiceWidget):
             *_hints("" if arms else "No moment has test groups: this changes nothing."),
         ]
         stacked += _hints(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
-        stacked += [row(self.reset, *(() if self._rewards is None else (self.page_button,))), self.page]
+        stacked += [row(self.reset, *(() if self._rewards is None else (self.page_button,)))]
         controls = ipywidgets.VBox(stacked).add_class("toolkit-controls")
-        shown = (self.plots, *_hints(_MADE_UP), self.why, self.explanation)
+        self.page.add_class("toolkit-page")
+        shown = (self.plots, *_hints(_MADE_UP), self.why, self.explanation, self.page)
         self.show(results=(row(controls, ipywidgets.VBox(shown).add_class("toolkit-charts")),))
 
     def _observe_controls(self) -> None:
@@ -241,6 +242,7 @@ class RewardsExplorer(ServiceWidget):
             return
         decision = self.decisions[self.decisions["reason"] == self.why.value].iloc[0]
         who = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
+        self.page.value = ""
         self.explanation.value = (
             f'<p class="toolkit-why" aria-live="polite"><strong>{escape(sentence(decision))}</strong> '
             f'<span class="toolkit-quiet">{escape(who)}</span></p>{_trace_html(decision["trace"])}'
@@ -252,7 +254,7 @@ class RewardsExplorer(ServiceWidget):
         with self.working("Sending a test moment"):
             moment = self._rewards.moment(str(uuid.uuid4()), "explored", test=True)
             page = self._rewards.page(moment)
-            self.page.value = page.frame
+            self.explanation.value, self.page.value = "", page.frame  # there is room for one of them
             self.say(f"{page.title}: a test, counted nowhere")
 
     @property
