@@ -31,7 +31,8 @@ class World:
 
     def __init__(self, tk: toolkit.Connection, archive: toolkit.Archive) -> None:
         self.dweets, self.hands, self.rewards, self.identity = tk.dweets, tk.handwriting, tk.rewards, tk.identity
-        self.archive = archive
+        self.archive, self.operator, self.tk, self.gateway = archive, tk.operator, tk, tk.gateway
+        self.walkthrough = toolkit.IdentityWalkthrough(tk)
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +144,65 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "details of a number": (lambda w: payment_ids(5), "ids or rows of payment_list, not an int"),
     "details of a frame": (lambda w: payment_ids(FRAME), "no column payment_id"),
+    "echo a list": (lambda w: w.identity.echo(["hi"]), r"message is a str, not a list of str: echo\(message\)"),
+    "start with a name": (
+        lambda w: w.identity.start_authentication("happy"),
+        "handset is a Handset or None, not a str",
+    ),
+    "start at a number": (lambda w: w.identity.start_authentication(device_ip=5), "device_ip is a str or None"),
+    "finish a transaction": (
+        lambda w: w.identity.finish_authentication(w.identity.session()),
+        "proof is a PhoneProof, not an IdentitySession",
+    ),
+    "eligibility of an alias": (
+        lambda w: w.identity.eligibility("3bd00683"),
+        "user is an AuthenticatedUser, not a str",
+    ),
+    "answer of a number": (
+        lambda w: w.identity.session().payment_list(answer=97024),
+        "answer is a str or a Secret or None, not an int",
+    ),
+    "called by a text": (lambda w: w.identity.called_by("key"), "api_client_id is a Secret, not a str"),
+    "open without a handset": (
+        lambda w: w.identity.authenticate_device(),
+        "missing a required argument: 'transaction'",
+    ),
+    "wait for words": (
+        lambda w: w.identity.await_device("t", "l"),
+        "transaction is a StartedTransaction, not a str",
+    ),
+    "a phone of a number": (lambda w: toolkit.identity.Handset(5, address="203.0.113.7"), "name is a str, not an int"),
+    "reset a list": (lambda w: w.operator.reset_user(["a"]), "service_alias is a str, not a list of str"),
+    "explore a text": (lambda w: toolkit.HistoryExplorer("roof"), "give a connection, an archive"),
+    "explore fields of a number": (
+        lambda w: toolkit.HistoryExplorer(w.tk, fields=5),
+        "fields is a list of str or None, not an int",
+    ),
+    "live of a frame": (
+        lambda w: toolkit.LiveDweets(FRAME, "roof"),
+        "tk is what toolkit.connect.. returns, not a DataF",
+    ),
+    "live of no thing": (lambda w: toolkit.LiveDweets(w.tk, None), "thing is a str, not None"),
+    "handwriting of a client": (
+        lambda w: toolkit.HandwritingExplorer(w.hands),
+        "tk is what toolkit.connect.. returns, not a HandwritingClient",
+    ),
+    "handwriting of a list": (lambda w: toolkit.HandwritingExplorer(w.tk, text=["Hi"]), "text is a str, not a list"),
+    "rewards of a text": (lambda w: toolkit.RewardsExplorer("http://a"), "tk is what toolkit.connect.. returns"),
+    "rewards of a list": (
+        lambda w: toolkit.RewardsExplorer(events=[1]),
+        "events is a DataFrame or None, not a list of int",
+    ),
+    "walk with a gateway": (lambda w: toolkit.IdentityWalkthrough(w.gateway), "tk is what toolkit.connect.. returns"),
+    "walk with a list": (
+        lambda w: toolkit.IdentityWalkthrough(w.tk, preset=["happy"]),
+        "preset is a str, not a list of str",
+    ),
+    "walk with nobody": (lambda w: toolkit.IdentityWalkthrough(w.tk, preset="nobody"), "a preset is one of happy"),
+    "take no step": (lambda w: w.walkthrough.take("begin"), "there is no step 'begin': it is one of start, open"),
+    "take a number": (lambda w: w.walkthrough.take(1), "step is a str, not an int"),
+    "try no attack": (lambda w: w.walkthrough.try_attack("brute force"), "there is no attack 'brute force'"),
+    "let words pass": (lambda w: w.walkthrough.let_pass("long"), "seconds is a whole number, not a str"),
     "connect to a list": (
         lambda w: toolkit.connect(["http://a"]),
         "gateway is a Gateway or a str or None, not a list of str",
@@ -215,7 +275,7 @@ def test_a_progress_bar_around_a_generator_is_read_once(world: World) -> None:
     assert world.archive.add_frames(tqdm(frames, total=3, disable=True)) == 36
 
 
-@pytest.mark.parametrize("part", ["dweets", "archive", "hands", "rewards"])
+@pytest.mark.parametrize("part", ["dweets", "archive", "hands", "rewards", "identity"])
 def test_no_odd_argument_gives_a_raw_error(part: str, world: World) -> None:
     subject, raw = getattr(world, part), []
     for name in dir(subject):

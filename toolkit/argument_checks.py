@@ -51,6 +51,10 @@ def described(value: object) -> str:
     name = type(value).__name__ if not isinstance(value, type) else f"class {value.__name__}"
     if isinstance(value, list | tuple) and value:
         name += f" of {' and '.join(sorted({type(each).__name__ for each in value}))}"
+    return _with_article(name)
+
+
+def _with_article(name: str) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
@@ -59,26 +63,33 @@ def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def checked(*args: Any, **named: Any) -> Any:  # noqa: ANN401
-        _check(function, signature, args, named)
-        return function(*args, **named)
+        try:
+            fault = _fault(function, signature, args, named)
+            if not fault:
+                return function(*args, **named)
+        finally:
+            del args, named  # tracebacks of IPython can print the values of this frame, and an argument may be a key
+        raise InvalidArgument(f"{fault}: {_call(function, signature)}")
 
     return checked
 
 
-def _check(
+def _fault(
     function: Callable[..., Any], signature: inspect.Signature, args: tuple[Any, ...], named: dict[str, Any]
-) -> None:
+) -> str:
+    """Return what is wrong with the first wrong argument, or an empty text."""
     try:
         given = signature.bind(*args, **named).arguments
     except TypeError as error:
-        raise InvalidArgument(f"{error}: {_call(function, signature)}") from None
+        return str(error)
     for name, value in given.items():
         hint = _hint(function, name)
         if not _fits(value, hint):
             expected = " or ".join(dict.fromkeys(_expected(hint)))
             is_word = isinstance(value, str) and "'" in expected  # one of a few was expected, never a key
             given_as = repr(value[:_SHOWN]) if is_word else described(value)
-            raise InvalidArgument(f"{name} is {expected}, not {given_as}: {_call(function, signature)}")
+            return f"{name} is {expected}, not {given_as}"
+    return ""
 
 
 def _call(function: Callable[..., Any], signature: inspect.Signature) -> str:
@@ -140,4 +151,4 @@ def _expected(hint: Any) -> Iterator[str]:  # noqa: ANN401
     elif isinstance(kind, type) and issubclass(kind, Iterable) and inner:
         yield f"a list of {' or '.join(each.removeprefix('a ') for each in _expected(inner[0]))}"
     else:
-        yield f"a {kind.__name__}"
+        yield _with_article(kind.__name__)

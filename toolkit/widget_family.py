@@ -19,7 +19,8 @@ from weakref import WeakSet
 import ipywidgets
 import traitlets
 
-from toolkit.errors import ToolkitError
+from toolkit.argument_checks import described
+from toolkit.errors import InvalidArgument, ToolkitError
 from toolkit.notebook_cell import cell_that_runs
 
 _SHEET = f"<style>{Path(__file__).with_suffix('.css').read_text('utf-8')}</style>"
@@ -155,6 +156,14 @@ def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
         part = getattr(widget, name, None)
         if isinstance(part, ipywidgets.Widget):
             yield part
+
+
+def part_of(tk: object, name: str) -> Any:  # noqa: ANN401
+    """Return a service of a connection; raise InvalidArgument if `tk` is something else."""
+    # A frame has an attribute dweets, too.
+    if not all(hasattr(type(tk), each) for each in (name, "operator")):
+        raise InvalidArgument(f"tk is what toolkit.connect() returns, not {described(tk)}")
+    return getattr(tk, name)
 
 
 class CheckList(ipywidgets.VBox):  # type: ignore[misc]

@@ -28,7 +28,8 @@ def test_every_step_and_every_attack_can_be_clicked(run_cells: RunCells) -> None
             expect(page.get_by_role("button", name=STEPS[number + 1])).to_be_enabled()
     expect(page.get_by_text("Details: 411111******1111")).to_be_visible()
     expect(page.get_by_role("img", name="State diagram, the flow is unlocked")).to_be_visible()
-    attacks = page.get_by_label("Attack")
+    expect(page.get_by_role("option", name=re.compile("^[1-6] "))).to_have_count(15)
+    attacks = page.get_by_label("Attack", exact=True).and_(page.locator("select"))
     titles = [text.replace("\xa0", " ") for text in attacks.locator("option").all_inner_texts()]
     assert len(titles) == 10
     for place, title in enumerate(titles):

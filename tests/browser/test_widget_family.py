@@ -189,11 +189,12 @@ def handwriting_goes_wrong(widget: Locator) -> None:
 
 
 def rewards_by_mouse(widget: Locator) -> None:
-    says(widget, "moments of")
-    before = widget.get_by_role("status").first.inner_text()
-    moved(widget, "Chance p", 0.9)
-    expect(widget.get_by_role("status").first).not_to_have_text(before)
-    says(widget, "moments of")
+    says(widget, re.compile(r"^[45],\d{3} moments: \d+ rewards for"))
+    moved(widget, "Chance of a reward", 0.9)
+    says(widget, re.compile(r"\d+ → [\d,]+ rewards \(\+\d+ %\)"))
+    expect(widget.get_by_text("Not for finished_5k_run (A 40 %, B 60 %) and opened_app (5 %)")).to_be_visible()
+    click(button(widget, "Reset"))
+    says(widget, re.compile(r"^[45],\d{3} moments: \d+ rewards for"))
     click(button(widget, "Show a test reward"))
     frame = widget.frame_locator("iframe[sandbox='allow-scripts']")
     expect(frame.get_by_role("heading", name="[TEST]")).to_be_visible()
@@ -203,15 +204,16 @@ def rewards_by_mouse(widget: Locator) -> None:
 
 def rewards_by_keyboard(widget: Locator) -> None:
     keys = widget.page.keyboard
-    tab_to(widget, "A device and day")
+    tab_to(widget, "Rewards for a device in 24 hours")
     keys.press("Home")
-    says(widget, re.compile(r": 0 rewards\b"))
-    tab_to(widget, "Arms by")
+    says(widget, "→ 0 rewards")
+    tab_to(widget, "Test groups by")
     keys.press("End")
-    expect(widget.get_by_label("Arms by")).to_have_value("moment")
-    tab_to(widget, "Explain a decision")
+    expect(widget.get_by_label("Test groups by")).to_have_value("moment")
+    tab_to(widget, "Explain")
     keys.press("Home")
     expect(widget.get_by_role("region", name="Trace of the decision")).to_contain_text("refused")
+    focus_first(widget)
     tab_to(widget, "Show a test reward")
     keys.press("Enter")
     says(widget, "a test, counted nowhere")
@@ -228,9 +230,17 @@ def identity_by_mouse(widget: Locator) -> None:
     for step, told in (("1 Start", "Start: a TargetUrl"), ("2 Open TargetUrl", "Open"), ("3 Finish", "Finish: a code")):
         click(button(widget, step))
         says(widget, told)
-    expect(widget.get_by_text("the code is valid until")).to_be_visible()
+    expect(widget.get_by_text("the code is valid for")).to_be_visible()
+    click(widget.get_by_role("option", name="2 final fingerprint").last)
+    expect(widget.get_by_role("region", name="Response: HTTP 200")).to_contain_text('"vfp": "Secret(sha256:')
     click(button(widget, "Try it"))
     says(widget, "refused.")
+    expect(widget.get_by_role("listbox", name="Attack")).to_be_visible()
+    click(button(widget, "Advance"))
+    says(widget, re.compile(r"^It is 09:.* The code is valid for 2\d\d s"))
+    click(button(widget, "Reset phone"))
+    says(widget, "The operator reset the phone: the code is revoked.")
+    expect(widget.get_by_role("img", name="State diagram, the flow is revoked")).to_be_visible()
     click(button(widget, "Begin again"))
     says(widget, "Choose a phone and start.")
     expect(widget.get_by_text("no code yet")).to_be_visible()
@@ -247,6 +257,11 @@ def identity_by_keyboard(widget: Locator) -> None:
         tab_to(widget, step)
         keys.press("Enter")
         says(widget, told)
+    tab_to(widget, "final fingerprint")
+    for key, request in (("Home", "1 authenticateByRedirect"), ("ArrowDown", "1 auth"), ("End", "2 deviceAuth")):
+        keys.press(key)
+        expect(widget.locator(".toolkit-exchange")).to_contain_text(request)
+    focus_first(widget)
     tab_to(widget, "Attack")
     keys.press("End")
     tab_to(widget, "Try it")
@@ -370,6 +385,7 @@ def test_it_can_be_read_in_both_themes_and_fits_a_narrow_page(name: str, fresh: 
         for step in ("1 Start", "2 Open TargetUrl", "3 Finish", "Try it"):
             click(button(widget, step))
         says(widget, "refused.")
+        page.wait_for_function("document.getAnimations().every(one => one.animationName !== 'toolkit-part-appears')")
     for theme in ("light", "dark"):
         set_theme(page, dark=theme == "dark")
         page.wait_for_selector("#jupyterlab-splash", state="detached")

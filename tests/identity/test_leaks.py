@@ -46,6 +46,8 @@ issued(tk, user)
 """
 FAILURES = [
     "tk.identity.payment_list(user, answer=wrong)",
+    "tk.identity.payment_list(user, answer=typed())",
+    "tk.identity.payment_list(user, answer=int(typed()))",
     "tk.identity.payment_details(user, ['00000000-0000-4000-8000-000000000000'])",
     "tk.identity.start_authentication(device_ip='198.18.0.1')",
     "tk.identity.finish_authentication(proof)",
@@ -125,6 +127,7 @@ def verbose(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedPro
         "%xmode Verbose",
         FLOW,
         f"canary = toolkit.Secret('{CANARY[:20]}' + '{CANARY[20:]}'); wrong = toolkit.Secret('0' * 5, guessable=True)",
+        "def typed(): return ''.join(['13', '579'])",
         "transaction = tk.identity.start_authentication(phone)",
         "proof = tk.identity.authenticate_device(transaction, phone)",
         "session = tk.identity.session(); _ = session.authenticate(gateway.handset('no_cards')); session.close()",
@@ -155,6 +158,7 @@ def test_n04_a_verbose_traceback_in_ipython_shows_no_secret(verbose: subprocess.
         assert secret not in said
     assert not re.search(r"vfp=[A-Za-z0-9_-]{43}", said)
     assert "97024" not in said
+    assert "13579" not in said, "an answer that is typed as text, or as a number, is hidden, too"
     assert not re.search(r"""['"][A-Za-z0-9_-]{43}['"]""", said), "no bare fingerprint or verifier"
 
 

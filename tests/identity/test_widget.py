@@ -1,4 +1,4 @@
-"""IdentityWalkthrough: steps open one after another, attacks are refused by their rules, no secret is saved."""
+"""IdentityWalkthrough: steps, every state, drawn requests, attacks refused by their rules, no secret saved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolkit.errors import InvalidArgument
 from toolkit.gateway import Gateway
 from toolkit.identity.client.attacks import ATTACKS
 from toolkit.identity.flow import TRANSITIONS, Event, State
-from toolkit.identity.widgets.flow_diagrams import _edges, states_svg
+from toolkit.identity.widgets.flow_diagrams import edges, states_drawing
 from toolkit.identity.widgets.identity_walkthrough import STEPS, IdentityWalkthrough
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -33,13 +33,19 @@ def test_it_needs_the_phones_of_the_demo_world() -> None:
             IdentityWalkthrough(tk)
 
 
-def test_only_the_next_step_can_be_clicked(walkthrough: IdentityWalkthrough) -> None:
-    for place, name in enumerate(STEPS):
-        buttons = [getattr(walkthrough, step) for step in STEPS]
-        open_now = [step for step, button in zip(STEPS, buttons, strict=True) if not button.disabled]
-        assert name in open_now
-        assert not set(open_now) & set(list(STEPS)[place + 1 :])
-        getattr(walkthrough, name).click()
+def walk(walkthrough: IdentityWalkthrough, *steps: str) -> None:
+    for step in steps:
+        getattr(walkthrough, step).click()
+
+
+def test_a_step_too_early_says_what_comes_first(walkthrough: IdentityWalkthrough) -> None:
+    for place, (name, label) in enumerate(STEPS.items()):
+        for later in list(STEPS)[place + 1 :]:
+            walk(walkthrough, later)
+            assert f"Take step {label} first." in walkthrough.status.value
+            assert len(walkthrough.trace) == place, "nothing is sent"
+        assert getattr(walkthrough, name).button_style == "primary"
+        walk(walkthrough, name)
         assert walkthrough.error is None
     assert walkthrough.state == "unlocked"
     assert repr(walkthrough) == "<IdentityWalkthrough: happy, unlocked after 6 calls, 0 attacks refused>"
@@ -49,12 +55,13 @@ def test_a_step_that_is_refused_opens_nothing(walkthrough: IdentityWalkthrough) 
     walkthrough.preset.value = "wifi"
     walkthrough.run_all()
     assert "not authenticated by its network" in walkthrough.status.value
-    assert walkthrough.eligibility.disabled
+    walk(walkthrough, "eligibility")
+    assert "Take step 3 Finish first." in walkthrough.status.value
     assert walkthrough.state == "refused"
-    assert "✗ 1001" in walkthrough.sequence.value, "the refusal is in words, not only in red"
+    assert "✗ 1001" in words(walkthrough), "the refusal is in words, not only in red"
     walkthrough.again.click()
     assert walkthrough.state == "new"
-    assert not walkthrough.start.disabled
+    assert words(walkthrough) == "your program gateway carrier phone"
 
 
 def test_a_wrong_answer_is_told_and_forgotten(walkthrough: IdentityWalkthrough) -> None:
@@ -64,7 +71,6 @@ def test_a_wrong_answer_is_told_and_forgotten(walkthrough: IdentityWalkthrough) 
     walkthrough.payment_list.click()
     assert "2 attempts left" in walkthrough.status.value
     assert walkthrough.answer.value == "", "a widget's values are saved with the notebook"
-    assert not walkthrough.payment_list.disabled
     walkthrough.payment_list.click()
     assert walkthrough.state == "unlocked"
 
@@ -78,6 +84,14 @@ def test_each_attack_is_refused_by_its_rule(walkthrough: IdentityWalkthrough, na
     assert outcome.refused
     assert (outcome.rule, outcome.status) == (ATTACKS[name].rule, ATTACKS[name].status)
     assert f"Refused by rule {outcome.rule}" in walkthrough.result.value
+    drawing = walkthrough.sequence.drawing
+    assert words(walkthrough).startswith("attacker your program")
+    assert drawing["pace"] > 0, "one message appears after the other"
+    assert f"✗ {outcome.status}" in words(walkthrough)
+    walkthrough.view.value = "Flow"
+    assert "attacker" not in words(walkthrough)
+    walkthrough.view.value = "Attack"
+    assert walkthrough.sequence.drawing == drawing
 
 
 def test_attacks_leave_the_flow_in_the_middle_alone(walkthrough: IdentityWalkthrough) -> None:
@@ -100,6 +114,9 @@ def test_it_shows_a_picture_and_a_line_where_widgets_cannot_run(walkthrough: Ide
     bundle = walkthrough._repr_mimebundle_()
     assert bundle["text/plain"] == repr(walkthrough)
     assert walkthrough.picture().startswith(PNG)
+    attacked = IdentityWalkthrough(walkthrough._tk)
+    attacked.try_attack("let the clock run")
+    assert attacked.picture() != walkthrough.picture()
     assert walkthrough.picture() == walkthrough.picture(), "the same state is the same bytes"
 
 
@@ -107,7 +124,11 @@ def test_nothing_secret_is_in_what_is_saved(walkthrough: IdentityWalkthrough) ->
     walkthrough.run_all()
     keys = walkthrough._gateway.credentials
     shown = [walkthrough.states, walkthrough.sequence, walkthrough.exchange, walkthrough.result, walkthrough.answer]
-    saved = repr([widget.get_state() for widget in (*shown, walkthrough)])
+    exchanges = []
+    for place in range(len(walkthrough.sequence.drawing["parts"])):
+        walkthrough.sequence.chosen = place
+        exchanges.append(walkthrough.exchange.value)
+    saved = repr([widget.get_state() for widget in (*shown, walkthrough)] + exchanges)
     code = walkthrough._session.user.secret("code").reveal()
     for secret in (code, *(key.reveal() for key in keys.values())):
         assert secret not in saved
@@ -115,30 +136,125 @@ def test_nothing_secret_is_in_what_is_saved(walkthrough: IdentityWalkthrough) ->
     assert "Secret(sha256:" in saved
 
 
+REACHED = {
+    "new": lambda w: None,
+    "started": lambda w: walk(w, "start"),
+    "failed or proven": lambda w: walk(w, "start", "open"),
+    "refused": lambda w: (setattr(w.preset, "value", "wifi"), walk(w, "start", "open", "finish")),
+    "finished": lambda w: walk(w, "start", "open", "finish"),
+    "eligible": lambda w: walk(w, "start", "open", "finish", "eligibility"),
+    "not_eligible": lambda w: (setattr(w.preset, "value", "prepaid"), w.run_all()),
+    "unlocked": lambda w: w.run_all(),
+    "locked": lambda w: (setattr(w.preset, "value", "locked_challenge"), w.run_all()),
+    "expired": lambda w: (w.run_all(), pass_time(w, 301)),
+    "revoked": lambda w: (w.run_all(), w.reset.click()),
+}
+
+
+def pass_time(walkthrough: IdentityWalkthrough, seconds: int) -> None:
+    walkthrough.seconds.value = seconds
+    walkthrough.advance.click()
+
+
+@pytest.mark.parametrize("state", REACHED)
+def test_every_state_can_be_reached_by_clicks(walkthrough: IdentityWalkthrough, state: str) -> None:
+    REACHED[state](walkthrough)
+    assert walkthrough.state == state
+    current = {shape["text"] for shape in walkthrough.states.drawing["shapes"] if shape.get("bold")}
+    assert current == {f"● {one}" for one in state.replace("_", " ").split(" or ")}
+
+
 def test_the_time_left_follows_the_clock(walkthrough: IdentityWalkthrough) -> None:
-    for step in ("start", "open", "finish"):
-        walkthrough.take(step)
-    assert "300 s left" in walkthrough.life.value
-    walkthrough._gateway.clock.advance(seconds=300)
+    walk(walkthrough, "start", "open", "finish")
+    assert "valid for 300 s" in walkthrough.life.value
+    pass_time(walkthrough, 301)
+    assert "301 seconds pass" in words(walkthrough)
     walkthrough.take("eligibility")
     assert "the code expired at" in walkthrough.life.value
     assert "begin again" in walkthrough.status.value
 
 
+def test_what_is_too_old_before_the_code_has_expired(walkthrough: IdentityWalkthrough) -> None:
+    walk(walkthrough, "start")
+    pass_time(walkthrough, 121)
+    assert walkthrough.state == "expired"
+    walk(walkthrough, "open")
+    assert walkthrough.state == "expired"
+    walk(walkthrough, "start", "open")
+    pass_time(walkthrough, 61)
+    walk(walkthrough, "finish")
+    assert "has expired" in walkthrough.status.value
+    assert walkthrough.state == "expired"
+
+
+def test_a_step_taken_twice_shows_what_the_service_answers(walkthrough: IdentityWalkthrough) -> None:
+    walk(walkthrough, "start", "open", "open")
+    assert "✗ 2003" in words(walkthrough)
+    walk(walkthrough, "finish", "finish")
+    assert walkthrough.state == "revoked"
+    assert "the code is revoked" in walkthrough.life.value
+    walk(walkthrough, "eligibility")
+    assert "revoked" in walkthrough.status.value
+    walk(walkthrough, "start")
+    assert walkthrough.state == "started"
+    assert len(walkthrough.trace) == 1, "a new start is a new flow"
+
+
+def test_a_reset_phone_answers_its_question_again(walkthrough: IdentityWalkthrough) -> None:
+    walkthrough.reset.click()
+    assert "There is nothing to reset yet" in walkthrough.status.value
+    walkthrough.preset.value = "locked_challenge"
+    walkthrough.run_all()
+    assert "locked" in walkthrough.status.value
+    walkthrough.reset.click()
+    assert "the code is revoked and the wrong answers are forgotten" in walkthrough.status.value
+    walkthrough.run_all()
+    assert walkthrough.state == "unlocked"
+
+
+def test_the_real_clock_says_why_it_stands() -> None:
+    with Gateway() as gateway, toolkit.connect(gateway) as tk:
+        shown = IdentityWalkthrough(tk)
+        shown.advance.click()
+        assert "only the clock of Gateway.demo() can be advanced" in shown.status.value
+        shown.try_attack("let the clock run")
+        assert "only the clock of Gateway.demo() can be advanced" in shown.status.value
+        shown.view.value = "Attack"
+        assert "No attack was tried yet" in shown.status.value
+
+
+def test_an_arrow_shows_its_request_and_response(walkthrough: IdentityWalkthrough) -> None:
+    assert "Click an arrow" in walkthrough.exchange.value
+    walkthrough.run_all()
+    parts = [part["said"] for part in walkthrough.sequence.drawing["parts"]]
+    assert len(parts) == 15
+    assert walkthrough.sequence.chosen == 14, "the newest"
+    walkthrough.sequence.chosen = parts.index("3 alias, code")
+    assert "3 authenticateByRedirectFinish" in walkthrough.exchange.value
+    assert "failed or proven → finished" in walkthrough.exchange.value
+    assert "&quot;VerificationFingerprint&quot;: &quot;Secret(sha256:" in walkthrough.exchange.value
+    assert "&quot;MobileNumber&quot;: &quot;*********00&quot;" in walkthrough.exchange.value
+
+
 def test_diagrams_are_drawn_from_the_table() -> None:
     moves = {(row.state, row.next) for row in TRANSITIONS}
-    assert set(_edges()) <= moves
-    left_out = moves - set(_edges())
+    assert set(edges()) <= moves
+    left_out = moves - set(edges())
     again = {(row.state, row.next) for row in TRANSITIONS if row.event is Event.ELIGIBILITY}
     assert all(a is b or b in (State.EXPIRED, State.REVOKED) or (a, b) in again for a, b in left_out)
-    svg = states_svg({State.PROVEN, State.FAILED})
-    assert 'aria-label="State diagram, the flow is failed or proven"' in svg
-    assert svg.count("● ") == 2
+    drawing = states_drawing({State.PROVEN, State.FAILED})
+    assert drawing.said == "State diagram, the flow is failed or proven"
+    assert sum(shape["text"].startswith("● ") for shape in drawing.shapes if shape["kind"] == "text") == 2
 
 
 def test_every_control_has_a_word_for_those_who_cannot_see_it(walkthrough: IdentityWalkthrough) -> None:
     controls = [*(getattr(walkthrough, step) for step in STEPS), walkthrough.again, walkthrough.attack_button]
     assert all(control.description for control in controls)
     assert all(control.description for control in (walkthrough.preset, walkthrough.answer, walkthrough.attack))
-    assert 'role="img"' in walkthrough.states.value
-    assert 'aria-label="Sequence of calls: no requests yet"' in walkthrough.sequence.value
+    assert walkthrough.states.drawing["said"] == "State diagram, the flow is new"
+    assert walkthrough.sequence.drawing["said"] == "Sequence of calls: no requests yet"
+
+
+def words(walkthrough: IdentityWalkthrough) -> str:
+    """Return the words of the sequence diagram."""
+    return " ".join(shape["text"] for shape in walkthrough.sequence.drawing["shapes"] if shape["kind"] == "text")

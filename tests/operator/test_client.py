@@ -20,8 +20,9 @@ from tests.conftest import operator_of, raw_call
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
 from tests.rewards.conftest import DEVICE, settings
-from toolkit.errors import Conflict, InvalidArgument, KeyRejected, NotFound, UnexpectedReply
+from toolkit.errors import Conflict, InvalidArgument, KeyRejected, NotAuthenticated, NotFound, UnexpectedReply
 from toolkit.gateway import Gateway
+from toolkit.identity.client.held_secrets import AuthenticatedUser
 from toolkit.operator import wire
 from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, SESSION_COLUMNS
 from toolkit.rewards.configuration import Configuration
@@ -188,6 +189,37 @@ def test_a_damaged_lock_is_listed_and_repaired(gateway: Gateway, tk: toolkit.Con
             tk.operator.repair_lock(**arguments)
     with pytest.raises(InvalidArgument, match="lock is a str, not a list"):
         tk.operator.revoke_lock([])  # type: ignore[arg-type]
+
+
+# -- users ------------------------------------------------------------------------------------------------
+
+
+def test_a_reset_revokes_the_code_and_forgets_answers(demo: Gateway) -> None:
+    with toolkit.connect(demo) as tk:
+        phone = demo.handset("locked_challenge")
+
+        def user() -> AuthenticatedUser:
+            transaction = tk.identity.start_authentication(phone)
+            return tk.identity.finish_authentication(tk.identity.authenticate_device(transaction, phone))
+
+        first = user()
+        assert tk.identity.eligibility(first)["attempts_left"].tolist() == [0]
+        assert tk.operator.reset_user(first.service_alias) == [
+            "the code is revoked",
+            "the wrong answers are forgotten",
+        ]
+        with pytest.raises(NotAuthenticated, match="revoked"):
+            tk.identity.eligibility(first)
+        with pytest.raises(NotFound, match="no user with this alias"):
+            tk.operator.reset_user(first.service_alias)
+        assert tk.identity.eligibility(user())["attempts_left"].tolist() == [3]
+
+
+def test_a_reset_of_an_unknown_user_is_refused(tk: toolkit.Connection) -> None:
+    with pytest.raises(NotFound, match="no user with this alias"):
+        tk.operator.reset_user("3bd00683-97c7-4ea5-90ff-28dc4992f4f3")
+    with pytest.raises(InvalidArgument, match="is not empty"):
+        tk.operator.reset_user("")
 
 
 # -- keys -------------------------------------------------------------------------------------------------

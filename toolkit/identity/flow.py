@@ -53,7 +53,7 @@ class Fact(StrEnum):
     STILL_LOCKED = "the question is still locked"
     LOCK_OVER = "the lock has expired"
     LIFE_OVER = "the fingerprint or code has expired"
-    NEWER_CODE = "a newer code was issued"
+    NEWER_CODE = "a newer code was issued, or an operator reset the user"
 
 
 class Transition(NamedTuple):

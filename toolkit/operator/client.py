@@ -29,7 +29,7 @@ _KEY_MISSING = (
 
 @checked_arguments
 class OperatorClient(PublicNames):
-    """Locks, alert mails, reward decisions, retention and the clock of a gateway. Use it as ``tk.operator``.
+    """Locks, users, alert mails, reward decisions, retention and the clock of a gateway. Use it as ``tk.operator``.
 
     The gateway answers only over a loopback address. Every method raises KeyRejected if the key is not that of the
     gateway, and Unreachable if the gateway does not answer.
@@ -114,6 +114,32 @@ class OperatorClient(PublicNames):
         else:
             repaired = self._call(wire.REPAIR_LOCK, list, "done", values={"lock": _not_empty(lock or "")})
         done: list[str] = repaired["done"]
+        return done
+
+    # -- users of mobile identity ---------------------------------------------------------------------------
+
+    def reset_user(self, service_alias: str) -> list[str]:
+        """Revoke the code of a user and forget the wrong answers (``POST /operator/identity/reset/{alias}``).
+
+        As after a phone was stolen, or for an owner who locked the question.
+
+        Parameters
+        ----------
+        service_alias
+            As `AuthenticatedUser` has it.
+
+        Returns
+        -------
+        list of str
+            What was done, a sentence for each change.
+
+        Raises
+        ------
+        NotFound
+            No user with this alias had a code or gave a wrong answer lately.
+        """
+        values = {"alias": _not_empty(service_alias)}
+        done: list[str] = self._call(wire.RESET_USER, list, "done", values=values)["done"]
         return done
 
     # -- what the gateway keeps -----------------------------------------------------------------------------
@@ -256,5 +282,5 @@ def _authorization(key: Secret) -> Secret:
 
 def _not_empty(name: str) -> str:
     if not name:
-        raise InvalidArgument("the name of a thing or a lock is not empty")
+        raise InvalidArgument("the name of a thing, a lock or a user is not empty")
     return name

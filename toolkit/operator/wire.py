@@ -16,6 +16,7 @@ ISSUE_LOCK = Endpoint("POST", "/operator/locks")
 REVOKE_LOCK = Endpoint("DELETE", "/operator/locks/{lock}")
 REPAIR_LOCK = Endpoint("POST", "/operator/repair/lock/{lock}")
 REPAIR_THING = Endpoint("POST", "/operator/repair/thing/{thing}")
+RESET_USER = Endpoint("POST", "/operator/identity/reset/{alias}")
 OUTBOX = Endpoint("GET", "/operator/outbox")
 DECISIONS = Endpoint("GET", "/operator/rewards/decisions")
 REWARD_SESSIONS = Endpoint("GET", "/operator/rewards/sessions")
@@ -48,6 +49,7 @@ TOO_MANY = "too many wrong operator keys, try again in 1 second"
 NOT_LOCAL = "the operator API answers only over a loopback address, without a proxy in between"
 WRONG_HOST = "the operator API answers only to loopback names: localhost, 127.0.0.1, [::1]"
 FOREIGN_ORIGIN = "the operator API answers to no web page of another origin"
+NO_USER = "no user with this alias had a code or gave a wrong answer lately"
 REAL_CLOCK = "this gateway runs on the real clock: only the clock of Gateway.demo() can be advanced"
 BAD_SECONDS = 'the body must be {"seconds": NUMBER}'
 

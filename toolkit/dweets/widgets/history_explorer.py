@@ -13,6 +13,7 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.charts.table_files import table_bytes
 from toolkit.dweets.arguments import Key
@@ -56,6 +57,7 @@ _TABLES = ("Statistics", "Rows", "Gaps", "Outliers", "Code")
 _NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
 
+@checked_arguments
 class HistoryExplorer(ServiceWidget):
     """Choose things, fields, a time axis and a range; see the chart, statistics, rows, gaps and outliers.
 

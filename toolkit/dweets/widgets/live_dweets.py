@@ -11,6 +11,7 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.charts.series import kind_of
 from toolkit.dweets.arguments import Key, checked_name, checked_names
@@ -28,6 +29,7 @@ from toolkit.widget_family import (
     html_pane,
     in_turn,
     open_widgets,
+    part_of,
     row,
     sized,
     text_field,
@@ -35,6 +37,7 @@ from toolkit.widget_family import (
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
+    from toolkit.dweets.client.dweets import DweetClient
 
 #: Seconds between two drawings. The eye calls ten a second smooth.
 _PAUSE = 1 / 10
@@ -46,6 +49,7 @@ _MOST_FIELDS, _MOST_OFFERED, _MOST_NAMED = 6, 200, 3
 _CHART_PIXELS, _MOST_CHART_PIXELS, _TABLE_PIXELS = 260, 380, 150
 
 
+@checked_arguments
 class LiveDweets(ServiceWidget):
     """Follow things: draw their last dweets as they arrive, with the latest value and the rate of each field.
 
@@ -105,8 +109,9 @@ class LiveDweets(ServiceWidget):
         if not 1 < points <= keep:
             raise InvalidArgument("points is at least 2, and not more than keep")
         names = checked_names(things)
+        dweets: DweetClient = part_of(tk, "dweets")
         super().__init__()
-        self._tk, self._key, self._time, self._unit = tk, key, time, unit
+        self._dweets, self._key, self._time, self._unit = dweets, key, time, unit
         self._asked_for = (fields,) if isinstance(fields, str) else tuple(fields or ())
         self._reader = LiveReader(self._listener, keep)
         self._reader.on_state = self._say_state
@@ -121,7 +126,7 @@ class LiveDweets(ServiceWidget):
 
     def _listener(self, thing: str, since: int | None) -> Listener:
         key = self._key.get(thing) if isinstance(self._key, Mapping) else self._key
-        return self._tk.dweets.listen(thing, key=key, since=since)
+        return self._dweets.listen(thing, key=key, since=since)
 
     def _make_controls(self, things: Sequence[str], points: int, keep: int) -> None:
         sizes = sorted({size for size in (100, 300, 1_000) if size <= keep} | {points})

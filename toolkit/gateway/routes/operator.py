@@ -11,9 +11,10 @@ import msgspec
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.lock_records import listed, repair, revoke
 from toolkit.endpoint import Endpoint
-from toolkit.errors import Conflict, KeyRejected, MalformedRequest, RateLimited, ServiceError
+from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
 from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, WrongKey
+from toolkit.identity.service.identity import IdentityService
 from toolkit.operator import wire
 from toolkit.outside_world import OutsideWorld, SteppedClock
 from toolkit.rewards import wire as rewards_wire
@@ -31,13 +32,20 @@ class OperatorRoutes:
     cross_origin = False
 
     def __init__(
-        self, key: Secret, records: Records, world: OutsideWorld, dweets: DweetService, rewards: RewardService
+        self,
+        key: Secret,
+        records: Records,
+        world: OutsideWorld,
+        dweets: DweetService,
+        rewards: RewardService,
+        identity: IdentityService,
     ) -> None:
         self._key = key
         self._records = records
         self._world = world
         self._dweets = dweets
         self._rewards = rewards
+        self._identity = identity
         self._loopback_names = Hosts()
         self.table = [
             self._route(wire.LOCKS, self._locks),
@@ -45,6 +53,7 @@ class OperatorRoutes:
             self._route(wire.REVOKE_LOCK, self._revoke_lock),
             self._route(wire.REPAIR_LOCK, self._repair),
             self._route(wire.REPAIR_THING, self._repair),
+            self._route(wire.RESET_USER, self._reset_user),
             self._route(wire.OUTBOX, self._outbox),
             self._route(wire.DECISIONS, self._decisions),
             self._route(wire.REWARD_SESSIONS, self._reward_sessions),
@@ -100,6 +109,13 @@ class OperatorRoutes:
 
     async def _repair(self, request: Request) -> dict[str, Any]:
         return {"done": await repair(self._records, **request.values)}
+
+    # -- users of mobile identity ---------------------------------------------------------------------------
+
+    async def _reset_user(self, request: Request) -> dict[str, Any]:
+        if done := await self._identity.reset(request.values["alias"]):
+            return {"done": done}
+        raise NotFound(wire.NO_USER, status=404)
 
     # -- what the gateway keeps -----------------------------------------------------------------------------
 

@@ -12,16 +12,18 @@ import ipywidgets
 import traitlets
 from PIL import Image
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.handwriting.client.picture_sheet import picture_sheet
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, paper
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, Format
-from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, in_turn, row
+from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, in_turn, part_of, row
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
+    from toolkit.handwriting.client.handwriting import HandwritingClient
 
 _TEXT = "The quick brown fox\njumps over the lazy dog."
 
@@ -38,6 +40,7 @@ class _Settings(NamedTuple):
         return f"tk.handwriting.{kind}({self.text!r}, {self.handwriting!r}{given})"
 
 
+@checked_arguments
 class HandwritingExplorer(ServiceWidget):
     """Write a text and see it in any hand while you change the parameters.
 
@@ -73,8 +76,8 @@ class HandwritingExplorer(ServiceWidget):
     kept = traitlets.Instance(Handwritten, allow_none=True)
 
     def __init__(self, tk: Connection, *, text: str = _TEXT, handwriting: str = "Molly") -> None:
+        self._client: HandwritingClient = part_of(tk, "handwriting")
         super().__init__()
-        self._client = tk.handwriting
         self._shown: _Settings | None = None
         self._kept_code = ""
         layout = ipywidgets.Layout(width="auto", height="6em")

@@ -6,27 +6,73 @@ They use phones of their own, so they do not affect the current flow; only "let 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from toolkit.errors import ServiceError
+from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, PhoneProof
-from toolkit.identity.client.identity import IdentityClient
+from toolkit.identity.client.request_recorder import Step
 from toolkit.secret import Secret
 
 if TYPE_CHECKING:
+    from toolkit.connection import Connection
     from toolkit.gateway import Gateway
 
+T = TypeVar("T")
 
-class Scene(NamedTuple):
-    """The attacked client, a second client, and the gateway with the demo world."""
 
-    client: IdentityClient
-    other: IdentityClient
-    gateway: Any  # Gateway; Any, because the clock of the demo world has more methods
+class Entry(NamedTuple):
+    """One request of a flow, by an attacker or not, or a note about what happened between two requests."""
+
+    step: Step | None = None
+    is_attack: bool = False
+    note: str = ""
+
+
+class Scene:
+    """The attacked client, a second client, and the gateway with the demo world; `entries` says what was sent."""
+
+    def __init__(self, tk: Connection, gateway: Gateway) -> None:
+        keys = gateway.credentials
+        self.client = tk.identity.called_by(keys["ApiClientId"])
+        self.other = tk.identity.called_by(keys["OtherApiClientId"])
+        self.handset: Callable[[str], Handset] = gateway.handset
+        self._advance = tk.operator.advance
+        self._before: list[Entry] = []
+        self._seen = 0
+
+    def entries(self) -> list[Entry]:
+        """Return what was sent so far, in order."""
+        return [*self._before, *self._since(is_attack=False)]
+
+    def refused(self, work: Callable[[], object]) -> ServiceError:
+        """Do what an attacker does and return the error that refuses it."""
+        return self.as_attacker(lambda: _error_of(work))
+
+    def as_attacker(self, work: Callable[[], T]) -> T:
+        """Do something whose requests are drawn as those of an attacker."""
+        self._remember(self._since(is_attack=False))
+        result = work()
+        self._remember(self._since(is_attack=True))
+        return result
+
+    def wait(self, seconds: int) -> None:
+        """Advance the gateway's clock."""
+        self._advance(seconds)
+        self._remember([*self._since(is_attack=False), Entry(note=f"{seconds} seconds pass")])
+
+    def _since(self, *, is_attack: bool) -> list[Entry]:
+        # The other client never sends before the attacked one has finished, so the order is that of the requests.
+        steps = (*self.client.steps, *self.other.steps)
+        return [Entry(step, is_attack) for step in steps[self._seen :]]
+
+    def _remember(self, entries: list[Entry]) -> None:
+        self._before += entries
+        self._seen += sum(entry.step is not None for entry in entries)
 
     def proof(self, preset: str = "no_challenge") -> PhoneProof:
         """Authenticate a new phone up to the proof."""
-        phone = self.gateway.handset(preset)
+        phone = self.handset(preset)
         return self.client.authenticate_device(self.client.start_authentication(phone), phone)
 
     def user(self, preset: str = "no_challenge") -> AuthenticatedUser:
@@ -58,59 +104,61 @@ class Outcome(NamedTuple):
 def _replay_final(scene: Scene) -> ServiceError:
     proof = scene.proof()
     user = scene.client.finish_authentication(proof)
-    _refused(lambda: scene.client.finish_authentication(proof))
+    scene.refused(lambda: scene.client.finish_authentication(proof))
     # The second use has also revoked the code of the first.
-    return _refused(lambda: scene.client.eligibility(user))
+    return _error_of(lambda: scene.client.eligibility(user))
 
 
 def _replay_first(scene: Scene) -> ServiceError:
-    phone = scene.gateway.handset("no_challenge")
+    phone = scene.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
     scene.client.authenticate_device(transaction, phone)
-    return _refused(lambda: scene.client.authenticate_device(transaction, phone))
+    return scene.refused(lambda: scene.client.authenticate_device(transaction, phone))
 
 
 def _first_at_finish(scene: Scene) -> ServiceError:
-    transaction = scene.client.start_authentication(scene.gateway.handset("no_challenge"))
+    transaction = scene.client.start_authentication(scene.handset("no_challenge"))
     early = PhoneProof(transaction, transaction.secret("fingerprint"))
-    return _refused(lambda: scene.client.finish_authentication(early))
+    return scene.refused(lambda: scene.client.finish_authentication(early))
 
 
 def _planted(scene: Scene) -> ServiceError:
-    own = scene.client.start_authentication(scene.gateway.handset("no_challenge"))
+    own = scene.client.start_authentication(scene.handset("no_challenge"))
     planted = PhoneProof(own, scene.proof("prepaid").secret("fingerprint"))
-    return _refused(lambda: scene.client.finish_authentication(planted))
+    return scene.refused(lambda: scene.client.finish_authentication(planted))
 
 
 def _swap_alias(scene: Scene) -> ServiceError:
     mine, theirs = scene.user(), scene.user("prepaid")
-    return _refused(lambda: scene.client.eligibility(_forged(theirs.service_alias, mine)))
+    return scene.refused(lambda: scene.client.eligibility(_forged(theirs.service_alias, mine)))
 
 
 def _swap_client(scene: Scene) -> ServiceError:
     user = scene.user()
-    return _refused(lambda: scene.other.eligibility(user))
+    return scene.refused(lambda: scene.other.eligibility(user))
 
 
 def _wait(scene: Scene) -> ServiceError:
     user = scene.user()
-    scene.gateway.clock.advance(seconds=301)
+    scene.wait(301)
     # The client does not send an expired code, so the forged user has a later expiry time.
-    return _refused(lambda: scene.client.eligibility(_forged(user.service_alias, user)))
+    return scene.refused(lambda: scene.client.eligibility(_forged(user.service_alias, user)))
 
 
 def _open_redirect(scene: Scene) -> ServiceError:
-    phone = scene.gateway.handset("no_challenge")
-    return _refused(lambda: scene.client.start_authentication(phone, final_target_url="https://evil.example/collect"))
+    phone = scene.handset("no_challenge")
+    return scene.refused(
+        lambda: scene.client.start_authentication(phone, final_target_url="https://evil.example/collect")
+    )
 
 
 def _guess(scene: Scene) -> ServiceError:
-    phone = scene.gateway.handset("no_cards")
+    phone = scene.handset("no_cards")
     user = scene.user(phone.name)
     scene.client.eligibility(user)
 
     def answer(given: Secret | None) -> ServiceError:
-        return _refused(lambda: scene.client.payment_list(user, answer=given))
+        return scene.refused(lambda: scene.client.payment_list(user, answer=given))
 
     for wrong in ("00000", "11111", "22222"):
         answer(Secret(wrong, guessable=True))
@@ -118,9 +166,9 @@ def _guess(scene: Scene) -> ServiceError:
 
 
 def _preview(scene: Scene) -> int:
-    phone = scene.gateway.handset("no_challenge")
+    phone = scene.handset("no_challenge")
     transaction = scene.client.start_authentication(phone)
-    status = scene.client.preview(transaction)
+    status = scene.as_attacker(lambda: scene.client.preview(transaction))
     scene.client.finish_authentication(scene.client.authenticate_device(transaction, phone))
     return status
 
@@ -131,7 +179,7 @@ def _forged(alias: str, user: AuthenticatedUser) -> AuthenticatedUser:
     return AuthenticatedUser(alias, user.secret("code"), a_day_later, phone)
 
 
-def _refused(work: Callable[[], object]) -> ServiceError:
+def _error_of(work: Callable[[], object]) -> ServiceError:
     try:
         work()
     except ServiceError as error:
@@ -160,11 +208,10 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-def run_attack(name: str, client: IdentityClient, gateway: Gateway) -> Outcome:
-    """Send one of `ATTACKS` as a client of the demo world."""
-    attack = ATTACKS[name]
-    keys = gateway.credentials
-    scene = Scene(client.called_by(keys["ApiClientId"]), client.called_by(keys["OtherApiClientId"]), gateway)
+def run_attack(name: str, tk: Connection, gateway: Gateway) -> tuple[Outcome, list[Entry]]:
+    """Send one of `ATTACKS` as a client of the demo world; return its result, and what was sent in which order."""
+    attack, scene = ATTACKS[name], Scene(tk, gateway)
     result = attack.run(scene)
     status, answer = (result, "Use GET.") if isinstance(result, int) else (result.code, str(result).split(" (")[0])
-    return Outcome(attack.title, status, answer, attack.rule, attack.because, status == attack.status)
+    outcome = Outcome(attack.title, status, answer, attack.rule, attack.because, status == attack.status)
+    return outcome, scene.entries()

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 from urllib.parse import parse_qs, urlsplit
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import SessionClosed, Unreachable
 from toolkit.secret import Secret
 
@@ -16,6 +17,7 @@ _POLL_SECONDS = 0.05
 _SOCKET_SECONDS = 5.0
 
 
+@checked_arguments
 class FinalTargetListener:
     """Listens on a free port of 127.0.0.1 for one request to ``/done``.
 

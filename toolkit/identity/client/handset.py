@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.identity.wire import SIMULATED_ADDRESS
 from toolkit.secret import Secret
 
 
+@checked_arguments
 @dataclass(frozen=True, slots=True)
 class Handset:
     """A simulated phone: ``gateway.handset("happy")`` of the demo world, or one of your subscribers.

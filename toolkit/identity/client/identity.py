@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pandas as pd
 
-from toolkit.argument_checks import described
-from toolkit.endpoint import Endpoint
+from toolkit.argument_checks import checked_arguments, described
 from toolkit.errors import CodeExpired, InvalidArgument
 from toolkit.frames import declared_frame
 from toolkit.http_client import HttpSession
@@ -26,6 +25,7 @@ from toolkit.secret import Secret
 _DEFAULT_FINAL_TARGET = "http://127.0.0.1/done"
 
 
+@checked_arguments
 class IdentityClient(PublicNames):
     """Mobile identity and checkout data. Use it as ``tk.identity``.
 
@@ -129,8 +129,7 @@ class IdentityClient(PublicNames):
 
     def preview(self, transaction: StartedTransaction) -> int:
         """Request TargetUrl with ``HEAD``, as a link preview does, and return the HTTP status: 405."""
-        look = Endpoint("HEAD", wire.OPEN_TARGET.template, wire.OPEN_TARGET.query)
-        return self._http.call(look, query={"vfp": transaction.secret("fingerprint")}).status
+        return self._recorder.preview(transaction.secret("fingerprint"), transaction)
 
     def await_device(
         self, transaction: StartedTransaction, listener: FinalTargetListener, *, timeout: float = 60.0

@@ -126,6 +126,18 @@ class RequestRecorder:
 
         return _result(self._record(Event.OPEN, query, send, holder, Event.OPEN))
 
+    def preview(self, fingerprint: Secret, holder: Holder) -> int:
+        """Request a TargetUrl without opening it and return the HTTP status."""
+        query: dict[str, str | Secret | None] = {"vfp": fingerprint}
+        look = Endpoint("HEAD", OPEN_TARGET.template, OPEN_TARGET.query)
+
+        def send(step: Step) -> int:
+            step.http = self._http.call(look, query=query).status
+            step.status, step.description = None, "Only GET opens it."
+            return step.http
+
+        return _result(self._record(f"HEAD {Event.OPEN}", query, send, holder, None))
+
     def _record(
         self,
         operation: str,
@@ -215,7 +227,9 @@ def _device_error(http: int) -> ToolkitError:
 
 def states_after(states: frozenset[State], event: Event, status: int) -> frozenset[State]:
     """Return the possible states of the flow after a response with this status."""
-    rows = [row for row in TRANSITIONS if row.event is event and row.status == status]
+    # A request is also refused for what time did before it.
+    events = (event, Event.TIME) if status else (event,)
+    rows = [row for row in TRANSITIONS if row.event in events and row.status == status]
     # If the flow has expired or been revoked, no row matches the states that the client knew.
     possible = [row for row in rows if row.state in states] or rows
     return frozenset(row.next for row in possible) or states

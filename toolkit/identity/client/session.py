@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pandas as pd
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, SessionClosed
 from toolkit.identity.client.handset import Handset
 from toolkit.identity.client.held_secrets import AuthenticatedUser, Holder, PhoneProof, StartedTransaction, hide_answer
@@ -21,6 +22,7 @@ Payments: TypeAlias = pd.DataFrame | pd.Series | str | Iterable[str]
 HeldT = TypeVar("HeldT", bound=Holder)
 
 
+@checked_arguments
 class IdentitySession:
     """Authenticates one phone and holds its secrets. Made by ``tk.identity.session()``.
 

@@ -88,6 +88,15 @@ class AttemptRepository:
             ):
                 return fact, after
 
+    async def forget(self, alias: str, now: int) -> bool:
+        """Forget the wrong answers for an alias, if there are any."""
+        stored = await self._records.get(_SPACE, alias)
+        # An empty record, since the carrier's data would count again without one.
+        nothing = msgspec.json.encode(Attempts())
+        if stored in (None, nothing):
+            return False
+        return await self._records.compare_and_set(_SPACE, {alias: stored}, {alias: nothing}, now + _HOUR)
+
     async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[bytes | None, Attempts]:
         stored = await self._records.get(_SPACE, alias)
         if stored is None and subscriber.wrong_answers:

@@ -73,6 +73,13 @@ class IdentityService:
                 await self._limits.count_wrong_fingerprint(f"address {arrival.peer}")
             raise
 
+    async def reset(self, alias: str) -> list[str]:
+        """Revoke the live code of an alias and forget its wrong answers; return what was done."""
+        done = ["the code is revoked"] if await self._authentication.revoke(alias) else []
+        if await self._challenges.forget(alias, self._world.clock.now()):
+            done.append("the wrong answers are forgotten")
+        return done
+
     async def _eligibility(self, caller: Caller, request: Body) -> Body:
         while True:
             snapshot, authentication = await self._authentication.authenticated(caller, request, Event.ELIGIBILITY)

@@ -15,7 +15,7 @@ from toolkit.identity.envelope import refusal
 from toolkit.identity.flow import Event, Fact, State, transition
 from toolkit.identity.service import one_time
 from toolkit.identity.service.body_checks import normal_address
-from toolkit.identity.service.callers import Caller, IdentitySettings, is_registered
+from toolkit.identity.service.callers import LONGEST_LIFE, Caller, IdentitySettings, is_registered
 from toolkit.identity.service.carrier import Arrival, Carrier, Subscriber
 from toolkit.identity.service.one_time import Authentication, Proof, Snapshot, Transaction
 from toolkit.outside_world import OutsideWorld
@@ -24,6 +24,8 @@ from toolkit.stores import Store
 _SPACE, _ALIASES = "identity", "identity.aliases"
 #: A record is kept this long after its secret expires, so that "expired" and "used" differ from "unknown".
 _KEPT_AFTER_EXPIRY_MS = 900_000
+#: Stands for the hash of a code that was the live one.
+_REVOKED = b"revoked"
 
 
 class Redirect(NamedTuple):
@@ -152,7 +154,7 @@ class MobileAuthentication:
             alias, code_hash = proof.issued
             live = one_time.live_code_key(alias)
             # Revokes only the code of this proof: a newer one may belong to the legitimate user.
-            await self._change({live: code_hash.encode("ascii")}, {live: b"revoked"}, proof.expires)
+            await self._change({live: code_hash.encode("ascii")}, {live: _REVOKED}, proof.expires)
         return refusal(step.status, envelope.REVOKED_BY_REUSE if step.next is State.REVOKED else None)
 
     async def _use(self, snapshot: Snapshot, key: str, proof: Proof) -> dict[str, Any] | None:
@@ -219,6 +221,14 @@ class MobileAuthentication:
         if self._world.clock.now() >= authentication.expires:
             raise refusal(transition(State.EXPIRED, call).status, envelope.START_AGAIN)
         return {key: snapshot[key]}, authentication
+
+    async def revoke(self, alias: str) -> bool:
+        """Revoke the live code of an alias, if it has one."""
+        live = one_time.live_code_key(alias)
+        snapshot = await self._find(live)
+        if snapshot[live] in (None, _REVOKED):
+            return False
+        return await self._change(snapshot, {live: _REVOKED}, self._world.clock.now() + LONGEST_LIFE * 1000)
 
     async def advance(self, snapshot: Snapshot, authentication: Authentication) -> bool:
         """Store an authentication if its record has not changed since it was read."""

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from html import escape
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import ipywidgets
 import pandas as pd
 import traitlets
 
+from toolkit.argument_checks import checked_arguments
+from toolkit.drawing import DrawingPane, png
 from toolkit.errors import InvalidArgument
-from toolkit.identity.client.attacks import ATTACKS, Outcome, run_attack
+from toolkit.identity.client.attacks import ATTACKS, Entry, Outcome, run_attack
 from toolkit.identity.client.handset import Handset
-from toolkit.identity.client.held_secrets import AuthenticatedUser
+from toolkit.identity.client.held_secrets import AuthenticatedUser, StartedTransaction
 from toolkit.identity.client.request_recorder import Step
 from toolkit.identity.flow import State
-from toolkit.identity.widgets.flow_diagrams import calls_svg, diagrams_png, states_svg
+from toolkit.identity.widgets.exchange import exchange_html, outcome_html
+from toolkit.identity.widgets.flow_diagrams import calls_drawing, states_drawing
 from toolkit.secret import Secret
-from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, in_turn, row, scrolled, sized
+from toolkit.widget_family import ServiceWidget, button, html_line, html_pane, in_turn, part_of, row, sized
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
+    from toolkit.identity.client.identity import IdentityClient
 
 #: The labels of the buttons, in the order of the steps.
 STEPS: dict[str, str] = {
@@ -32,12 +35,31 @@ STEPS: dict[str, str] = {
     "payment_list": "5 Payment list",
     "payment_details": "6 Details",
 }
+_FLOW, _ATTACK = "Flow", "Attack"
+#: What is too old after so many seconds, with the lives of the demo world.
+_WAITS = {
+    "61 s: fingerprint": 61,
+    "121 s: TargetUrl": 121,
+    "301 s: code": 301,
+    "901 s: locked question": 901,
+}
+_NO_ATTACK = "No attack was tried yet: choose one and click Try it."
+_TOOLTIPS = {
+    "start": "Your program asks to authenticate the phone",
+    "open": "The phone opens TargetUrl over its mobile network",
+    "finish": "Your program exchanges the final fingerprint for a code; a second time revokes the code",
+    "eligibility": "Ask whether the user may pay, and which question to answer",
+    "payment_list": "Answer the question and list the payments on file",
+    "payment_details": "Fetch the listed payments, masked",
+}
 
 
+@checked_arguments
 class IdentityWalkthrough(ServiceWidget):
     """Choose a phone, take the flow step by step, see each request and response, then attack it.
 
-    A step is enabled after the one before it has succeeded. All requests are really sent; secrets appear as hashes.
+    All requests are really sent; secrets appear as hashes. A click on an arrow shows its request and response. Each
+    step can be repeated, to see what the service answers; a step whose input is missing says what comes first.
 
     Parameters
     ----------
@@ -54,8 +76,16 @@ class IdentityWalkthrough(ServiceWidget):
         One button for each step, and one that restarts the flow.
     answer : ipywidgets.Password
         The answer to the challenge, cleared when it is used; if empty, the correct answer is sent.
+    seconds, advance : ipywidgets.Dropdown, ipywidgets.Button
+        How much time passes, and the button that advances the clock: what is too old then has expired.
+    reset : ipywidgets.Button
+        Lets the operator revoke the phone's code and forget its wrong answers.
     attack, attack_button : ipywidgets.Dropdown, ipywidgets.Button
         The choice of an attack, and the button that sends it.
+    view : ipywidgets.ToggleButtons
+        What is drawn: ``Flow`` or ``Attack``.
+    sequence : DrawingPane
+        The sequence diagram; ``chosen`` is the arrow whose request and response are shown.
     state : str
         The state of the flow as far as the client knows.
     outcome : Outcome or None
@@ -76,16 +106,20 @@ class IdentityWalkthrough(ServiceWidget):
     outcome = traitlets.Instance(Outcome, allow_none=True)
 
     def __init__(self, tk: Connection, *, preset: str = "happy") -> None:
+        self._main: IdentityClient = part_of(tk, "identity")
         if tk.gateway is None or not tk.gateway.presets:
             raise InvalidArgument(
                 "the walkthrough needs a gateway of this process with the demo world: connect(Gateway.demo())"
             )
+        tk.gateway.handset(preset)  # or it says which there are
         super().__init__()
-        self._gateway = tk.gateway
-        self._main = tk.identity
+        self._tk, self._gateway = tk, tk.gateway
         self._session = self._main.session()
-        self._refused_attacks = 0
+        self._refused_attacks = self._done = 0
+        self._attack_entries: list[Entry] = []
+        self._aliases: dict[str, str] = {}
         self._make_controls(tk.gateway.presets, preset)
+        self._observe_controls()
         self._lay_out()
         self._begin()
 
@@ -97,12 +131,17 @@ class IdentityWalkthrough(ServiceWidget):
     @in_turn
     def take(self, step: str) -> None:
         """Take one of `STEPS`, as a click on its button does."""
+        place = list(STEPS).index(_known(step, STEPS, "step"))
         label = STEPS[step][2:]
+        if step == "start" and self._entries:
+            self._begin()
         with self.working(label):
+            if place > self._done:
+                raise InvalidArgument(f"take step {list(STEPS.values())[self._done]} first")
             message: str = getattr(self, f"_{step}")()
-            self._done = list(STEPS).index(step) + 1
+            self._done = max(self._done, place + 1)
             self.say(f"{label}: {message}")
-        self._refresh()
+        self._show_flow()
 
     @in_turn
     def run_all(self) -> None:
@@ -115,19 +154,43 @@ class IdentityWalkthrough(ServiceWidget):
 
     @in_turn
     def try_attack(self, name: str) -> Outcome | None:
-        """Send one of the attacks and return its result, or None if it could not be sent."""
+        """Send one of the attacks, draw it and return its result, or None if it could not be sent."""
+        title = ATTACKS[_known(name, ATTACKS, "attack")].title
         self.outcome = None
-        with self.working(f"Trying: {ATTACKS[name].title}"):
-            self.outcome = run_attack(name, self._main, self._gateway)
+        with self.working(f"Trying: {title}"):
+            self.outcome, self._attack_entries = run_attack(name, self._tk, self._gateway)
             self._refused_attacks += self.outcome.refused
-            self.result.value = _outcome_html(self.outcome)
-            self.say(f"{ATTACKS[name].title}: {'refused' if self.outcome.refused else 'not refused'}.")
-        self._refresh()
+            self._show(_ATTACK)
+            self.say(f"{title}: {'refused' if self.outcome.refused else 'not refused'}.")
+        self._refresh_life()
         return self.outcome
+
+    @in_turn
+    def let_pass(self, seconds: int) -> None:
+        """Advance the gateway's clock, as the button does."""
+        with self.working("Advancing the clock"):
+            now = self._tk.operator.advance(seconds)
+            self._entries.append(Entry(note=f"{seconds} seconds pass"))
+            self.say(f"It is {now:%H:%M:%S} UTC. {self._life()[:1].upper()}{self._life()[1:]}.")
+        self._show_flow()
+
+    @in_turn
+    def reset_phone(self) -> None:
+        """Revoke the code of the phone's owner and forget wrong answers, as the button does."""
+        with self.working("Resetting the phone"):
+            alias = self._aliases.get(self.preset.value)
+            if alias is None:
+                raise InvalidArgument("there is nothing to reset yet: the service knows this phone after step 3")
+            done = self._tk.operator.reset_user(alias)
+            self._entries.append(Entry(note="an operator resets the phone"))
+            if self._done > list(STEPS).index("finish"):
+                self._known_states = frozenset({State.REVOKED})
+            self.say(f"The operator reset the phone: {' and '.join(done)}.")
+        self._show_flow()
 
     def picture(self) -> bytes:
         """Return both diagrams as PNG."""
-        return diagrams_png(self._states, self._client.steps)
+        return png(states_drawing(self._states), calls_drawing(self._shown_entries)[0])
 
     def summary(self) -> str:
         """Return the phone, the state and the numbers of requests and refused attacks."""
@@ -142,36 +205,54 @@ class IdentityWalkthrough(ServiceWidget):
         """The names of all attacks."""
         return tuple(ATTACKS)
 
+    # -- controls -----------------------------------------------------------------------------------------
+
     def _make_controls(self, presets: dict[str, str], preset: str) -> None:
         options = [(f"{name}: {result}", name) for name, result in presets.items()]
-        self.preset = sized(ipywidgets.Dropdown(options=options, value=preset, description="Phone"), "26em")
+        self.preset = sized(ipywidgets.Dropdown(options=options, value=preset, description="Phone"), "21em")
         self.again = button("Begin again", "refresh", "Forget this flow")
-        self._buttons = {name: button(label) for name, label in STEPS.items()}
+        self.reset = button("Reset phone", "ban", "The operator revokes its code and forgets its wrong answers")
+        self.seconds = sized(ipywidgets.Dropdown(options=_WAITS, description="Clock"), "17em")
+        self.advance = button("Advance", "clock-o", "Let so much time pass at the gateway")
+        self._buttons = {name: button(label, tooltip=_TOOLTIPS[name]) for name, label in STEPS.items()}
         self.start, self.open, self.finish, self.eligibility, self.payment_list, self.payment_details = (
             self._buttons.values()
         )
-        empty = "empty: the owner answers"
+        empty = "the owner answers"
         answer = ipywidgets.Password(description="Answer", placeholder=empty, continuous_update=False)
-        self.answer = sized(answer, "20em")
+        self.answer = sized(answer, "17em")
         titles = [(f"{attack.title} ({attack.rule})", name) for name, attack in ATTACKS.items()]
-        self.attack = sized(ipywidgets.Dropdown(options=titles, description="Attack"), "32em")
+        self.attack = sized(ipywidgets.Dropdown(options=titles, description="Attack"), "27em")
         self.attack_button = button("Try it", "bolt", "Really send this attack")
-        self.states, self.sequence, self.exchange, self.result = (html_pane() for _ in range(4))
-        self.life = html_line()
+        self.view = ipywidgets.ToggleButtons(options=[_FLOW, _ATTACK], tooltips=["Your flow", "The last attack"])
+        self.view.style.button_width = "5.5em"
+        self.view.layout.width = "auto"
+        self.states, self.sequence = DrawingPane(), DrawingPane()
+        self.exchange, self.result, self.life = html_pane(), html_pane(), html_line()
+
+    def _observe_controls(self) -> None:
         for name, step in self._buttons.items():
             step.on_click(lambda _button, name=name: self.take(name))
         self.again.on_click(lambda _button: self._begin())
+        self.reset.on_click(lambda _button: self.reset_phone())
+        self.advance.on_click(lambda _button: self.let_pass(self.seconds.value))
         self.attack_button.on_click(lambda _button: self.try_attack(self.attack.value))
         self.preset.observe(lambda _change: self._begin(), "value")
+        self.view.observe(self._switch_view, "value")
+        self.sequence.observe(self._show_exchange, "chosen")
 
     def _lay_out(self) -> None:
+        diagrams = ipywidgets.VBox((self.states, self.sequence)).add_class("toolkit-diagrams")
+        self.sequence.add_class("toolkit-sequence")
+        chosen = ipywidgets.VBox((self.result, self.exchange)).add_class("toolkit-exchange")
         self.show(
-            row(self.preset, self.again),
-            row(*self._buttons.values()),
-            row(self.answer, self.life),
-            row(self.attack, self.attack_button),
-            results=(self.result, self.states, self.sequence, self.exchange),
+            row(self.preset, self.again, self.reset, self.seconds, self.advance),
+            row(*self._buttons.values(), self.answer),
+            row(self.attack, self.attack_button, self.view, self.life),
+            results=(row(diagrams, chosen),),
         )
+
+    # -- the steps ----------------------------------------------------------------------------------------
 
     @in_turn
     def _begin(self) -> None:
@@ -180,20 +261,29 @@ class IdentityWalkthrough(ServiceWidget):
         self._session = self._client.session()
         self._phone: Handset = self._gateway.handset(self.preset.value)
         self._payment_ids: list[str] = []
-        self._done, self.outcome, self.result.value = 0, None, ""
+        self._transaction: StartedTransaction | None = None
+        self._user: AuthenticatedUser | None = None
+        self._opens_until = 0
+        self._entries: list[Entry] = []
+        self._attack_entries = []
+        self._known_states = frozenset({State.NEW})
+        self._done, self.outcome = 0, None
         self.say("Choose a phone and start.")
-        self._refresh()
+        self._show_flow()
 
     def _start(self) -> str:
-        transaction = self._session.start_authentication(self._phone)
-        return f"a TargetUrl, valid once and for {transaction.expires_in} seconds."
+        self._transaction = self._session.start_authentication(self._phone)
+        seconds = self._transaction.expires_in
+        self._opens_until = self._gateway.clock.now() + seconds * 1000
+        return f"a TargetUrl, valid once and for {seconds} seconds."
 
     def _open(self) -> str:
         self._session.authenticate_device(self._phone)
         return "the phone received a final fingerprint; the next step shows if the network identified it."
 
     def _finish(self) -> str:
-        user = self._session.finish_authentication()
+        user = self._user = self._session.finish_authentication()
+        self._aliases[self.preset.value] = user.service_alias
         return f"a code of {user.mobile_operator_name} for the phone {user.mobile_number}."
 
     def _eligibility(self) -> str:
@@ -219,49 +309,87 @@ class IdentityWalkthrough(ServiceWidget):
         self.answer.value = ""
         return typed or self._phone.answer
 
+    # -- what is shown ------------------------------------------------------------------------------------
+
     @property
     def _states(self) -> frozenset[State]:
-        steps = self._client.steps
-        return steps[-1].after if steps and steps[-1].after else frozenset({State.NEW})
+        """The states of the flow: the clock tells that a TargetUrl or a code is too old, before a request does."""
+        now, known = self._gateway.clock.now(), self._known_states
+        is_unopened = self._transaction is not None and self._done == 1 and known <= _OPEN_TO_TIME
+        if is_unopened and now >= self._opens_until:
+            return frozenset({State.EXPIRED})
+        if self._user is not None and not self._user.seconds_left(now) and State.REVOKED not in known:
+            return frozenset({State.EXPIRED})
+        return known
 
-    def _refresh(self) -> None:
-        steps = self._client.steps
+    @property
+    def _shown_entries(self) -> list[Entry]:
+        return self._attack_entries if self.view.value == _ATTACK else self._entries
+
+    def _show_flow(self) -> None:
+        """Take over the requests that were sent since, and draw the flow."""
+        seen = sum(entry.step is not None for entry in self._entries)
+        for step in self._client.steps[seen:]:
+            self._entries.append(Entry(step))
+            self._known_states = _states_after(self._known_states, step)
         self.state = " or ".join(sorted(self._states))
-        self.states.value = scrolled(states_svg(self._states), caption="States")
-        self.sequence.value = scrolled(calls_svg(steps), caption="Calls")
-        self.exchange.value = _exchange_html(steps[-1]) if steps else ""
-        user = self._session.user if self._done > list(STEPS).index("finish") else None
-        self.life.value = _life_html(user, self._gateway.clock.now())
-        for place, (name, step) in enumerate(self._buttons.items()):
-            step.disabled = place > self._done or (place < self._done and name in ("start", "open", "finish"))
+        for place, step in enumerate(self._buttons.values()):
             step.button_style = "primary" if place == self._done else ""
+        self._refresh_life()
+        self._show(_FLOW)
 
+    def _show(self, view: str) -> None:
+        if self.view.value != view:
+            self.view.value = view  # its observer draws
+        else:
+            self._draw()
 
-def _exchange_html(step: Step) -> str:
-    panes = "".join(
-        f'<div style="flex:1 1 22em;min-width:0"><b>{escape(title)}</b>'
-        f'<pre tabindex="0" role="region" aria-label="{escape(title)}" '
-        'style="overflow:auto;max-height:18em;margin:0;font-size:12px">'
-        f"{escape(json.dumps(content, indent=1, ensure_ascii=False))}</pre></div>"
-        for title, content in (
-            (f"Request {step.n}: {step.operation}", step.request),
-            (f"Response: HTTP {step.http}", step.response),
+    @in_turn
+    def _switch_view(self, _change: object) -> None:
+        if self.view.value == _ATTACK and not self._attack_entries:
+            self.say(_NO_ATTACK)
+        self._draw()
+
+    def _draw(self) -> None:
+        entries, states = self._shown_entries, self._states
+        if self.view.value == _ATTACK:
+            states = frozenset({State.NEW})
+            for entry in entries:
+                states = states if entry.step is None else _states_after(states, entry.step)
+        self.states.show(states_drawing(states))
+        drawing, self._steps = calls_drawing(entries)
+        self.result.value = outcome_html(self.outcome) if self.view.value == _ATTACK else ""
+        self.sequence.show(drawing, len(self._steps) - 1)
+        self._show_exchange(None)
+
+    @in_turn
+    def _show_exchange(self, _change: object) -> None:
+        place = self.sequence.chosen
+        self.exchange.value = exchange_html(self._steps[place] if 0 <= place < len(self._steps) else None)
+
+    def _refresh_life(self) -> None:
+        self.life.value = self._life()
+
+    def _life(self) -> str:
+        now = self._gateway.clock.now()
+        if self._user is None:
+            return "no code yet"
+        if State.REVOKED in self._known_states:
+            return "the code is revoked"
+        left = self._user.seconds_left(now)
+        return (
+            f"the code is valid for {left:.0f} s" if left else f"the code expired at {self._user.expires_at:%H:%M:%S}"
         )
-    )
-    return f'<div style="display:flex;flex-wrap:wrap;gap:1em">{panes}</div>'
 
 
-def _life_html(user: AuthenticatedUser | None, now: int) -> str:
-    if user is None:
-        return "no code yet"
-    left = user.seconds_left(now)
-    until = f"{user.expires_at:%H:%M:%S} UTC"
-    return f"the code is valid until {until}, {left:.0f} s left" if left else f"the code expired at {until}"
+_OPEN_TO_TIME = frozenset({State.STARTED, State.PROVEN, State.FAILED})
 
 
-def _outcome_html(outcome: Outcome) -> str:
-    mark = "✓ Refused" if outcome.refused else "✗ Not refused"
-    return (
-        f'<div role="status"><b>{mark} by rule {escape(outcome.rule)}</b>, status {outcome.status}: '
-        f"{escape(outcome.answer)}<br>Because {escape(outcome.because)}.</div>"
-    )
+def _states_after(states: frozenset[State], step: Step) -> frozenset[State]:
+    return states if step.before == step.after else step.after
+
+
+def _known(name: str, names: Iterable[str], what: str) -> str:
+    if name not in names:
+        raise InvalidArgument(f"there is no {what} {name!r}: it is one of {', '.join(names)}")
+    return name

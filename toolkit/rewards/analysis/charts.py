@@ -1,8 +1,7 @@
-"""Charts: `plot` of a funnel or a comparison, and the RewardsExplorer's, with rates as points and intervals."""
+"""Charts of matplotlib: `plot` of a funnel or a comparison, with rates as points and intervals."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -10,45 +9,12 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
-from toolkit.themed_svg import INK, themed_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _ACCENT = "#2a9d6f"
 _LONGEST_NAME = 18
-
-
-def svg(funnel: pd.DataFrame, rates: pd.DataFrame) -> str:
-    """Return funnel and rates as SVG that follows the theme of the page."""
-    steps = ", ".join(f"{row['step']} {row['n']:,}" for row in funnel.to_dict("records"))
-    shares = ", ".join(f"{name} {rate:.1%}" for name, rate in zip(rates.iloc[:, 0], rates["rate"], strict=True))
-    said = f"Funnel of {funnel.attrs['unit']}s: {steps}. Rewarded moments: {shares}"
-    return themed_svg(_figure(funnel, rates), said)
-
-
-def png(funnel: pd.DataFrame, rates: pd.DataFrame) -> bytes:
-    """Return the same chart as PNG on white."""
-    file = io.BytesIO()
-    _figure(funnel, rates).savefig(file, format="png")
-    return file.getvalue()
-
-
-def _figure(funnel: pd.DataFrame, rates: pd.DataFrame) -> Figure:
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
-
-    figure = Figure(figsize=(9.2, 2.6), dpi=100, layout="constrained")
-    bars, points = figure.subplots(1, 2)
-    _draw_funnel(bars, funnel, f"Funnel of {funnel.attrs['unit']}s")
-    _draw_intervals(points, rates["rate"], rates["low"], rates["high"])
-    points.set_xlim(left=0)
-    points.margins(y=0.2)
-    points.xaxis.set_major_locator(MaxNLocator(4))
-    points.xaxis.set_major_formatter(PercentFormatter(1))
-    _name(points, "Rewarded moments", rates.iloc[:, 0])
-    return figure
 
 
 def _name(axes: Axes, title: str, names: Iterable[object]) -> None:
@@ -57,10 +23,8 @@ def _name(axes: Axes, title: str, names: Iterable[object]) -> None:
     # A bare dollar sign would begin a formula.
     axes.set_yticks(range(len(shown)), [name.replace("$", r"\$") for name in shown])
     axes.invert_yaxis()
-    axes.set_title(title, loc="left", color=INK)
-    axes.tick_params(colors=INK)
+    axes.set_title(title, loc="left")
     axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(INK)
 
 
 @checked_arguments
@@ -105,7 +69,7 @@ def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     drawn = axes.barh(range(len(funnel)), funnel["n"], color=_ACCENT)
     of_previous = ["" if place == 0 else f" · {share:.1%}" for place, share in enumerate(funnel["of_previous"])]
     labels = [f"{n:,}{share}" for n, share in zip(funnel["n"], of_previous, strict=True)]
-    axes.bar_label(drawn, labels, padding=4, color=INK)
+    axes.bar_label(drawn, labels, padding=4)
     axes.margins(x=0.3)
     axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,14 +12,20 @@ import pandas as pd
 from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument
 from toolkit.frames import TimeLike, utc_timestamp
-from toolkit.rewards.analysis.decision_frame import decision_frame
+from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
 from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import DeviceState, Engine, Moment, Session, draw, record_of
+from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session, draw, record_of
 
 #: Names and shares of made-up moments.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
 MADE_UP_START = "2026-01-05T00:00:00Z"
+#: The columns that depend on the rules.
+_DECIDED = {
+    name: DECISION_COLUMNS[name]
+    for name in ("rewarded", "reason", "arm", "p", "reward_id", "shown_at", "claimed_at", "trace")
+}
+_UNDECIDED = Decision("", None, None, None, None, [])
 
 
 @checked_arguments
@@ -28,7 +34,7 @@ def simulate(
     events: pd.DataFrame,
     *,
     sessions: pd.DataFrame | None = None,
-    trace: bool = True,
+    trace: bool | Literal["examples"] = True,
     shown: float = 0.0,
     claimed: float = 0.0,
 ) -> pd.DataFrame:
@@ -46,7 +52,8 @@ def simulate(
         configuration says. None takes the sessions of the events: a moment without a session_id is in no session.
         If no event has a session_id, every moment is in a session with an unknown id.
     trace
-        Keep the trace of every decision, for `explain`; without it a frame is a fifth of the size.
+        Keep the trace of every decision, for `explain`; without it a frame is a fifth of the size. ``"examples"``
+        keeps that of the first decision with each reason.
     shown, claimed
         Share of rewards that made-up readers look at, and share of these that they claim.
 
@@ -63,41 +70,66 @@ def simulate(
     >>> bool(simulate({"default": {"p": 0}}, events)["rewarded"].any())
     False
     """
-    checked_columns(events, ("at", "device", "moment_id"), "events")
     if sessions is not None:
         checked_columns(sessions, ("at", "device"), "sessions")
     checked = checked_configuration(configuration)
-    ordered = events.sort_values("at", kind="stable")
-    n = len(ordered)
-    columns = (
-        _milliseconds(ordered["at"]),
-        ordered["device"],
-        ordered["moment_id"],
-        ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n,
-        ordered["test"] if "test" in ordered else [False] * n,
-        _sessions_of(ordered, sessions, round(checked.session_minutes * 60_000)),
-    )
-    engine, spent = Engine(checked), dict[str, int]()
-    devices: dict[tuple[str, str], DeviceState] = {}
-    records = []
-    for number, (at, device, moment_id, app, test, (session_id, age)) in enumerate(zip(*columns, strict=True), 1):
-        moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
-        state = devices.setdefault((moment.app, moment.device), DeviceState())
-        record = record_of(f"d-{number:06d}", moment, session_id, engine.decide(moment, state, spent))
-        records.append(record if trace else {**record, "trace": None})
-    _read_pages(records, checked.seed, shown, claimed)
-    return decision_frame(records)
+    replay = Replay(events, sessions, session_minutes=checked.session_minutes)
+    return replay.decide(checked, trace=trace, shown=shown, claimed=claimed)
 
 
-def _read_pages(records: list[dict[str, Any]], seed: int, shown: float, claimed: float) -> None:
-    for record in records:
-        if not record["rewarded"]:
-            continue
-        key = (record["device"], record["moment_id"], str(record["at"]))
-        if draw(seed, "shown", *key) < shown:
-            record["shown"] = record["at"] + 1_000
-            if draw(seed, "claimed", *key) < claimed:
-                record["claimed"] = record["at"] + 5_000
+class Replay:
+    """Moments to decide by several configurations; what does not depend on the rules is prepared once."""
+
+    def __init__(
+        self, events: pd.DataFrame, sessions: pd.DataFrame | None = None, *, session_minutes: float = 30.0
+    ) -> None:
+        checked_columns(events, ("at", "device", "moment_id"), "events")
+        ordered = events.sort_values("at", kind="stable")
+        n = len(ordered)
+        times, in_sessions = (
+            _milliseconds(ordered["at"]),
+            _sessions_of(ordered, sessions, round(session_minutes * 60_000)),
+        )
+        apps = ordered["app_key_sha256"] if "app_key_sha256" in ordered else [""] * n
+        tests = ordered["test"] if "test" in ordered else [False] * n
+        columns = (apps, ordered["device"], ordered["moment_id"], times, tests, in_sessions)
+        records = []
+        self._moments: list[Moment] = []
+        for number, (app, device, moment_id, at, test, (session_id, age)) in enumerate(zip(*columns, strict=True), 1):
+            moment = Moment(str(app), str(device), str(moment_id), at, bool(test), age)
+            self._moments.append(moment)
+            records.append(record_of(f"d-{number:06d}", moment, session_id, _UNDECIDED))
+        self._frame = decision_frame(records)
+
+    def decide(
+        self, configuration: Configuration, *, trace: bool | Literal["examples"], shown: float, claimed: float
+    ) -> pd.DataFrame:
+        """Decide all moments; see `simulate`."""
+        engine, spent = Engine(configuration), dict[str, int]()
+        devices: dict[tuple[str, str], DeviceState] = {}
+        traced: set[str] = set()
+        records = []
+        for moment in self._moments:
+            state = devices.setdefault((moment.app, moment.device), DeviceState())
+            decision = engine.decide(moment, state, spent)
+            record: dict[str, Any] = {"reason": decision.reason, "arm": decision.arm, "p": decision.p}
+            if trace is True or (trace == "examples" and decision.reason not in traced):
+                record["trace"] = decision.trace
+                traced.add(decision.reason)
+            if decision.reward is not None:
+                record["reward_id"] = decision.reward.id
+                _read_page(record, moment, configuration.seed, shown, claimed)
+            records.append(record | {"rewarded": decision.rewarded})
+        decided = decision_frame(records, _DECIDED)
+        return self._frame.assign(**{name: decided[name] for name in _DECIDED})
+
+
+def _read_page(record: dict[str, Any], moment: Moment, seed: int, shown: float, claimed: float) -> None:
+    key = (moment.device, moment.moment_id, str(moment.at))
+    if draw(seed, "shown", *key) < shown:
+        record["shown"] = moment.at + 1_000
+        if draw(seed, "claimed", *key) < claimed:
+            record["claimed"] = moment.at + 5_000
 
 
 def _sessions_of(

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Container, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
 from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session

@@ -13,43 +13,51 @@ import pandas as pd
 import traitlets
 from msgspec.structs import replace
 
+from toolkit.argument_checks import checked_arguments
+from toolkit.drawing import Drawing, DrawingPane, png
 from toolkit.errors import InvalidArgument
-from toolkit.rewards.analysis import charts, funnels
+from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.decision_frame import decision_frame
-from toolkit.rewards.analysis.explanation import explain
-from toolkit.rewards.analysis.simulation import made_up_moments, simulate
+from toolkit.rewards.analysis.explanation import sentence
+from toolkit.rewards.analysis.simulation import Replay, made_up_moments
 from toolkit.rewards.client.rewards import RewardClient
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import REASONS
-from toolkit.widget_family import ServiceWidget, button, column, counted, html_pane, in_turn, row, scrolled, sized
+from toolkit.rewards.widgets.before_after import before_after_drawing
+from toolkit.rewards.widgets.reward_words import REASONS, duration, percent, rule_in_words, unreached
+from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, part_of, row
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
 
-_LABEL = "11em"
 # Made-up readers: the share of rewards that they view, and the share of viewed rewards that they claim.
 _SHOWN, _CLAIMED = 0.8, 0.45
+_MADE_UP = f"“Saw it” and “Claimed it” are assumed: {percent(_SHOWN)} look, and {percent(_CLAIMED)} of these claim."
 
 
+@checked_arguments
 class RewardsExplorer(ServiceWidget):
-    """Change the engine's settings; the same moments are decided again, and funnel and rates are redrawn.
+    """Change the rules of the rewards; the same moments are decided again and compared with the rules as they were.
 
     Parameters
     ----------
     tk
         A connection, or ``tk.rewards``, for a real reward page; None explores without a gateway.
     events
-        Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. Two weeks of 200
+        Moments to decide: decisions of a gateway, or any frame with at, device and moment_id. Two weeks of 100
         made-up devices if None.
     configuration
-        Initial values of the controls and all other settings; the default configuration if None.
+        The rules before the change: initial values of the controls and all other settings; the default configuration
+        if None.
 
     Attributes
     ----------
     decisions, funnel, rates : pandas.DataFrame
-        The data that is shown; observe them to react to changes.
-    p, per_device, per_moment, gap, stock, arms_by, why, page_button
+        The data after the change; observe them to react to changes. Of the decisions with one reason, the first has
+        a trace.
+    funnel_before, rates_before : pandas.DataFrame
+        The same with the rules as they were.
+    p, per_device, per_moment, gap, stock, arms_by, why, reset, page_button
         The controls: set ``.value`` or ``.click()`` as a person would.
 
     Examples
@@ -71,15 +79,24 @@ class RewardsExplorer(ServiceWidget):
         events: pd.DataFrame | None = None,
         configuration: Configuration | Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__()
-        self._rewards = tk if tk is None or isinstance(tk, RewardClient) else tk.rewards
-        self._events = made_up_moments(devices=200, days=14, seed=2026) if events is None else events
+        self._rewards = tk if tk is None or isinstance(tk, RewardClient) else part_of(tk, "rewards")
         self._given = analysis.checked_configuration(configuration)
+        super().__init__()
+        moments = made_up_moments(devices=100, days=14, seed=2026) if events is None else events
+        self._replay = Replay(moments, session_minutes=self._given.session_minutes)
+        self._numbers: dict[str, Any] = {}
+        self._per_session = math.nan
+        self._is_resetting = False
         self._show(decision_frame([]))
         self._make_controls()
         self._lay_out()
         with self.working("Deciding"):
             self._decide()
+            # A funnel counts numbers five times as fast as names, and the rules change none of these.
+            self._numbers = {name: _numbered(self.decisions[name]) for name in ("device", "session_id")}
+            self._per_session = funnels.moments_per_session(self.decisions)
+            self.funnel_before, self.rates_before, self._before = self.funnel, self.rates, self._rewarded
+            self._draw()
         self._observe_controls()
 
     @property
@@ -93,65 +110,129 @@ class RewardsExplorer(ServiceWidget):
         )
         return replace(changed, arms_by=self.arms_by.value, rewards=_stocked(changed, self.stock.value))
 
+    def picture(self) -> bytes:
+        """Return funnel and rates as PNG."""
+        return png(self._drawing())
+
+    def summary(self) -> str:
+        """Return the number of rewarded moments in words."""
+        return f"RewardsExplorer: {self._rewarded:,} of {counted(len(self.decisions), 'moment')} rewarded"
+
+    # -- controls -----------------------------------------------------------------------------------------
+
     def _make_controls(self) -> None:
         limits = self._given.default
-        self.p = ipywidgets.FloatSlider(limits.p, min=0, max=1, step=0.01, description="Chance p")
-        self.per_device = ipywidgets.IntSlider(limits.per_device_per_day, min=0, max=20, description="A device and day")
-        self.per_moment = ipywidgets.IntSlider(limits.per_moment_per_day, min=0, max=20, description="A moment and day")
+        self.p = ipywidgets.FloatSlider(
+            limits.p, min=0, max=1, step=0.01, description="Chance of a reward", readout_format=".0%"
+        )
+        self.per_device = _count("Rewards for a device in 24 hours", limits.per_device_per_day)
+        self.per_moment = _count("... and for the same moment", limits.per_moment_per_day)
         self.gap = ipywidgets.FloatSlider(
-            limits.min_gap_s / 60, min=0, max=240, step=1, description="Gap (min)", readout_format=".0f"
-        )
-        self.stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Stock")
+            limits.min_gap_s / 60, min=0, max=240, step=1, description="Minutes between two rewards",
+            readout_format=".0f",
+        )  # fmt: skip
+        self.stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Rewards in stock")
         self.arms_by = ipywidgets.Dropdown(
-            options=["device", "moment"], value=self._given.arms_by, description="Arms by"
+            options=["device", "moment"], value=self._given.arms_by, description="Test groups by"
         )
-        self._controls = (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
-        for control in self._controls:
-            sized(control, "25em", label=_LABEL)
-            control.continuous_update = False
-        self.why = sized(ipywidgets.Dropdown(description="Explain a decision"), "24em")
+        self._initial = {
+            control: control.value
+            for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
+        }
+        for control in (self.p, self.per_device, self.per_moment, self.gap):
+            control.style.description_width = "100%"
+            control.layout.width, control.layout.height = "100%", "auto"
+            control.add_class("toolkit-stacked")
+        for control in (self.stock, self.arms_by):
+            control.style.description_width = "9.5em"
+            control.layout.width = "100%"
+        self.why = ipywidgets.Dropdown(description="Explain", layout=ipywidgets.Layout(width="25em"))
+        self.why.style.description_width = "initial"
+        self.reset = button("Reset", "undo", "Back to the rules as they were")
         self.page_button = button("Show a test reward", "gift", "Send a test moment and show its page")
-        self.plots, self.explanation, self.page = html_pane(), html_pane(), html_pane()
+        self.plots, self.explanation, self.page = DrawingPane(), html_pane(), html_pane()
 
     def _lay_out(self) -> None:
-        page = () if self._rewards is None else (self.page_button, self.page)
-        results = (self.plots, self.why, self.explanation, *page)
-        self.show(row(column(*self._controls[:3]), column(*self._controls[3:])), results=results)
+        number = "{:g}".format
+        stacked: list[ipywidgets.Widget] = []
+        limits = {self.p: ("p", percent), self.per_device: ("per_device_per_day", number)}
+        limits |= {self.per_moment: ("per_moment_per_day", number), self.gap: ("min_gap_s", duration)}
+        for control, (name, show) in limits.items():
+            stacked += [control, *_hints(unreached(self._given, name, show))]
+        arms = any(rules.arms for rules in self._given.moments.values())
+        off = [name for name, rules in self._given.moments.items() if not rules.enabled]
+        stacked += [
+            self.stock,
+            self.arms_by,
+            *_hints("" if arms else "No moment has test groups: this changes nothing."),
+        ]
+        stacked += _hints(f"Switched off, whatever you choose: {', '.join(off)}." if off else "")
+        stacked += [row(self.reset, *(() if self._rewards is None else (self.page_button,)))]
+        controls = ipywidgets.VBox(stacked).add_class("toolkit-controls")
+        self.page.add_class("toolkit-page")
+        shown = (self.plots, *_hints(_MADE_UP), self.why, self.explanation, self.page)
+        self.show(results=(row(controls, ipywidgets.VBox(shown).add_class("toolkit-charts")),))
 
     def _observe_controls(self) -> None:
-        for control in self._controls:
+        for control in self._initial:
             control.observe(self._on_change, "value")
         self.why.observe(self._explain, "value")
+        self.reset.on_click(self._on_reset)
         self.page_button.on_click(self._show_page)
 
+    @in_turn
     def _on_change(self, _change: object) -> None:
-        with self.working("Deciding"):
+        if self._is_resetting:
+            return
+        # Not "working": a slider that is dragged decides many times a second, and the words would flicker.
+        with self.complaining():
             self._decide()
+            self._draw()
+
+    @in_turn
+    def _on_reset(self, _button: object) -> None:
+        self._is_resetting = True
+        for control, value in self._initial.items():
+            control.value = value
+        self._is_resetting = False
+        self._on_change(None)
+
+    # -- what is shown ------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        decided = simulate(self.configuration, self._events, shown=_SHOWN, claimed=_CLAIMED)
+        rules = self.configuration
+        decided = self._replay.decide(rules, trace="examples", shown=_SHOWN, claimed=_CLAIMED)
         if decided.empty:
             raise InvalidArgument("there are no moments to decide")
         self._show(decided)
-        self.plots.value = scrolled(charts.svg(self.funnel, self.rates), caption="Funnel and rates")
-        self._offer_reasons()
-        devices = counted(decided["device"].nunique(), "device")
-        each = funnels.moments_per_session(decided)
-        per_session = "" if math.isnan(each) else f" · {each:.2f} moments per session"
-        self.say(f"{counted(len(decided), 'moment')} of {devices}: {counted(self._rewarded, 'reward')}{per_session}")
 
     def _show(self, decided: pd.DataFrame) -> None:
         with self.hold_trait_notifications():
             self.decisions = decided
-            self.funnel = funnels.funnel(decided)
+            self.funnel = funnels.funnel(decided.assign(**self._numbers))
             self.rates = analysis.rate_by_moment(decided)
+
+    def _drawing(self) -> Drawing:
+        if self.decisions.empty:
+            return Drawing(300, 24, "no moments")
+        return before_after_drawing((self.funnel_before, self.funnel), (self.rates_before, self.rates))
+
+    def _draw(self) -> None:
+        self.plots.show(self._drawing())
+        self._offer_reasons()
+        rewarded, before = self._rewarded, self._before
+        change = f" ({100 * (rewarded / before - 1):+.0f} %)" if before and rewarded != before else ""
+        rewards = counted(rewarded, "reward") if rewarded == before else f"{before:,} → {rewarded:,} rewards{change}"
+        devices = int(self.decisions.loc[self.decisions["rewarded"], "device"].nunique())
+        reached = f"{devices:,} of {counted(self.decisions['device'].nunique(), 'device')}"
+        per_session = "" if math.isnan(self._per_session) else f" · {self._per_session:.2f} moments per session"
+        self.say(f"{counted(len(self.decisions), 'moment')}: {rewards} for {reached}{per_session}")
 
     def _offer_reasons(self) -> None:
         """Offer one example of each reason, and keep the selected reason if it still occurs."""
-        first = self.decisions.drop_duplicates("reason").set_index("reason")["decision_id"]
         shares = self.decisions["reason"].value_counts(normalize=True)
-        options = [(f"{reason} ({shares[reason]:.1%})", reason) for reason in REASONS if reason in first.index]
-        kept = self.why.value if self.why.value in first.index else options[-1][1]
+        options = [(f"{REASONS[name]} ({percent(shares[name], 1)})", name) for name in REASONS if name in shares]
+        kept = self.why.value if self.why.value in shares else options[-1][1]
         self.why.options, self.why.value = options, kept
         self._explain(None)
 
@@ -159,14 +240,13 @@ class RewardsExplorer(ServiceWidget):
     def _explain(self, _change: object) -> None:
         if self.why.value is None:
             return
-        decision = self.decisions[self.decisions["reason"] == self.why.value].head(1)
-        trace = explain(decision)
-        who = f"{decision['moment_id'].iloc[0]}, {decision['device'].iloc[0]}, {decision['at'].iloc[0]:%d %B %H:%M} UTC"
-        html = (
-            f'<p style="margin:0.3em 0" aria-live="polite"><strong>{escape(trace.attrs["sentence"])}</strong> '
-            f'<span style="opacity:.7">{escape(who)}</span></p>'
+        decision = self.decisions[self.decisions["reason"] == self.why.value].iloc[0]
+        who = f"{decision['moment_id']}, {decision['device']}, {decision['at']:%d %B %H:%M} UTC"
+        self.page.value = ""
+        self.explanation.value = (
+            f'<p class="toolkit-why" aria-live="polite"><strong>{escape(sentence(decision))}</strong> '
+            f'<span class="toolkit-quiet">{escape(who)}</span></p>{_trace_html(decision["trace"])}'
         )
-        self.explanation.value = html + scrolled(_trace_html(trace), caption="Trace of the decision")
 
     def _show_page(self, _button: object) -> None:
         if self._rewards is None:
@@ -174,20 +254,25 @@ class RewardsExplorer(ServiceWidget):
         with self.working("Sending a test moment"):
             moment = self._rewards.moment(str(uuid.uuid4()), "explored", test=True)
             page = self._rewards.page(moment)
-            self.page.value = page.frame
+            self.explanation.value, self.page.value = "", page.frame  # there is room for one of them
             self.say(f"{page.title}: a test, counted nowhere")
 
     @property
     def _rewarded(self) -> int:
         return int(self.decisions["rewarded"].sum())
 
-    def picture(self) -> bytes:
-        """Return funnel and rates as PNG."""
-        return charts.png(self.funnel, self.rates)
 
-    def summary(self) -> str:
-        """Return the number of rewarded moments in words."""
-        return f"RewardsExplorer: {self._rewarded:,} of {counted(len(self.decisions), 'moment')} rewarded"
+def _numbered(names: pd.Series) -> pd.Series:
+    return pd.Series(names.factorize()[0], names.index).where(names.notna())
+
+
+def _count(description: str, value: int) -> ipywidgets.IntSlider:
+    return ipywidgets.IntSlider(value, min=0, max=max(20, value), description=description)
+
+
+def _hints(text: str) -> list[ipywidgets.Widget]:
+    """Return a line in small letters, or nothing."""
+    return [ipywidgets.HTML(f'<span class="toolkit-hint">{escape(text)}</span>')] if text else []
 
 
 def _stocked(configuration: Configuration, stock: int) -> tuple[Any, ...]:
@@ -197,7 +282,14 @@ def _stocked(configuration: Configuration, stock: int) -> tuple[Any, ...]:
     return tuple(replace(item, stock=part) for item, part in zip(rewards, [*parts, stock - sum(parts)], strict=True))
 
 
-def _trace_html(trace: pd.DataFrame) -> str:
-    lines = zip(trace["rule"], trace["ok"].map({True: "✓", False: "✗ refused"}), trace["detail"], strict=True)
-    cells = ("".join(f'<td style="text-align:left">{escape(text)}</td>' for text in line) for line in lines)
-    return f"<table><tbody>{''.join(f'<tr>{row}</tr>' for row in cells)}</tbody></table>"
+def _trace_html(trace: list[Mapping[str, Any]]) -> str:
+    """Return the rules in the order in which they were checked."""
+    lines = []
+    for line in trace:
+        name, found = rule_in_words(line)
+        mark = "✓" if line["ok"] else "✗ refused"
+        lines.append(f"<tr><td>{escape(name)}</td><td>{mark}</td><td>{escape(found)}</td></tr>")
+    return (
+        '<div class="toolkit-trace" role="region" aria-label="Trace of the decision" tabindex="0">'
+        f"<table><tbody>{''.join(lines)}</tbody></table></div>"
+    )

@@ -1,0 +1,148 @@
+"""Diagrams of lines, boxes and texts: drawn once, shown by the browser, saved by matplotlib as PNG.
+
+The browser draws them with anywidget, since only a widget with a script of its own can make arrows that are clicked
+and reached by keyboard, in JupyterLab and Notebook 7 alike: ``ipywidgets.HTML`` removes scripts. It also takes a
+millisecond where an SVG of matplotlib takes fifty, and follows the theme.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import anywidget
+import traitlets
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: ``plain`` has the colour of the theme. No meaning is shown by colour alone.
+Tone = Literal["plain", "quiet", "good", "bad"]
+Anchor = Literal["start", "middle", "end"]
+Point = tuple[float, float]
+
+# On white; the colours on a page are in widget_family.css.
+_COLOURS: dict[str, str] = {"plain": "#333333", "quiet": "#6b6b6b", "good": "#1b5e20", "bad": "#b71c1c"}
+_ANCHORS = {"start": "left", "middle": "center", "end": "right"}
+_FILL = 0.18
+_FONT_SIZE = 9.0
+_DPI = 110
+
+
+class Drawing:
+    """Shapes in pixels from the top left. `said` describes them for a screen reader.
+
+    Shapes that are added within `part` belong to a part that can be chosen. With a `pace`, parts appear one after
+    the other, so many milliseconds apart.
+    """
+
+    def __init__(self, width: float, height: float, said: str, *, pace: int = 0) -> None:
+        self.width, self.height, self.said, self.pace = width, height, said, pace
+        self.shapes: list[dict[str, Any]] = []
+        self.parts: list[dict[str, Any]] = []
+        self._part: int | None = None
+
+    @contextmanager
+    def part(self, said: str, top: float, height: float) -> Iterator[None]:
+        """Make what the block adds a part; a click anywhere between `top` and its end chooses it."""
+        self._part = len(self.parts)
+        self.parts.append({"said": said, "top": top, "height": height})
+        yield
+        self._part = None
+
+    def line(
+        self, start: Point, end: Point, tone: Tone = "plain", *, dashed: bool = False, arrow: bool = False,
+        width: float = 1.0,
+    ) -> None:  # fmt: skip
+        self._add("line", tone, start=start, end=end, dashed=dashed, arrow=arrow, width=width)
+
+    def box(
+        self, corner: Point, size: Point, tone: Tone = "plain", *, filled: bool = False, solid: bool = False
+    ) -> None:
+        """Add a rectangle; `filled` is a light fill, `solid` a full one without an edge."""
+        self._add("box", tone, corner=corner, size=size, fill=1 if solid else _FILL if filled else 0, edge=not solid)
+
+    def dot(self, middle: Point, tone: Tone = "plain", *, hollow: bool = False) -> None:
+        self._add("dot", tone, middle=middle, fill=0 if hollow else 1)
+
+    def text(
+        self, at: Point, text: str, tone: Tone = "plain", *, anchor: Anchor = "middle", bold: bool = False
+    ) -> None:
+        """Add a text whose middle is at this height."""
+        self._add("text", tone, at=at, text=text, anchor=anchor, bold=bold)
+
+    def label(self, middle: Point, size: Point, text: str, tone: Tone = "plain", *, filled: bool = False) -> None:
+        """Add a box with a text in it."""
+        self.box((middle[0] - size[0] / 2, middle[1] - size[1] / 2), size, tone, filled=filled)
+        self.text(middle, text, tone, bold=filled)
+
+    def _add(self, kind: str, tone: Tone, **about: Any) -> None:  # noqa: ANN401
+        self.shapes.append({"kind": kind, "tone": tone, "part": self._part, **about})
+
+    def table(self) -> dict[str, Any]:
+        """Return what the browser draws, as JSON values."""
+        return {name: getattr(self, name) for name in ("width", "height", "said", "pace", "shapes", "parts")}
+
+
+class DrawingPane(anywidget.AnyWidget):
+    """Shows a drawing; ``chosen`` is the part that a person clicked or reached with the arrow keys, -1 for none."""
+
+    _esm = Path(__file__).with_suffix(".js")
+
+    drawing = traitlets.Dict().tag(sync=True)
+    chosen = traitlets.Int(-1).tag(sync=True)
+
+    def show(self, drawing: Drawing, chosen: int = -1) -> None:
+        with self.hold_sync():
+            self.chosen = chosen
+            self.drawing = drawing.table()
+
+
+def png(*drawings: Drawing) -> bytes:
+    """Return drawings below each other, on white."""
+    from matplotlib.figure import Figure
+
+    width, height = max(each.width for each in drawings), sum(each.height for each in drawings)
+    figure = Figure(figsize=(width / 80, height / 80), dpi=_DPI)
+    top = 0.0
+    for each in drawings:
+        axes = figure.add_axes((0, 1 - (top + each.height) / height, each.width / width, each.height / height))
+        axes.set(xlim=(0, each.width), ylim=(each.height, 0))
+        axes.set_axis_off()
+        _draw(axes, each.shapes)
+        top += each.height
+    file = io.BytesIO()
+    # The name of the software would make the bytes depend on its version.
+    figure.savefig(file, format="png", metadata={"Software": None})
+    return file.getvalue()
+
+
+def _draw(axes: Axes, shapes: Sequence[dict[str, Any]]) -> None:
+    from matplotlib.colors import to_rgba
+    from matplotlib.patches import FancyBboxPatch
+
+    for shape in shapes:
+        colour = _COLOURS[shape["tone"]]
+        if shape["kind"] == "line":
+            style = {"color": colour, "linestyle": "--" if shape["dashed"] else "-", "linewidth": shape["width"]}
+            arrow = "-|>" if shape["arrow"] else "-"
+            arrow_style = {"arrowstyle": arrow, "shrinkA": 0, "shrinkB": 0, **style}
+            axes.annotate("", shape["end"], shape["start"], arrowprops=arrow_style)
+        elif shape["kind"] == "box":
+            edge = colour if shape["edge"] else "none"
+            fill = to_rgba(colour, shape["fill"])
+            rounded = f"round,pad=0,rounding_size={4 if shape['edge'] else 0}"
+            (width, height), style = shape["size"], {"boxstyle": rounded, "facecolor": fill, "edgecolor": edge}
+            axes.add_patch(FancyBboxPatch(shape["corner"], width, height, **style))
+        elif shape["kind"] == "dot":
+            fill_colour = colour if shape["fill"] else "white"
+            axes.plot(*shape["middle"], "o", color=colour, markersize=5.5, markerfacecolor=fill_colour)
+        else:
+            weight = "bold" if shape["bold"] else "normal"
+            (x, y), style = shape["at"], {"ha": _ANCHORS[shape["anchor"]], "va": "center", "fontweight": weight}
+            shown = axes.text(x, y, shape["text"], color=colour, fontsize=_FONT_SIZE, **style)
+            # A bare dollar sign would begin a formula.
+            shown.set_parse_math(False)
