@@ -11,14 +11,24 @@ import sys
 from pathlib import Path
 
 import nbformat
-
-from toolkit.saved_widgets import drop_views
+from nbformat import NotebookNode
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 _METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def drop_views(notebook: NotebookNode) -> None:
+    """Remove the views of widgets in place; what is beside a view, its picture or its text, is what a reader sees."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("data", {}).pop(WIDGET_VIEW, None) and not output.data:
+                output.data["text/plain"] = "A widget. Run the cell to use it."
 
 
 def stripped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Notebooks without views of widgets that are gone, as the lab opens them and as they are committed."""
+"""Notebooks as they are committed: stripped alike, every widget a picture."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.conftest import ROOT
-from tests.strip_notebooks import stripped
-from toolkit.saved_widgets import WIDGET_VIEW, drop_views, widgets_shown
+from tests.strip_notebooks import WIDGET_VIEW, stripped
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
@@ -44,32 +41,16 @@ def data_of(notebook: dict[str, Any]) -> list[dict[str, Any]]:
     return [output["data"] for output in notebook["cells"][1]["outputs"]]
 
 
-def test_a_widget_that_is_gone_gives_way_to_its_picture() -> None:
-    notebook = notebook_of(*shown({**view_of("gone"), "image/png": "AAAA", "text/plain": "<it>"}))
-    drop_views(notebook, {"another"})
-    assert data_of(notebook) == [{"image/png": "AAAA", "text/plain": "<it>"}]
-
-
-def test_a_widget_that_is_alive_keeps_its_view() -> None:
-    notebook = notebook_of(*shown({**view_of("gone"), "text/plain": "a"}, {**view_of("alive"), "text/plain": "b"}))
-    assert widgets_shown(notebook) == {"gone", "alive"}
-    drop_views(notebook, {"alive"})
-    assert data_of(notebook) == [{"text/plain": "a"}, {**view_of("alive"), "text/plain": "b"}]
-
-
-@pytest.mark.parametrize("view", [view_of("gone"), {WIDGET_VIEW: {}}, {WIDGET_VIEW: "no view"}])
-def test_a_widget_without_a_picture_leaves_a_sentence(view: dict[str, Any]) -> None:
-    notebook = notebook_of(*shown(view))
-    drop_views(notebook)
-    assert data_of(notebook) == [{"text/plain": "A widget. Run the cell to use it."}]
-
-
-def test_other_outputs_and_cells_stay_as_they_are() -> None:
+def test_stripped_widgets_are_pictures_or_texts() -> None:
     printed = {"output_type": "stream", "name": "stdout", "text": ["words"]}
-    notebook = notebook_of(printed, *shown({"text/html": "<b>words</b>"}))
-    before = json.dumps(notebook)
-    drop_views(notebook)
-    assert json.dumps(notebook) == before
+    outputs = shown({**view_of("one"), "image/png": "AAAA"}, {**view_of("two"), "text/plain": "b"}, view_of("three"))
+    words, *others = json.loads(stripped(json.dumps(notebook_of(printed, *outputs))))["cells"][1]["outputs"]
+    assert words == printed
+    assert [output["data"] for output in others] == [
+        {"image/png": "AAAA"},
+        {"text/plain": ["b"]},
+        {"text/plain": ["A widget. Run the cell to use it."]},
+    ]
 
 
 def test_a_stripped_notebook_keeps_outputs_counts_and_tags() -> None:

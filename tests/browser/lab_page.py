@@ -30,6 +30,9 @@ CHROMIUM_FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 
+#: So that a page has `window.jupyterapp`, in JupyterLab and in Notebook 7.
+EXPOSED = ("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True")
+
 _OPENED = """async ({path, seconds}) => {
   const app = window.jupyterapp;
   const opened = (async () => {
@@ -108,9 +111,9 @@ class RunningLab:
     folder: Path
     jupyter_data: Path
 
-    def page_of(self, path: str) -> str:
-        """Return the address of a notebook, in a workspace without any other document."""
-        return f"{self.url}/lab/tree/{path}?reset&token={self.token}"
+    def page_of(self, path: str, interface: str = "lab/tree") -> str:
+        """Return the address of a notebook, in a workspace without any other document; ``notebooks`` is Notebook 7."""
+        return f"{self.url}/{interface}/{path}?reset&token={self.token}"
 
     def write_notebook(self, name: str, cells: tuple[str, ...]) -> str:
         """Write a notebook with these code cells and return its path."""
@@ -194,9 +197,9 @@ def watch_foreign_requests(context: BrowserContext) -> list[str]:
     return foreign
 
 
-def open_notebook(page: Page, lab: RunningLab, path: str, seconds: float = 180.0) -> None:
-    """Open a notebook, and wait until its kernel has started."""
-    page.goto(lab.page_of(path))
+def open_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/tree", seconds: float = 180.0) -> None:
+    """Open a notebook, in JupyterLab or in Notebook 7 (``notebooks``), and wait until its kernel has started."""
+    page.goto(lab.page_of(path, interface))
     page.wait_for_function("window.jupyterapp")
     page.evaluate(_OPENED, {"path": path, "seconds": seconds})
 
