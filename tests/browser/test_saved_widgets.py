@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.lab_page import (
     RunningLab,
+    end_trust,
     is_changed,
     is_trusted,
     keep_picture,
     open_notebook,
+    reopen,
     restart_kernel,
     run_all,
     save,
@@ -85,18 +86,10 @@ def assert_widgets(page: Page) -> None:
     expect(outputs(page).filter(has_text=_NO_WIDGET)).to_have_count(0)
 
 
-def end_trust(lab: RunningLab, path: str) -> None:
-    """Change the file from outside, as when it comes from somebody else."""
-    notebook = json.loads((lab.folder / path).read_bytes())
-    assert "widgets" not in notebook["metadata"], "no state of widgets, which may be large, is saved"
-    notebook["metadata"]["changed"] = True
-    (lab.folder / path).write_text(json.dumps(notebook), "utf-8")
-
-
 def assert_reopened(page: Page, lab: RunningLab, path: str, *, trusted: bool) -> None:
     """In JupyterLab and in Notebook 7, the widgets are pictures and the notebook is not changed."""
     shut_down_kernels(page)
-    for interface in ("lab/tree", "notebooks"):
+    for interface in ("notebooks", "lab/tree"):
         open_notebook(page, lab, path, interface)
         assert_pictures(page)
         assert (is_trusted(page), is_changed(page)) == (trusted, False)
@@ -111,9 +104,9 @@ def test_saved_widgets_are_pictures_once_their_kernel_is_gone(lab: RunningLab, p
     open_notebook(page, lab, path)  # as when a page is reloaded: its kernel still has the widgets
     assert_widgets(page)
     restart_kernel(page)
-    open_notebook(page, lab, path)
+    reopen(page, path)
     assert_pictures(page)
     save(page)  # what the widgets said last is kept
     assert_reopened(page, lab, path, trusted=True)
-    end_trust(lab, path)
+    end_trust(lab.folder / path)
     assert_reopened(page, lab, path, trusted=False)

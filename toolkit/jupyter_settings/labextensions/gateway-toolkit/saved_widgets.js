@@ -48,7 +48,8 @@
         // Until the kernel has started; where there is none, or another one, also afterwards.
         if (!panel.sessionContext.isReady) await showSaved(renderer, model, panel);
         await rendered;
-        if (!renderer.widgets.length && !renderer.isHidden) await showSaved(renderer, model, panel);
+        const isClosed = !model.data[VIEW].model_id;
+        if (!renderer.widgets.length && !isClosed) await showSaved(renderer, model, panel);
       };
       return renderer;
     };
