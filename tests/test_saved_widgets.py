@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -79,3 +80,15 @@ def test_no_tutorial_stops_its_gateway() -> None:
 
     ends = ("gateway.close()", "tk.close()", "live.stop()", "folder.cleanup()")
     assert [path.name for path in NOTEBOOKS if any(end in code_of(path) for end in ends)] == []
+
+
+def test_no_later_cell_changes_an_earlier_widget() -> None:
+    # Else a reader's own clicks are overwritten, and the picture no longer fits to the text above it.
+    changed = []
+    for path in NOTEBOOKS:
+        shown: list[str] = []
+        for cell in json.loads(path.read_bytes())["cells"]:
+            code = "".join(cell["source"]) if cell["cell_type"] == "code" else ""
+            changed += [(path.name, name) for name in shown if re.search(rf"\b{name}\.(\w+\.value\b|try_|run_)", code)]
+            shown += re.findall(r"^(?:display\()?(\w+)\)?$", code, re.MULTILINE)
+    assert changed == []
