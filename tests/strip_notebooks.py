@@ -11,8 +11,7 @@ import sys
 from pathlib import Path
 
 import nbformat
-
-from toolkit.saved_widgets import drop_views
+from nbformat import NotebookNode
 
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 _METADATA = {
@@ -21,6 +20,17 @@ _METADATA = {
 }
 #: Cells that the lab shows collapsed: solutions, and what exists for nbval only. The site hides or removes them.
 _COLLAPSED = {"hide-cell", "remove-cell"}
+
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def drop_views(notebook: NotebookNode) -> None:
+    """Remove the views of widgets in place; what is beside a view, its picture or its text, is what a reader sees."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("data", {}).pop(WIDGET_VIEW, None) and not output.data:
+                output.data["text/plain"] = "A widget. Run the cell to use it."
 
 
 def stripped(text: str) -> str:

@@ -138,6 +138,8 @@ def test_the_wheel_has_all_that_is_needed_and_nothing_else(wheel: Path) -> None:
     }
     package = {name for name in committed_names() if name.startswith("toolkit/")}
     assert {name for name in names if not name.startswith(("toolkit/_lab/", "gateway_toolkit-"))} == package
+    extension = "gateway_toolkit-0.1.0.data/data/share/jupyter/labextensions/gateway-toolkit"
+    assert {f"{extension}/package.json", f"{extension}/saved_widgets.js"} <= names
 
 
 def test_the_source_distribution_builds_the_wheel_and_has_the_tests(distributions: Path) -> None:

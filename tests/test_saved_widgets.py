@@ -1,18 +1,16 @@
-"""Notebooks without views of widgets that are gone, as the lab opens them and as they are committed."""
+"""Notebooks as they are committed: stripped alike, every widget a picture."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.conftest import ROOT
-from tests.strip_notebooks import stripped
-from toolkit.saved_widgets import WIDGET_VIEW, drop_views, widgets_shown
+from tests.strip_notebooks import WIDGET_VIEW, stripped
 
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 
@@ -44,32 +42,16 @@ def data_of(notebook: dict[str, Any]) -> list[dict[str, Any]]:
     return [output["data"] for output in notebook["cells"][1]["outputs"]]
 
 
-def test_a_widget_that_is_gone_gives_way_to_its_picture() -> None:
-    notebook = notebook_of(*shown({**view_of("gone"), "image/png": "AAAA", "text/plain": "<it>"}))
-    drop_views(notebook, {"another"})
-    assert data_of(notebook) == [{"image/png": "AAAA", "text/plain": "<it>"}]
-
-
-def test_a_widget_that_is_alive_keeps_its_view() -> None:
-    notebook = notebook_of(*shown({**view_of("gone"), "text/plain": "a"}, {**view_of("alive"), "text/plain": "b"}))
-    assert widgets_shown(notebook) == {"gone", "alive"}
-    drop_views(notebook, {"alive"})
-    assert data_of(notebook) == [{"text/plain": "a"}, {**view_of("alive"), "text/plain": "b"}]
-
-
-@pytest.mark.parametrize("view", [view_of("gone"), {WIDGET_VIEW: {}}, {WIDGET_VIEW: "no view"}])
-def test_a_widget_without_a_picture_leaves_a_sentence(view: dict[str, Any]) -> None:
-    notebook = notebook_of(*shown(view))
-    drop_views(notebook)
-    assert data_of(notebook) == [{"text/plain": "A widget. Run the cell to use it."}]
-
-
-def test_other_outputs_and_cells_stay_as_they_are() -> None:
+def test_stripped_widgets_are_pictures_or_texts() -> None:
     printed = {"output_type": "stream", "name": "stdout", "text": ["words"]}
-    notebook = notebook_of(printed, *shown({"text/html": "<b>words</b>"}))
-    before = json.dumps(notebook)
-    drop_views(notebook)
-    assert json.dumps(notebook) == before
+    outputs = shown({**view_of("one"), "image/png": "AAAA"}, {**view_of("two"), "text/plain": "b"}, view_of("three"))
+    words, *others = json.loads(stripped(json.dumps(notebook_of(printed, *outputs))))["cells"][1]["outputs"]
+    assert words == printed
+    assert [output["data"] for output in others] == [
+        {"image/png": "AAAA"},
+        {"text/plain": ["b"]},
+        {"text/plain": ["A widget. Run the cell to use it."]},
+    ]
 
 
 def test_a_stripped_notebook_keeps_outputs_counts_and_tags() -> None:
@@ -98,3 +80,15 @@ def test_no_tutorial_stops_its_gateway() -> None:
 
     ends = ("gateway.close()", "tk.close()", "live.stop()", "folder.cleanup()")
     assert [path.name for path in NOTEBOOKS if any(end in code_of(path) for end in ends)] == []
+
+
+def test_no_later_cell_changes_an_earlier_widget() -> None:
+    # Else a reader's own clicks are overwritten, and the picture no longer fits to the text above it.
+    changed = []
+    for path in NOTEBOOKS:
+        shown: list[str] = []
+        for cell in json.loads(path.read_bytes())["cells"]:
+            code = "".join(cell["source"]) if cell["cell_type"] == "code" else ""
+            changed += [(path.name, name) for name in shown if re.search(rf"\b{name}\.(\w+\.value\b|try_|run_)", code)]
+            shown += re.findall(r"^(?:display\()?(\w+)\)?$", code, re.MULTILINE)
+    assert changed == []

@@ -14,6 +14,7 @@ from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 from tests.browser.lab_page import (
     CHROMIUM_FLAGS,
+    EXPOSED,
     RunningLab,
     run_all,
     running_lab,
@@ -42,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningLab]:
     """A running `toolkit lab` on copies of the notebooks."""
     required_program("chromium", "chromium-browser", "google-chrome")
-    with running_lab(tmp_path_factory.mktemp("lab"), "--LabApp.expose_app_in_browser=True") as lab:
+    with running_lab(tmp_path_factory.mktemp("lab"), *EXPOSED) as lab:
         yield lab
 
 

@@ -30,6 +30,9 @@ CHROMIUM_FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ]
 
+#: So that a page has `window.jupyterapp`, in JupyterLab and in Notebook 7.
+EXPOSED = ("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True")
+
 _OPENED = """async ({path, seconds}) => {
   const app = window.jupyterapp;
   const opened = (async () => {
@@ -59,6 +62,23 @@ _RUN_ALL = """async seconds => {
 }"""
 
 _RUN_AGAIN = """async () => { await window.jupyterapp.commands.execute('notebook:run-all-cells'); }"""
+
+# As a person does who closes a notebook and opens it again: the lab itself stays.
+_REOPEN = """async path => {
+  const app = window.jupyterapp;
+  [...app.shell.widgets('main')].forEach(widget => widget.dispose());
+  await app.commands.execute('docmanager:open', {path});
+}"""
+
+_RUN_WIDGETS_AGAIN = """async () => {
+  const app = window.jupyterapp, notebook = app.shell.currentWidget.content;
+  const cells = notebook.widgets.filter(cell => cell.node.querySelector('.toolkit-widget'));
+  for (const cell of cells) {
+    notebook.activeCellIndex = notebook.widgets.indexOf(cell);
+    notebook.deselectAll();
+    await app.commands.execute('notebook:run-cell');
+  }
+}"""
 
 # Asked of the kernel itself, without a cell: what it would leave behind.
 _TRACES = """async () => {
@@ -108,9 +128,9 @@ class RunningLab:
     folder: Path
     jupyter_data: Path
 
-    def page_of(self, path: str) -> str:
-        """Return the address of a notebook, in a workspace without any other document."""
-        return f"{self.url}/lab/tree/{path}?reset&token={self.token}"
+    def page_of(self, path: str, interface: str = "lab/tree") -> str:
+        """Return the address of a notebook, in a workspace without any other document; ``notebooks`` is Notebook 7."""
+        return f"{self.url}/{interface}/{path}?reset&token={self.token}"
 
     def write_notebook(self, name: str, cells: tuple[str, ...]) -> str:
         """Write a notebook with these code cells and return its path."""
@@ -194,10 +214,16 @@ def watch_foreign_requests(context: BrowserContext) -> list[str]:
     return foreign
 
 
-def open_notebook(page: Page, lab: RunningLab, path: str, seconds: float = 180.0) -> None:
-    """Open a notebook, and wait until its kernel has started."""
-    page.goto(lab.page_of(path))
+def open_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/tree", seconds: float = 180.0) -> None:
+    """Open a notebook, in JupyterLab or in Notebook 7 (``notebooks``), and wait until its kernel has started."""
+    page.goto(lab.page_of(path, interface))
     page.wait_for_function("window.jupyterapp")
+    page.evaluate(_OPENED, {"path": path, "seconds": seconds})
+
+
+def reopen(page: Page, path: str, seconds: float = 180.0) -> None:
+    """Close what is open in JupyterLab and open a notebook, and wait until its kernel has started."""
+    page.evaluate(_REOPEN, path)
     page.evaluate(_OPENED, {"path": path, "seconds": seconds})
 
 
@@ -216,6 +242,11 @@ def run_all(page: Page, lab: RunningLab, path: str) -> list[str]:
 def run_again(page: Page) -> None:
     """Run the open notebook once more in the same kernel, as a person does after a change."""
     page.evaluate(_RUN_AGAIN)
+
+
+def run_widgets_again(page: Page) -> None:
+    """Run the cells with our widgets in the open notebook once more."""
+    page.evaluate(_RUN_WIDGETS_AGAIN)
 
 
 def traces(page: Page) -> dict[str, str]:
@@ -239,6 +270,14 @@ def is_trusted(page: Page) -> bool:
     """Return whether all cells of the open notebook may show whatever they like."""
     trusted: bool = page.evaluate(_TRUSTED)
     return trusted
+
+
+def end_trust(path: Path) -> None:
+    """Change the file of a notebook from outside, as when it comes from somebody else."""
+    notebook = json.loads(path.read_bytes())
+    assert "widgets" not in notebook["metadata"], "no state of widgets, which may be large, is saved"
+    notebook["metadata"]["changed"] = True
+    path.write_text(json.dumps(notebook), "utf-8")
 
 
 def restart_kernel(page: Page) -> None:

@@ -1,10 +1,10 @@
-"""LiveDweets in JupyterLab: it draws while dweets come, stops, and leaves no thread; pictures in saved notebooks."""
+"""LiveDweets in JupyterLab: it draws while dweets come, stops, and leaves no thread."""
 
 from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.browser.conftest import RunCells
 from tests.browser.lab_page import RunningLab, keep_picture, open_notebook, save
@@ -68,12 +68,3 @@ def test_running_the_cell_again_leaves_one_pair_of_threads(run_cells: RunCells) 
     for _ in range(3):
         page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
     expect(page.get_by_text("threads 2")).to_be_visible()
-
-
-def test_a_saved_notebook_shows_pictures_where_no_widget_runs(lab: RunningLab, page: Page) -> None:
-    page.goto(lab.page_of("notebooks/2-dweet-history.ipynb"))
-    cell = page.locator(".jp-CodeCell").filter(has_text="toolkit.HistoryExplorer")
-    picture = cell.locator("img")
-    picture.scroll_into_view_if_needed()
-    expect(picture).to_be_visible()
-    assert picture.evaluate("image => image.decode().then(() => image.naturalWidth)") > 500

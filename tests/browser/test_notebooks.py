@@ -8,25 +8,28 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbformat.sign import NotebookNotary
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import RunCells
 from tests.browser.lab_page import (
     RunningLab,
+    end_trust,
     is_changed,
     is_trusted,
     keep_picture,
     open_notebook,
+    reopen,
     run_again,
     run_all,
     run_opened,
+    run_widgets_again,
+    save,
     set_theme,
+    shut_down_kernels,
     traces,
 )
-from tests.browser.widget_page import click
+from tests.browser.widget_page import use_every_control
 from tests.conftest import ROOT
 from tests.mail_server import eventually
 
@@ -61,45 +64,40 @@ def left_since(once: dict[str, str], again: dict[str, str]) -> Counter[str]:
     return after - before
 
 
-#: By notebook: which buttons or boxes of its last widget to click, and what the widget shows then.
-CLICKS = {
-    "1-start-here": (("Reload",), "rows"),
-    "2-dweet-history": (("Pause", "Stop"), "Stopped after 365 dweets."),
-    "3-handwriting-parameters": (("Compare",), "What it is compared with"),
-    "4-identity-step-by-step": (("Begin again", "1 Start"), "Start: a TargetUrl"),
-    "5-rewards-funnel": (("Show a test reward",), "a test, counted nowhere"),
-    "6-fleet": (("Gaps",), "730 rows"),
-}
-
-
-def assert_pictures_instead_of_widgets(page: Page) -> None:
+def assert_no_error_line(page: Page) -> None:
     """Each output of the open notebook shows something, and none says that a widget is missing."""
+    expect(page.locator(".jp-OutputArea-output").first).to_be_visible()
     for output in page.locator(".jp-OutputArea-output").all():
         expect(output).to_be_visible()
         expect(output).not_to_have_text(re.compile("^(Loading|Error displaying) widget"))
 
 
-@pytest.mark.timeout(420)  # notebook 6 computes for half a minute where nothing else runs, and runs twice
+@pytest.mark.timeout(420)  # notebook 6 computes for half a minute where nothing else runs
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_twice_and_its_widgets_work(path: Path, lab: RunningLab, page: Page) -> None:
+def test_every_control_works_and_widgets_are_saved(path: Path, lab: RunningLab, page: Page) -> None:
     name = path.relative_to(ROOT).as_posix()
-    NotebookNotary(data_dir=str(lab.jupyter_data)).sign(nbformat.read(lab.folder / name, as_version=4))
     open_notebook(page, lab, name)
-    assert is_trusted(page)
-    assert_pictures_instead_of_widgets(page)
-    assert not is_changed(page)
+    assert_no_error_line(page)
+    assert (is_trusted(page), is_changed(page)) == (False, False)
     assert run_opened(page) == []
+    once = traces(page)
+    widgets = page.locator(".toolkit-widget")
+    expect(widgets.first).to_be_visible()
+    assert [error for widget in widgets.all() for error in use_every_control(widget)] == []
     keep_picture(page, path.stem)
-    once, files = traces(page), files_of(lab)
-    run_again(page)
+    files = files_of(lab)
+    run_widgets_again(page)
     eventually(lambda: not left_since(once, traces(page)), said="a second run leaves what the first did not")
     eventually(lambda: files_of(lab) == files, said="a second run leaves other files than the first")
-    parts, shown = CLICKS[path.stem]
-    widget = page.locator(".toolkit-widget").last
-    for part in parts:
-        click(widget.locator("button, label", has_text=re.compile(f"^{part}$")))
-    expect(widget.get_by_text(shown).or_(widget.get_by_alt_text(shown)).first).to_be_visible()
-    expect(page.get_by_role("alert")).to_have_count(0)
+    save(page)
+    for is_mine in (True, False):
+        shut_down_kernels(page)
+        if not is_mine:
+            end_trust(lab.folder / name)
+        reopen(page, name)
+        assert_no_error_line(page)
+        expect(page.locator(".toolkit-widget")).to_have_count(0)
+        assert (is_trusted(page), is_changed(page)) == (is_mine, False)
 
 
 def test_a_kernel_talks_to_the_gateway_of_the_lab(run_cells: RunCells) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import ElementHandle, Locator, Page, expect
 
 # The same in two frames after each other: a page lays itself out some frames after it was changed.
 _SETTLED_BOX = """element => new Promise(resolve => {
@@ -19,6 +19,15 @@ _SETTLED_BOX = """element => new Promise(resolve => {
 
 _STOPS = """widget => [...widget.querySelectorAll('button, input, select, textarea, a, [tabindex], .widget-readout')]
   .filter(one => !one.disabled && (one.tabIndex >= 0 || one.isContentEditable) && one.getClientRects().length)"""
+
+# The next control that was not used yet and can be used now.
+_NEXT_CONTROL = """widget => {
+  const controls = widget.querySelectorAll('button, input, select, textarea, a[href], .noUi-handle');
+  const next = [...controls].find(one => !one.disabled && !one.dataset.used && one.getClientRects().length);
+  if (next) next.dataset.used = 'yes';
+  return next || null;
+}"""
+_MOST_CONTROLS = 100
 
 # What Tab reaches, told apart by their place among all of them; how the focus shows; whether one can see it.
 _FOCUS = """widget => {
@@ -115,6 +124,42 @@ def stops(widget: Locator) -> int:
     """Return how many things in it Tab should reach."""
     count: int = widget.evaluate(f"widget => ({_STOPS})(widget).length")
     return count
+
+
+def use_every_control(widget: Locator) -> list[str]:
+    """Use all controls, also those that another one enables, and return the errors that the widget then showed."""
+    errors = []
+    for _ in range(_MOST_CONTROLS):
+        control = widget.evaluate_handle(_NEXT_CONTROL).as_element()
+        if control is None:
+            return errors
+        name = control.evaluate("one => one.labels?.[0]?.textContent || one.title || one.textContent || one.className")
+        _use(control)
+        ask_kernel(widget.page, "0")  # it has heard of the control
+        widget.page.wait_for_function("!document.querySelector('.toolkit-busy')")
+        shown = widget.locator("[role=alert]").all_inner_texts()
+        errors += [f"{name}: {text}" for text in shown if text.strip()]
+    raise AssertionError(f"the widget still has unused controls after {_MOST_CONTROLS}, the last was {name!r}")
+
+
+_KEYS = {
+    "SELECT": ("End", "Home"),  # back to the first: the last phone, say, is one that its network refuses
+    "DIV": ("ArrowRight",),  # the handle of a slider
+    "TEXTAREA": ("End",),
+    "text": ("Enter",),
+    "number": ("Enter",),
+    "color": (),  # its palette is a window of the browser; the same colour can be typed
+}
+
+
+def _use(control: ElementHandle) -> None:
+    kind = control.evaluate("one => one.tagName === 'INPUT' ? one.type : one.tagName")
+    for key in _KEYS.get(kind, ()):
+        control.press(key)
+    if kind not in _KEYS:
+        control.click(force=True)
+        if kind == "checkbox":
+            control.click(force=True)
 
 
 def focus_first(widget: Locator) -> None:

@@ -80,7 +80,7 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
         f"--LabApp.default_url=/{_first_page(root)}",
         f"--IdentityProvider.token={secrets.token_urlsafe(24)}",
         "--LabApp.extension_manager=readonly",
-        # A saved notebook shows pictures of the widgets that have ended with its kernel.
+        # A notebook is not marked as changed when it is opened.
         "--ServerApp.contents_manager_class=toolkit.cli.lab_contents.LabContents",
         # Only this user and this machine can connect; in a container the user is root.
         "--ServerApp.allow_root=True",
@@ -121,8 +121,8 @@ def _set_environment(gateway: Gateway, runtime: Path) -> None:
     for name, key in gateway.credentials.items():
         os.environ[f"TOOLKIT_{name.upper()}"] = key.reveal()
     os.environ["JUPYTER_RUNTIME_DIR"] = str(runtime)
-    paths = (str(_SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", ""))
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(path for path in paths if path)
+    for name in ("JUPYTER_CONFIG_PATH", "JUPYTER_PATH"):  # of settings, of front-end extensions
+        os.environ[name] = os.pathsep.join(path for path in (str(_SETTINGS), os.environ.get(name, "")) if path)
 
 
 def _jupyter_server(arguments: list[str]) -> ServerApp:

@@ -135,8 +135,8 @@ class Handwritten:
         shown: dict[str, Any] = {"text/plain": repr(self)}
         if self.kind in ("svg", "replay"):
             shown["image/svg+xml"] = self.data.decode("utf-8").replace("<svg ", '<svg style="background:#fff" ', 1)
-        else:
-            shown["image/png"] = base64.b64encode(png_bytes(self.on_paper())).decode("ascii")
+        # Also beside an SVG, which JupyterLab does not show in a notebook that is not trusted.
+        shown["image/png"] = base64.b64encode(png_bytes(self.on_paper())).decode("ascii")
         return shown
 
 

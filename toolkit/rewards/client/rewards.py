@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import html
+import io
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -88,15 +91,23 @@ class RewardPage:
             f' style="color-scheme:light dark;border:0;width:100%;height:{_FRAME_HEIGHT}px"></iframe>'
         )
 
+    def picture(self) -> bytes:
+        """Return title and message as PNG, without the URL, which contains the token."""
+        from matplotlib.figure import Figure
+
+        figure, file = Figure(figsize=(4, 1), dpi=100, edgecolor="#888888", linewidth=2), io.BytesIO()
+        for text, place in ((self.title, "bottom"), (self.message, "top")):
+            lines = textwrap.fill(text, 50)
+            weight = "bold" if place == "bottom" else "normal"
+            figure.text(0.5, 0.5, f"\n{lines}\n", ha="center", va=place, weight=weight, parse_math=False)
+        figure.savefig(file, format="png", bbox_inches="tight", pad_inches=0.1)
+        return file.getvalue()
+
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         from ipywidgets import HTML
 
         live: dict[str, Any] = HTML(self.frame)._repr_mimebundle_() or {}
-        # A saved notebook shows the texts without the URL, which contains the token.
-        title, message = html.escape(self.title), html.escape(self.message)
-        style = "border:1px solid #8888;border-radius:8px;max-width:24em;padding:1em;text-align:center"
-        words = f'<div style="{style}"><p><strong>{title}</strong></p><p>{message}</p></div>'
-        return {**live, "text/html": words, "text/plain": repr(self)}
+        return {**live, "image/png": base64.b64encode(self.picture()).decode("ascii"), "text/plain": repr(self)}
 
     def __repr__(self) -> str:
         return f"<RewardPage {self.title!r}: {self.message}>"

@@ -22,8 +22,7 @@ LIFT = 0.05  # seconds between strokes
 LONGEST_REPLAY = 60.0  # seconds; a longer text is written faster
 
 _STYLE = (
-    "<style>.w{fill:none;stroke-linecap:round;stroke-linejoin:round;stroke-dasharray:1 2;stroke-dashoffset:1;"
-    "animation:w linear both}@keyframes w{to{stroke-dashoffset:0}}"
+    "<style>.w{stroke-dasharray:1 2;stroke-dashoffset:1;animation:w linear both}@keyframes w{to{stroke-dashoffset:0}}"
     "@media(prefers-reduced-motion:reduce){.w{animation:none;stroke-dashoffset:0}}</style>"
 )
 
@@ -54,7 +53,9 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
         f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s"/></g>'
         for n in shapes
     ]
-    return _document(page, f'{_STYLE}<g stroke="{_css_colour(ink)}">{"".join(body)}</g>')
+    # These are attributes so that a page that removes the style, as code hosting sites do, shows the finished writing.
+    pen = f'fill="none" stroke="{_css_colour(ink)}" stroke-linecap="round" stroke-linejoin="round"'
+    return _document(page, f"{_STYLE}<g {pen}>{''.join(body)}</g>")
 
 
 def _schedule(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
