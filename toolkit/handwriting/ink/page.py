@@ -61,17 +61,32 @@ def baselines(parameters: Parameters, lines: int, noise: KeyedNoise) -> Floats:
     return np.cumsum(pitch)
 
 
+class Lines(NamedTuple):
+    """How the lines of a page differ from ruled ones; lengths in cap heights."""
+
+    margin: Floats  # (lines,) from the left edge to the ink
+    slope: Floats  # (lines,) rise over run
+    wander: float  # amplitude of the drift of the baseline
+
+
+def straight_lines(shaper: Shaper, lines: int, noise: KeyedNoise) -> Lines:
+    wander = shaper.writer.wander
+    margin = shaper.nib + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER
+    return Lines(margin, wander * LINE_SLOPE * noise.gaussian("slope", lines), wander * BASELINE_WANDER)
+
+
 def compose(
-    parameters: Parameters, layout: Layout, path: PenPath, shaper: Shaper, noise: KeyedNoise, baseline: Floats
-) -> Page:
-    size, writer = parameters.handwriting_size, shaper.writer
+    parameters: Parameters, layout: Layout, path: PenPath, shaper: Shaper, noise: KeyedNoise, baseline: Floats,
+    lines: Lines,
+) -> Page:  # fmt: skip
+    size = parameters.handwriting_size
     point_line = np.repeat(layout.line[path.word], path.strokes.length)
     x, radius = path.strokes.x * size, path.strokes.radius * size
-    place = _placement(parameters, layout, shaper, noise, (x, radius, point_line))
-    slope = writer.wander * LINE_SLOPE * noise.gaussian("slope", layout.lines)
+    place = _placement(parameters, layout, lines.margin, (x, radius, point_line))
+    slope = lines.slope
     drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + point_line * 97.0)
     x = place(x, point_line)
-    lift = writer.wander * BASELINE_WANDER * size * drift + slope[point_line] * x
+    lift = lines.wander * size * drift + slope[point_line] * x
     y = baseline[point_line] - path.strokes.y * size - lift
     ink = _box(x, y, radius)
     width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
@@ -81,9 +96,7 @@ def compose(
         or ink.right + dx > width + _TOLERANCE
         or ink.bottom + dy > height + _TOLERANCE
     )
-    advance = np.array([word.advance for word in layout.words])
-    word_x = place(layout.x * size, layout.line)
-    word_end = place((layout.x + advance) * size, layout.line)
+    word_x, word_end = place(path.begin * size, layout.line), place(path.end * size, layout.line)
     word_y = baseline[layout.line] - slope[layout.line] * word_x
     return Page(
         replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word, path.letter, width, height,
@@ -92,7 +105,7 @@ def compose(
 
 
 def _placement(
-    parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, ink: tuple[Floats, Floats, Integers]
+    parameters: Parameters, layout: Layout, margin: Floats, ink: tuple[Floats, Floats, Integers]
 ) -> Callable[[Floats, Integers], Floats]:
     """Return a function that maps x and line to x on the page; it squeezes long lines to the right margin."""
     x, radius, line = ink
@@ -105,7 +118,7 @@ def _placement(
     first, last = np.where(inked, first, 0.0), np.where(inked, last, 0.0)
     indent = np.zeros(lines)
     indent[layout.line[layout.starts_line]] = layout.x[layout.starts_line] * size
-    left = shaper.nib * size + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER * size + indent
+    left = margin * size + indent
     squeeze = np.ones(lines)
     if parameters.width is not None:
         room = parameters.text_width - left - thickest

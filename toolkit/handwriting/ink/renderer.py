@@ -19,7 +19,11 @@ from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
 from toolkit.handwriting.ink.layout import lay_out
 from toolkit.handwriting.ink.motion import write
-from toolkit.handwriting.ink.page import Page, baselines, compose
+from toolkit.handwriting.ink.natural.habits import natural_writer
+from toolkit.handwriting.ink.natural.lines import drifting_lines
+from toolkit.handwriting.ink.natural.motion import write as write_naturally
+from toolkit.handwriting.ink.natural.penman import Penman
+from toolkit.handwriting.ink.page import Page, baselines, compose, straight_lines
 from toolkit.handwriting.ink.pen import inked_radius
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
@@ -53,7 +57,7 @@ def render(parameters: Parameters) -> Handwritten:
 def writable_text(parameters: Parameters) -> str:
     """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks characters."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
-    if missing := _shaper(parameters.handwriting).missing(text):
+    if missing := _shaper(parameters.handwriting, False).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
     return text
 
@@ -61,30 +65,39 @@ def writable_text(parameters: Parameters) -> str:
 def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
     """Return the ink before it is drawn; `lap` is called after each stage."""
     text = writable_text(parameters)
-    shaper = _shaper(parameters.handwriting)
+    shaper = _shaper(parameters.handwriting, parameters.natural)
     noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
     if (points := shaper.points(text)) > MOST_POINTS:
-        shaper = _shaper(parameters.handwriting, -(-points // MOST_POINTS))
-    size = parameters.handwriting_size
+        shaper = _shaper(parameters.handwriting, parameters.natural, -(-points // MOST_POINTS))
+    size, penman = parameters.handwriting_size, _penman(shaper) if parameters.natural else None
     width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
+    if penman is not None and width is not None:
+        width -= penman.habits.margin
     layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
     baseline = baselines(parameters, layout.lines, noise)
     if parameters.height is not None:  # lines far below the page are left out
         reach = parameters.height + _BEYOND * size
         visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
-    path = write(visible, shaper, noise)
+    if penman is None:
+        path, lines = write(visible, shaper, noise), straight_lines(shaper, layout.lines, noise)
+    else:
+        path, lines = write_naturally(visible, penman, noise), drifting_lines(penman, layout.lines, noise)
     lap("motion")
     path.strokes.radius[:] = inked_radius(path.strokes, shaper.nib, shaper.writer.contrast, noise)
     lap("pen")
-    page = compose(parameters, visible, path, shaper, noise, baseline)
+    page = compose(parameters, visible, path, shaper, noise, baseline, lines)
     lap("motion")
     return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words))
 
 
 @cache
-def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
-    return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer), every)
+def _shaper(handwriting: Handwriting, natural: bool, every: int = 1) -> Shaper:
+    writer = (natural_writer if natural else writer_of)(handwriting.script, handwriting.writer)
+    return Shaper(handwriting.script, writer, every)
+
+
+_penman = cache(Penman)
 
 
 def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
