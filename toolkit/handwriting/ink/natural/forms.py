@@ -50,7 +50,7 @@ def _opened(parts: Parts, x_height: float) -> Parts | None:
     if not contacts:
         return None
     n, at_end = contacts[-1]
-    parts[n] = shortened(parts[n], 0.3 * x_height, at_end)
+    parts[n] = shortened(parts[n], 0.24 * x_height, at_end)
     return parts
 
 
@@ -104,7 +104,7 @@ def _looped_tail(parts: Parts, x_height: float) -> Parts | None:
     if found is None or found[2] > 0.45:
         return None
     n, low, _ = found
-    parts[n] = drawn(parts[n][: low + 1], [(-0.16, -0.05), (-0.2, 0.14), (0.2, 0.45)], True)
+    parts[n] = drawn(parts[n][: low + 1], [(-0.14, -0.04), (-0.18, 0.12), (0.08, 0.36)], True)
     return parts
 
 
@@ -147,11 +147,12 @@ def _looped_ascender(parts: Parts, x_height: float) -> Parts | None:
     """Begin an ascender with an upstroke on its right: a loop."""
     n, top = _ascender(parts)
     part = parts[n]
-    if top > 3 or part[top, 1] < x_height * 1.25 or direction(part, False)[1] > -0.5:
+    others = max((other[:, 1].max() for m, other in enumerate(parts) if m != n), default=0.0)
+    if top > 3 or part[top, 1] < x_height * 1.25 or direction(part, False)[1] > -0.5 or others > x_height * 1.2:
         return None
-    middle = part[nearest(np.array([part[0, 0], 0.85 * x_height]), part)[0]]
+    middle = part[int(np.abs(part[:, 1] - 0.4 * x_height).argmin())]
     dx, dy = middle[0] - part[0, 0], middle[1] - part[0, 1]
-    parts[n] = drawn(part, [(0.1, -0.03), (0.14, 0.35 * dy), (dx - 0.02, dy)], False)
+    parts[n] = drawn(part, [(0.07, 0.0), (0.4 * dx + 0.16, 0.3 * dy), (dx - 0.01, dy)], False)
     return parts
 
 
@@ -294,7 +295,7 @@ _TALL = ((_retraced_loop, _FINE), (_looped_ascender, _FINE))
 _WIDTHS = ((_tapered(0.3), _FINE), (_tapered(-0.3), _FINE))
 _EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
     "a": (*_BOWL, (_foot, False), *_WIDTHS[:1]),
-    "b": _BOWL,
+    "b": ((_opened, False), (_overshot, False)),
     "d": (*_BOWL, (_foot, False), (_retraced_loop, _FINE)),
     "e": ((_squeezed_eye, _FINE), (_overshot, _FINE), *_WIDTHS),
     "f": ((_bar_moved(0.2), _FINE), (_bar_moved(-0.2), _FINE), *_TALL, (_looped_tail, False)),
@@ -302,17 +303,17 @@ _EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
     "h": (*_TALL, *_STEM, *_WIDTHS[:1]),
     "i": ((_foot, False),),
     "j": _TAIL,
-    "k": (*_TALL, *_STEM),
+    "k": (_TALL[0], *_STEM),
     "l": (*_TALL, (_foot, False), (_bent(0.5), False), (_bent(-0.5), False)),
-    "m": _STEM,
+    "m": _STEM[:2],
     "n": (*_STEM, *_WIDTHS),
     "o": (*_BOWL, *_WIDTHS),
-    "p": ((_opened, _FINE), (_retraced_stem, _FINE)),
+    "p": _STEM[1:2],
     "q": (*_BOWL, *_TAIL),
-    "r": (*_STEM, *_WIDTHS),
+    "r": (*_STEM[1:], *_WIDTHS[:1]),
     "s": ((_squeezed_eye, _FINE), (_free_end(0.3), False), (_free_end(-0.25), False), *_WIDTHS),
     "t": ((_bar_moved(0.3), _FINE), (_bar_moved(-0.2), _FINE), (_foot, False), *_WIDTHS[1:]),
-    "u": (*_STEM, (_overshot, _FINE)),
+    "u": _STEM[:1],
     "y": (*_TAIL, (_opened, _FINE), *_WIDTHS),
     "z": ((_crossed, _FINE),),
     "0": _BOWL,

@@ -15,7 +15,8 @@ BLEND = 0.3  # from a join, where both strokes bend towards each other
 _TAIL, _HEAD = 0.25, 0.2  # of a stroke that may be cut off at a join
 _RETRACED = 1.0  # of a stroke that the pen may follow backwards to its beginning
 _WIDEST = 0.16  # distance that a joined hand closes
-_BRIDGED = (0.06, 0.55)  # distance over which a print hand may join
+_BRIDGED = (0.06, 0.9)  # distance over which a print hand may join
+_LEAST_RUN, _WIDENED = 0.4, 0.2  # of a join to its rise, and what may be added to the distance of the letters for that
 _USUAL_GAP, _TIGHTENED, _MOST = 0.24, 0.7, 0.25  # optical kerning: share of what exceeds the gap, and its limit
 
 
@@ -28,6 +29,7 @@ class Meeting(NamedTuple):
     between: Part = np.zeros((0, 3))  # relative to the origin of the second letter
     cut_head: int = 0
     touches: bool = False  # the exit ends in the ink of the second letter
+    wider: float = 0.0  # added to the distance of letters that join
 
 
 def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bool, least: float) -> Meeting:
@@ -45,7 +47,7 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
         return Meeting(kern, False)
     tail = parts_of(first.strokes)[first.at_once - 1] - np.array([dx + kern, dy, 0.0])
     heads = parts_of(second.strokes)
-    return _joined(tail, heads) if joined else _bridged(kern, tail, heads[0], first, dx + kern)
+    return _joined(tail, heads) if joined else _bridged(kern, tail, heads[0])
 
 
 def _joined(tail: Part, heads: list[Part]) -> Meeting:
@@ -68,24 +70,35 @@ def _joined(tail: Part, heads: list[Part]) -> Meeting:
     return Meeting(0.0, True, cut, cut_head=int(q))
 
 
-def _bridged(kern: float, tail: Part, head: Part, first: Letterform, dx: float) -> Meeting:
-    """Draw a line from the exit of one print letter to the entry of the next, if that does not turn back."""
-    apart = head[0, :2] - tail[-1, :2]
-    distance = float(np.sqrt((apart * apart).sum()))
-    leave, arrive = direction(tail, True), direction(head, False)
-    if not (_BRIDGED[0] < distance < _BRIDGED[1]) or apart[0] < 0.02:
-        return Meeting(kern, False)
-    heading = apart / distance
-    if float(leave @ heading) < 0.1 or leave[0] < 0.2 or float(tail[-1, 1]) > 0.75:
-        return Meeting(kern, False)
-    # Into a downstroke the pen arrives in its own direction and turns there.
-    arrive = arrive if float(arrive @ heading) > 0 else heading
-    line = bridge(tail[-1], leave, head[0], arrive)
-    rest = np.concatenate([np.full((1, 3), 9.0), *parts_of(first.strokes)[: first.at_once - 1]])
-    rest = rest - np.array([dx, 0.0, 0.0])
-    if len(line) > 4 and min(nearest(point, rest)[1] for point in line[2:]) < 0.06:
-        return Meeting(kern, False)
-    return Meeting(kern, True, 0, line)
+def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
+    """Draw a line from the exit of one print letter to the entry of the next, where a pen would not turn back.
+
+    `tail` is relative to the second letter. The exit may be cut; below a straight stem the pen turns to the right.
+    """
+    arrive = direction(head, False)
+    for cut in (0, 3, 6, 9):
+        end = tail[: len(tail) - cut]
+        if len(end) < 6 or end[-1, 1] > 0.75:
+            break
+        apart = head[0, :2] - end[-1, :2]
+        wider = min(max(_LEAST_RUN * abs(apart[1]) - apart[0], 0.0), _WIDENED)
+        apart = apart + np.array([wider, 0.0])
+        distance = float(np.sqrt((apart * apart).sum()))
+        if not (_BRIDGED[0] < distance < _BRIDGED[1]) or apart[0] < max(0.04, 0.99 * _LEAST_RUN * abs(apart[1])):
+            continue
+        heading, leave = apart / distance, direction(end, True)
+        turns_at_foot = cut > 0 and leave[1] < -0.5 and end[-1, 1] < 0.3
+        if float(leave @ heading) < 0.1 and not turns_at_foot:
+            continue
+        # Into a downstroke the pen arrives in its own direction and turns there.
+        line = bridge(
+            end[-1] - np.array([wider, 0.0, 0.0]), leave * (0.5 if turns_at_foot else 1.0), head[0],
+            arrive if float(arrive @ heading) > 0 else heading,
+        )  # fmt: skip
+        rest = tail[: len(tail) // 2] - np.array([wider, 0.0, 0.0])
+        if len(line) < 5 or min(nearest(point, rest)[1] for point in line[3:]) > 0.07:
+            return Meeting(kern, True, cut, line, wider=wider)
+    return Meeting(kern, False)
 
 
 def blend(along: Floats, step: Floats) -> Floats:

@@ -15,7 +15,7 @@ from toolkit.keyed_noise import Floats
 BANDS = 26  # of height, in which the sides of a letter are measured
 _LOWEST, _BAND = -1.0, 0.1  # cap heights
 BAR, MARK = 1, 2  # delayed strokes: a bar, a dot or accent
-_REACHES = 0.14  # cap heights from the side of a letter within which it may be joined
+_REACHES, _LEVEL = 0.14, 0.2  # cap heights from the side of a letter within which it may be joined, at one height
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +91,7 @@ def _entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool]
     """Return the stroke and the end at which a join arrives: far left, or the start of the first stroke."""
     if joined:
         left = min(float(parts[n][:, 0].min()) for n in main)
-        ends = [(float(parts[n][end, 0]), n, end == -1) for n in main for end in (0, -1)]
-        x, n, at_end = min(ends)
+        x, n, at_end = min((float(parts[n][end, 0]), n, end == -1) for n in main for end in (0, -1))
         if x < left + _REACHES:
             return n, at_end
     n = main[0]
@@ -100,15 +99,16 @@ def _entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool]
 
 
 def _exit(parts: list[Part], main: list[int]) -> tuple[int, bool] | None:
-    """Return the stroke and the end from which a join leaves: far right, not above the x-height."""
-    right = max(float(parts[n][:, 0].max()) for n in main)
+    """Return the stroke and the end from which a join leaves: the rightmost one, with no ink on its right."""
     ends = [
         (float(parts[n][end, 0]), n, end == -1) for n in main for end in (0, -1) if -0.3 < parts[n][end, 1] < 0.8
     ]
     if not ends:
         return None
     x, n, at_end = max(ends)
-    return (n, at_end) if x > right - _REACHES else None
+    rows = np.concatenate([parts[k] for k in main])
+    level = np.abs(rows[:, 1] - parts[n][-1 if at_end else 0, 1]) < _LEVEL
+    return (n, at_end) if x > rows[level, 0].max() - _REACHES else None
 
 
 def bands_of(y: Floats) -> np.ndarray:

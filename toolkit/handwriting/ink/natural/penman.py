@@ -152,6 +152,7 @@ class Penman:
                     run += 1
                     joins = meeting.joins and self._keeps_pen_down(before.form.character + character, run, draw)
                     run = run if joins or not self.joined else 0
+                    shift += meeting.wider if joins else 0.0
                 choices.append(Choice(form, origin[n] + shift, y, meeting, joins, "", ends[n] - origin[n]))
             _share_bars(choices, begin, noise.hashes(f"bars {number}", 1)[0] if "t" in word.text else 0)
             letter_word += [number] * (len(choices) - begin)
