@@ -44,13 +44,18 @@ def _contacts(parts: Parts) -> list[tuple[int, bool]]:
     return found
 
 
+def _is_stem(part: Part) -> bool:
+    x, y = part[-1, :2] - part[0, :2]
+    return bool(abs(y) > 1.5 * abs(x) and x * x + y * y > (0.93 * arc(part)[-1]) ** 2)
+
+
 def _opened(parts: Parts, x_height: float) -> Parts | None:
     """Leave a gap where a stroke ends at another one: an open bowl, an arch that does not meet its stem."""
-    contacts = [(n, end) for n, end in _contacts(parts) if arc(parts[n])[-1] > 0.5]
+    contacts = [(n, end) for n, end in _contacts(parts) if arc(parts[n])[-1] > 0.5 and not _is_stem(parts[n])]
     if not contacts:
         return None
     n, at_end = contacts[-1]
-    parts[n] = shortened(parts[n], 0.24 * x_height, at_end)
+    parts[n] = shortened(parts[n], 0.2 * x_height, at_end)
     return parts
 
 
