@@ -61,7 +61,7 @@ def series(noise: KeyedNoise, name: str, count: int, memory: float = 0.7) -> Flo
     """Return an autoregressive series of variance 1: each value keeps `memory` of the one before."""
     kernel = np.cumprod(np.full(_LEAD, memory)) / memory
     fresh = noise.gaussian(name, count + _LEAD - 1)
-    drifting: Floats = np.convolve(fresh, kernel, "valid") * np.sqrt(1 - memory * memory)
+    drifting: Floats = np.convolve(fresh, kernel)[_LEAD - 1 :][:count] * np.sqrt(1 - memory * memory)
     return drifting
 
 

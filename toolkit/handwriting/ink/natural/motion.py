@@ -36,6 +36,8 @@ _APART = 8.0  # between words where positions of all words lie on one axis
 
 def write(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPath:
     draft = penman.draft(layout.words, noise)
+    if not draft.choices:
+        return PenPath(draft.strokes, draft.word, draft.letter, layout.x, layout.x)
     shake = penman.shaper.writer.shake
     _move_delayed(draft, penman, noise)
     x, y, size = _drift(draft, layout, penman.joined, shake, noise)
@@ -105,7 +107,8 @@ def _drift(draft: Draft, layout: Layout, joined: bool, shake: float, noise: Keye
     origin = np.array([choice.x for choice in draft.choices], np.float64)
     span = np.maximum(np.array([choice.spacing for choice in draft.choices], np.float64), 0.0)
     added = span * (exponential(drifting("width", WORD_WIDTH, LETTER_WIDTH)) * large[of] - 1)
-    first, last = np.searchsorted(of, np.arange(words)), np.searchsorted(of, np.arange(words), "right") - 1
+    first = np.minimum(np.searchsorted(of, np.arange(words)), count - 1)
+    last = np.maximum(np.searchsorted(of, np.arange(words), "right") - 1, first)
     until = np.cumsum(added)
     before = until - added
     # All words on one axis: what is added before the beginning of a letter, and at the end of a word.
