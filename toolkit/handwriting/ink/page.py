@@ -22,6 +22,7 @@ from toolkit.handwriting.parameters import LONGEST, Parameters
 from toolkit.handwriting.wire import Format
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
+_SHARES = (1.0, 0.5, 0.2, 0.0)  # of the slope and the drift of free lines, tried until the ink fits on the page
 _TOLERANCE = 0.5  # points that ink may leave the page without counting as cut off
 
 
@@ -67,6 +68,9 @@ class Lines(NamedTuple):
     margin: Floats  # (lines,) from the left edge to the ink
     slope: Floats  # (lines,) rise over run
     wander: float  # amplitude of the drift of the baseline
+    # Returns how far down each point goes, from x, y, line and word of the points, so that lines stay apart. With it
+    # the ink is kept on the page, and lines become straighter where it does not fit.
+    dodge: Callable[[Floats, Floats, Integers, Integers], Floats] | None = None
 
 
 def straight_lines(shaper: Shaper, lines: int, noise: KeyedNoise) -> Lines:
@@ -87,20 +91,27 @@ def compose(
     drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + point_line * 97.0)
     x = place(x, point_line)
     lift = lines.wander * size * drift + slope[point_line] * x
-    y = baseline[point_line] - path.strokes.y * size - lift
-    ink = _box(x, y, radius)
-    width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
-    dx, dy = _shift(parameters, width, height, ink)
-    is_cut_off = (
-        min(ink.left + dx, ink.top + dy) < -_TOLERANCE
-        or ink.right + dx > width + _TOLERANCE
-        or ink.bottom + dy > height + _TOLERANCE
-    )
+    for share in (1.0,) if lines.dodge is None else _SHARES:
+        y = baseline[point_line] - path.strokes.y * size - share * lift
+        if lines.dodge is not None:
+            y = y + lines.dodge(x / size, y / size, point_line, np.repeat(path.word, path.strokes.length)) * size
+        ink = _box(x, y, radius)
+        slide = 0.0 if lines.dodge is None else _slide(ink, parameters.height)
+        y, ink = y + slide, ink._replace(top=ink.top + slide, bottom=ink.bottom + slide)
+        width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
+        dx, dy = _shift(parameters, width, height, ink)
+        is_cut_off = (
+            min(ink.left + dx, ink.top + dy) < -_TOLERANCE
+            or ink.right + dx > width + _TOLERANCE
+            or ink.bottom + dy > height + _TOLERANCE
+        )
+        if not is_cut_off:
+            break
     word_x, word_end = place(path.begin * size, layout.line), place(path.end * size, layout.line)
-    word_y = baseline[layout.line] - slope[layout.line] * word_x
+    word_y = baseline[layout.line] - share * slope[layout.line] * word_x + slide
     return Page(
         replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word, path.letter, width, height,
-        baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout, is_cut_off,
+        baseline + slide + dy, word_x + dx, word_end + dx, word_y + dy, layout, is_cut_off,
     )  # fmt: skip
 
 
@@ -152,6 +163,13 @@ def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _B
         below = size * max(parameters.line_spacing / 2, shaper.measures.descender)
         height = _round_up("height", max(last_baseline + below, ink.bottom + nib) + 2 * padding, parameters.kind)
     return width, height
+
+
+def _slide(ink: _Box, height: float | None) -> float:
+    """Return how far down the ink must go, or up if negative, to be on the page as a whole."""
+    if height is None:
+        return max(-ink.top, 0.0)
+    return min(max(-ink.top, 0.0), max(height - ink.bottom, 0.0)) - min(max(ink.bottom - height, 0.0), max(ink.top, 0.0))
 
 
 def _round_up(name: str, length: float, kind: Format) -> float:

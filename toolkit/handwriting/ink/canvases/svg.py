@@ -7,18 +7,23 @@ in a notebook and in an image file. Readers who prefer reduced motion see the fi
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 
 from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
 from toolkit.handwriting.ink.page import Page
+from toolkit.handwriting.ink.pen import slowness
 from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.parameters import CMYK, RGB
-from toolkit.keyed_noise import Floats
+from toolkit.keyed_noise import Floats, Integers
 
-SPEED = 11.0  # handwriting sizes per second
-LIFT = 0.05  # seconds between strokes
+SPEED = 11.0  # handwriting sizes per second, where the hand neither hurries nor slows down
+LIFT, WORD_PAUSE, LINE_PAUSE = 0.05, 0.12, 0.25  # seconds
+_SHORTEST = 0.04  # seconds of a stroke
+_STOPS = 7  # moments of a stroke at which the share that is written is exact
 LONGEST_REPLAY = 60.0  # seconds; a longer text is written faster
 
 _STYLE = (
@@ -42,7 +47,8 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
     for stroke, curve in outline_curves(strokes, relative=True):
         shape = first_contour.setdefault(letter[stroke], stroke) if is_contour[stroke] else stroke
         shapes[shape] = shapes.get(shape, "") + _path(curve)
-    begin, duration = _schedule(strokes, size)
+    word = page.stroke_word[visible]
+    begin, duration, progress = _schedule(strokes, word, page.layout.line[word], size)
     widest = np.maximum.reduceat(strokes.radius, strokes.start) if len(strokes.x) else np.zeros(0)
     width = np.where(is_contour, 1.5 * size, np.maximum(2.4 * widest, 0.2 * size)) * UNIT
     middle = _centre_lines(strokes)
@@ -51,19 +57,44 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
     body = [
         f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
         f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}" '
-        f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s"/></g>'
+        f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s;'
+        f'animation-timing-function:linear(0,{_easing(progress[n])},1)"/></g>'
         for n in shapes
     ]
     return _document(page, f'{_STYLE}<g stroke="{_css_colour(ink)}">{"".join(body)}</g>')
 
 
-def _schedule(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
-    """Return begin and duration of each stroke, in seconds."""
-    length = np.add.reduceat(strokes.steps(), strokes.start) if len(strokes.x) else np.zeros(0)
-    duration = np.maximum(length / (SPEED * size), 0.04)
-    total = float((duration + LIFT).sum())
-    faster = min(1.0, LONGEST_REPLAY / total) if total else 1.0
-    return faster * (np.cumsum(duration + LIFT) - duration - LIFT), faster * duration
+class _Schedule(NamedTuple):
+    begin: Floats  # (strokes,) seconds
+    duration: Floats  # (strokes,)
+    progress: Floats  # (strokes, _STOPS) share of a stroke that is written at even times
+
+
+def _schedule(strokes: Strokes, word: Integers, line: Integers, size: float) -> _Schedule:
+    """Time the strokes as a hand does: slow in tight curves, with a pause at words and lines."""
+    if not len(strokes.length):
+        return _Schedule(np.zeros(0), np.zeros(0), np.zeros((0, _STOPS)))
+    start, end = strokes.start, strokes.start + strokes.length - 1
+    step = strokes.steps() / size
+    path = np.cumsum(step) - step
+    spent = step / (SPEED * (1.4 - slowness(replace(strokes, x=strokes.x / size, y=strokes.y / size), path)))
+    clock = np.cumsum(spent) - spent
+    duration = np.maximum(clock[end] - clock[start], _SHORTEST)
+    jump = np.hypot(strokes.x[start[1:]] - strokes.x[end[:-1]], strokes.y[start[1:]] - strokes.y[end[:-1]]) / size
+    pause = LIFT * (jump > 0.05) + np.minimum(jump / (2 * SPEED), WORD_PAUSE)
+    pause += WORD_PAUSE * (np.diff(word) != 0) + LINE_PAUSE * (np.diff(line) != 0)
+    begin = np.concatenate([[0.0], np.cumsum(duration[:-1] + pause)])
+    faster = min(1.0, LONGEST_REPLAY / float(begin[-1] + duration[-1]))
+    moments = np.linspace(0.0, 1.0, _STOPS)
+    # Strokes follow each other on the clock, so that one interpolation serves all.
+    at = np.interp(clock[start][:, None] + moments * (clock[end] - clock[start])[:, None], clock, path)
+    length = np.maximum(path[end] - path[start], 1e-9)[:, None]
+    progress = np.where(length > 1e-6, (at - path[start][:, None]) / length, moments)
+    return _Schedule(faster * begin, faster * duration, progress)
+
+
+def _easing(progress: Floats) -> str:
+    return ",".join(f"{share:.2f}".lstrip("0") or "0" for share in progress.tolist()[1:-1])
 
 
 def _centre_lines(strokes: Strokes) -> list[str]:
