@@ -65,7 +65,7 @@ def _overshot(parts: Parts, x_height: float) -> Parts | None:
     if not contacts:
         return None
     n, at_end = contacts[0]
-    forward = direction(parts[n], at_end) * (1 if at_end else -1) * 0.25 * x_height
+    forward = direction(parts[n], at_end) * (1 if at_end else -1) * 0.2 * x_height
     parts[n] = drawn(parts[n], [(forward[0] + 0.02, forward[1] - 0.03)], at_end)
     return parts
 
@@ -155,9 +155,9 @@ def _looped_ascender(parts: Parts, x_height: float) -> Parts | None:
     others = max((other[:, 1].max() for m, other in enumerate(parts) if m != n), default=0.0)
     if top > 3 or part[top, 1] < x_height * 1.25 or direction(part, False)[1] > -0.5 or others > x_height * 1.2:
         return None
-    middle = part[int(np.abs(part[:, 1] - 0.4 * x_height).argmin())]
+    middle = part[int(np.abs(part[:, 1] - 0.3 * x_height).argmin())]
     dx, dy = middle[0] - part[0, 0], middle[1] - part[0, 1]
-    parts[n] = drawn(part, [(0.07, 0.0), (0.4 * dx + 0.16, 0.3 * dy), (dx - 0.01, dy)], False)
+    parts[n] = drawn(part, [(0.07, 0.0), (0.3 * dx + 0.15, 0.28 * dy), (dx - 0.13, dy)], False)
     return parts
 
 
@@ -300,10 +300,10 @@ _TALL = ((_retraced_loop, _FINE), (_looped_ascender, _FINE))
 _WIDTHS = ((_tapered(0.3), _FINE), (_tapered(-0.3), _FINE))
 _EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
     "a": (*_BOWL, (_foot, False), *_WIDTHS[:1]),
-    "b": ((_opened, False), (_overshot, False)),
-    "d": (*_BOWL, (_foot, False), (_retraced_loop, _FINE)),
+    "b": ((_opened, False),),
+    "d": (_BOWL[0], (_foot, False), (_retraced_loop, _FINE)),
     "e": ((_squeezed_eye, _FINE), (_overshot, _FINE), *_WIDTHS),
-    "f": ((_bar_moved(0.2), _FINE), (_bar_moved(-0.2), _FINE), *_TALL, (_looped_tail, False)),
+    "f": ((_bar_moved(0.2), _FINE), (_bar_moved(-0.15), _FINE), *_TALL, (_looped_tail, False)),
     "g": (*_BOWL, *_TAIL, *_WIDTHS[1:]),
     "h": (*_TALL, *_STEM, *_WIDTHS[:1]),
     "i": ((_foot, False),),
@@ -314,10 +314,10 @@ _EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
     "n": (*_STEM, *_WIDTHS),
     "o": (*_BOWL, *_WIDTHS),
     "p": _STEM[1:2],
-    "q": (*_BOWL, *_TAIL),
+    "q": (_BOWL[0], *_TAIL),
     "r": (*_STEM[1:], *_WIDTHS[:1]),
     "s": ((_squeezed_eye, _FINE), (_free_end(0.3), False), (_free_end(-0.25), False), *_WIDTHS),
-    "t": ((_bar_moved(0.3), _FINE), (_bar_moved(-0.2), _FINE), (_foot, False), *_WIDTHS[1:]),
+    "t": ((_bar_moved(0.3), _FINE), (_bar_moved(-0.15), _FINE), (_foot, False), *_WIDTHS[1:]),
     "u": _STEM[:1],
     "y": (*_TAIL, (_opened, _FINE), *_WIDTHS),
     "z": ((_crossed, _FINE),),

@@ -16,7 +16,8 @@ _TAIL, _HEAD = 0.25, 0.2  # of a stroke that may be cut off at a join
 _RETRACED = 1.0  # of a stroke that the pen may follow backwards to its beginning
 _WIDEST = 0.16  # distance that a joined hand closes
 _BRIDGED = (0.06, 0.9)  # distance over which a print hand may join
-_LEAST_RUN, _WIDENED = 0.4, 0.2  # of a join to its rise, and what may be added to the distance of the letters for that
+_TALL = 0.85  # height of an entry that is too high for a join
+_LEAST_RUN, _WIDENED = 0.4, 0.15  # of a join to its rise, and what may be added to the distance of the letters for that
 _USUAL_GAP, _TIGHTENED, _MOST = 0.24, 0.7, 0.25  # optical kerning: share of what exceeds the gap, and its limit
 
 
@@ -76,6 +77,8 @@ def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
     `tail` is relative to the second letter. The exit may be cut; below a straight stem the pen turns to the right.
     """
     arrive = direction(head, False)
+    if head[0, 1] > _TALL:  # a line up to the top of an ascender would look like another letter
+        return Meeting(kern, False)
     for cut in (0, 3, 6, 9):
         end = tail[: len(tail) - cut]
         if len(end) < 6 or end[-1, 1] > 0.75:

@@ -10,7 +10,7 @@ from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Lines
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-MARGIN_DRIFT = 0.4  # cap heights, standard deviation
+MARGIN_DRIFT = 0.5  # cap heights, standard deviation
 STEEPEST, SLOPE_DRIFT = 0.0175, 0.004
 WANDER = 1.6  # times that of the wire's pages
 _TREND_LINES = 16  # in which the margin goes from one end of its trend to the other

@@ -24,11 +24,12 @@ from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 
 # Standard deviations, in cap heights or relative; they apply to words and, with less memory, to letters.
-WORD_WIDTH, WORD_SIZE, WORD_RISE, WORD_SLANT = 0.065, 0.055, 0.03, 0.03
+WORD_WIDTH, WORD_SIZE, WORD_RISE, WORD_SLANT = 0.06, 0.06, 0.03, 0.03
 LETTER_WIDTH, LETTER_SIZE, LETTER_RISE, LETTER_SLANT = 0.06, 0.03, 0.016, 0.03
 GAP_FLOOR, GAP_SPREAD, RAREST = 0.28, 0.55, 2.2
 USUAL_ABOVE = 0.32  # what a usual gap has above the floor at least
 BAR_SPREAD, BAR_TURN, BAR_MISSES = 0.25, 0.06, 0.05
+LONGEST_BAR = 0.7  # cap heights, unless it is as long in the font
 DOT_SPREAD, DOT_RISE = 0.10, 0.06
 SIGNATURE = 1.25  # factor on its size
 _APART = 8.0  # between words where positions of all words lie on one axis
@@ -78,14 +79,14 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z
         return
     factor = habits.bar_length * float(exponential(np.array([BAR_SPREAD * z[0]]))[0])
     left, right = float(x.min()), float(x.max())
+    longest = max(right - left, LONGEST_BAR)
     if choice.bar == "left":
         left -= draft.choices[letter - 1].spacing
-    elif choice.bar == "right":
-        right += 0.9 * choice.spacing
-    wide = max(right - left, 1e-6)
-    middle, stretch = (left + right) / 2, factor * wide / max(float(np.ptp(x)), 1e-6)
-    shift = 0.5 * wide * misses
-    x[:] = middle + (x - x.mean()) * min(stretch, 4.0) + shift
+    elif choice.bar == "right" and y.mean() > 0.7:  # a lower bar would strike the next letter out
+        right += 0.8 * choice.spacing
+    wide = min((right - left) * factor, max(right - left, longest))
+    middle = (left + right) / 2
+    x[:] = middle + (x - x.mean()) * (wide / max(float(np.ptp(x)), 1e-6)) + 0.5 * wide * misses
     slope = min(max(habits.bar_slope + BAR_TURN * z[1], -0.05), 0.17)
     y[:] = y.mean() + 0.4 * (y - y.mean()) + slope * (x - middle)
 
