@@ -16,6 +16,7 @@ import numpy.typing as npt
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, PenPath
+from toolkit.handwriting.ink.pens import Ink
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import LONGEST, Parameters
@@ -40,6 +41,7 @@ class Page:
     word_y: Floats  # (words,) the baseline where each word begins
     layout: Layout
     overflow: bool  # whether some ink lies outside the page
+    ink: Ink | None = None  # None is plain ink
 
     def visible_strokes(self) -> npt.NDArray[np.bool_]:
         s = self.strokes

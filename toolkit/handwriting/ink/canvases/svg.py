@@ -12,6 +12,7 @@ from html import escape
 import numpy as np
 
 from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
+from toolkit.handwriting.ink.canvases.opacity import layers_of, point_opacity
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.handwriting.parameters import CMYK, RGB
@@ -28,9 +29,13 @@ _STYLE = (
 )
 
 
-def draw_svg(page: Page, ink: RGB | CMYK) -> bytes:
-    curves = outline_curves(page.strokes.select(page.visible_strokes()), relative=True)
-    return _document(page, f'<path fill="{_css_colour(ink)}" d="{"".join(_path(c) for _, c in curves)}"/>')
+def draw_svg(page: Page, ink: RGB | CMYK, size: float) -> bytes:
+    body = []
+    for layer in layers_of(page, size):
+        opacity = "" if layer.opacity is None else f' fill-opacity="{layer.opacity:.3f}"'
+        path = "".join(_path(curve) for _, curve in outline_curves(layer.strokes, relative=True))
+        body.append(f'<path fill="{_css_colour(ink)}"{opacity} d="{path}"/>')
+    return _document(page, "".join(body))
 
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
@@ -48,13 +53,23 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
     middle = _centre_lines(strokes)
     # Several replays may be in one notebook page, where ids are shared.
     own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
+    opacity = _stroke_opacity(page, visible, size)
     body = [
         f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
-        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}" '
+        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}"{opacity[n]} '
         f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s"/></g>'
         for n in shapes
     ]
     return _document(page, f'{_STYLE}<g stroke="{_css_colour(ink)}">{"".join(body)}</g>')
+
+
+def _stroke_opacity(page: Page, visible: np.ndarray, size: float) -> list[str]:
+    """Return an attribute for each stroke: it is animated as a whole, with the mean density of its ink."""
+    strokes = page.strokes.select(visible)
+    if page.ink is None or not len(strokes.x):
+        return [""] * len(strokes.length)
+    opacity = point_opacity(page, strokes, page.ink.select(np.repeat(visible, page.strokes.length)), size)
+    return [f' stroke-opacity="{mean:.2f}"' for mean in np.add.reduceat(opacity, strokes.start) / strokes.length]
 
 
 def _schedule(strokes: Strokes, size: float) -> tuple[Floats, Floats]:
