@@ -16,6 +16,7 @@ import numpy.typing as npt
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, PenPath
+from toolkit.handwriting.ink.paper import Sheet
 from toolkit.handwriting.ink.pens import Ink
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
@@ -42,6 +43,7 @@ class Page:
     layout: Layout
     overflow: bool  # whether some ink lies outside the page
     ink: Ink | None = None  # None is plain ink
+    sheet: Sheet | None = None  # None is transparent
 
     def visible_strokes(self) -> npt.NDArray[np.bool_]:
         s = self.strokes

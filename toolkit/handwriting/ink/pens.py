@@ -129,7 +129,8 @@ def _speed(strokes: Strokes, arc: Floats, since_start: Floats, until_stop: Float
     before, after, _, _ = strokes.neighbours()
     for _ in range(3):
         speed = 0.25 * speed[before] + 0.5 * speed + 0.25 * speed[after]
-    return speed
+    smooth: Floats = speed
+    return smooth
 
 
 def _late_start(kind: PenKind, noise: KeyedNoise, count: int, stroke: npt.NDArray[np.int64], arc: Floats) -> Floats:
@@ -139,7 +140,8 @@ def _late_start(kind: PenKind, noise: KeyedNoise, count: int, stroke: npt.NDArra
     end = (0.10 + 0.25 * end * end)[stroke]
     rising = np.minimum(np.maximum((arc - 0.02) / 0.03, 0.0), 1.0)
     falling = np.minimum(np.maximum((end - arc) / 0.06, 0.0), 1.0)
-    return 1 - depth * rising * falling
+    started: Floats = 1 - depth * rising * falling
+    return started
 
 
 def _bump(distance: Floats, counts: npt.NDArray[np.bool_]) -> Floats:

@@ -20,6 +20,7 @@ from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
 from toolkit.handwriting.ink.layout import lay_out
 from toolkit.handwriting.ink.motion import PenPath, write
 from toolkit.handwriting.ink.page import Page, baselines, compose
+from toolkit.handwriting.ink.paper import laid_on_paper, with_margin
 from toolkit.handwriting.ink.pen import inked_radius
 from toolkit.handwriting.ink.pens import WIDEST_NIB, Ink, pen_kind, written_with
 from toolkit.handwriting.ink.shaping import Shaper
@@ -62,6 +63,7 @@ def writable_text(parameters: Parameters) -> str:
 
 def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
     """Return the ink before it is drawn; `lap` is called after each stage."""
+    parameters = with_margin(parameters)
     text = writable_text(parameters)
     shaper = _shaper(parameters.handwriting)
     noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
@@ -80,6 +82,7 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
     path, ink = _inked(path, parameters.pen, shaper, noise)
     lap("pen")
     page = compose(parameters, visible, path, shaper, noise, baseline)
+    page = laid_on_paper(page, parameters, noise)
     lap("motion")
     return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words), ink=ink)
 

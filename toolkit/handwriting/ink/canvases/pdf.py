@@ -60,6 +60,18 @@ def ink_operator(ink: RGB | CMYK) -> str:
     return " ".join(number(channel / 255) for channel in ink.rgb()) + " rg"
 
 
+def _paper(page: Page) -> Iterator[str]:
+    if page.sheet is None:
+        return
+    yield f"q {ink_operator(page.sheet.stock.colour)} 0 0 {number(page.width)} {number(page.height)} re f"
+    yield f"{number(page.sheet.rule_width)} w"
+    for line in page.sheet.lines:
+        x, y, end_x, end_y = line.ends(page.width, page.height)
+        ends = f"{number(x)} {number(page.height - y)} m {number(end_x)} {number(page.height - end_y)} l"
+        yield f"{ink_operator(line.colour).replace('rg', 'RG')} {ends} S"
+    yield "Q"
+
+
 def _opacities(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
     states = {
         f"L{n}": pydyf.Dictionary({"Type": "/ExtGState", "ca": number(layer.opacity)})
@@ -72,6 +84,7 @@ def _opacities(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
 def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator[str]:
     """Fill once for each word, so that a viewer can select words."""
     scale = 1 / UNIT
+    yield from _paper(page)
     yield f"q {ink_operator(ink)} {number(scale)} 0 0 {number(-scale)} 0 {number(page.height)} cm"
     for n, layer in enumerate(layers):
         if layer.opacity is not None:

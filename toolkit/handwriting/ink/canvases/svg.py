@@ -95,6 +95,25 @@ def _path(curve: list[int]) -> str:
     return ("M%d %dc" + " ".join(["%d %d %d %d %d %d"] * count) + "Z") % tuple(curve)
 
 
+def _paper(page: Page) -> str:
+    """Return the sheet and its rules; the corners are a little darker."""
+    if page.sheet is None:
+        return ""
+    scaled = [[round(UNIT * end) for end in line.ends(page.width, page.height)] for line in page.sheet.lines]
+    rules: dict[RGB, str] = {}
+    for line, (x, y, end_x, end_y) in zip(page.sheet.lines, scaled, strict=True):
+        rules[line.colour] = rules.get(line.colour, "") + f"M{x} {y}L{end_x} {end_y}"
+    drawn = "".join(
+        f'<path stroke="{_css_colour(colour)}" stroke-width="{UNIT * page.sheet.rule_width:.0f}" d="{path}"/>'
+        for colour, path in rules.items()
+    )
+    return (
+        '<radialGradient id="shade" r=".75"><stop offset=".6" stop-opacity="0"/><stop offset="1" stop-opacity=".05"/>'
+        f'</radialGradient><rect width="100%" height="100%" fill="{_css_colour(page.sheet.stock.colour)}"/>{drawn}'
+        '<rect width="100%" height="100%" fill="url(#shade)"/>'
+    )
+
+
 def _document(page: Page, body: str) -> bytes:
     """Return an SVG file as large as `page`, coordinates in hundredths of a point; the text is its label."""
     label = escape("\n".join(page.layout.text))
@@ -102,7 +121,7 @@ def _document(page: Page, body: str) -> bytes:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width:g}" height="{page.height:g}" '
         f'viewBox="0 0 {page.width * UNIT:g} {page.height * UNIT:g}" role="img" aria-label="{label}">'
     )
-    return f"{head}{body}</svg>\n".encode()
+    return f"{head}{_paper(page)}{body}</svg>\n".encode()
 
 
 def _css_colour(ink: RGB | CMYK) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -14,7 +15,6 @@ from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes, tangents
 from toolkit.keyed_noise import Floats, KeyedNoise
 
 Single = npt.NDArray[np.float32]
-Places = tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
 
 TILE = 256  # cells of the grain, which repeats
 FINE, COARSE = 0.0075, 0.024  # cap heights: fibres of the paper, and how they lie
@@ -43,8 +43,7 @@ class Deposit:
             x, y = at[0] / cell, (at[1] - first_row) / cell
             column, row = np.floor(x).astype(np.intp), np.floor(y).astype(np.intp)
             inside = (column >= 0) & (column < columns - 1) & (row >= 0) & (row < rows - 1)
-            if not inside.all():
-                x, y, column, row, weight, amount = (a[inside] for a in (x, y, column, row, weight, amount))
+            column, row, weight = np.where(inside, column, 0), np.where(inside, row, 0), np.where(inside, weight, 0.0)
             right, down = x - column, y - row
             first = row * columns + column
             shares = (1 - right) * (1 - down), right * (1 - down), (1 - right) * down, right * down
@@ -85,19 +84,22 @@ def textured(alpha: Coverage, strokes: Strokes, ink: Ink, size: float, first_row
 
 def layers(kind: PenKind, passes: Single) -> Single:
     second = np.minimum(np.maximum(passes - np.float32(_SECOND), 0), 1.5)
-    return np.float32(1) + np.float32(kind.overlap) * second
+    lying: Single = np.float32(1) + np.float32(kind.overlap) * second
+    return lying
 
 
 def density(kind: PenKind, amount: Single) -> Single:
     """Return the opacity of an amount of ink; 1 gives that of the pen, and more of it approaches 1."""
     # Beer and Lambert's law without an exponential, whose last digit depends on the machine.
     strength = (1 - kind.opacity) ** -0.25 - 1
-    clear = 1 / (1 + np.float32(strength) * np.maximum(amount, 0))
+    clear: Single = np.float32(1) / (np.float32(1) + np.float32(strength) * np.maximum(amount, np.float32(0)))
     clear *= clear
-    return 1 - clear * clear
+    return np.float32(1) - clear * clear
 
 
-def _lanes(strokes: Strokes, ink: Ink, size: float, cell: float):  # noqa: ANN202
+def _lanes(
+    strokes: Strokes, ink: Ink, size: float, cell: float
+) -> Iterator[tuple[tuple[Floats, Floats], Floats, Floats]]:
     """Yield points side by side across the lines, with the passes that each adds to a cell, and its flow."""
     tx, ty = tangents(strokes)
     step = strokes.steps() + np.concatenate([[0.0], strokes.steps()[:-1]])
@@ -138,14 +140,15 @@ def _hollows(noise: KeyedNoise, x: Single, y: Single, size: float) -> Single:
     """Return how deep the paper is at places of the page, mean about 0."""
     shift = int(noise.number("grain") * TILE)
     depth = _grain(x, y + shift, max(1.0, FINE * size)) + _grain(x + shift, y, max(1.6, COARSE * size))
-    deep: Single = 0.3 * depth + np.maximum(depth - np.float32(0.9), 0)
+    deep: Single = np.float32(0.3) * depth + np.maximum(depth - np.float32(0.9), 0)
     return deep
 
 
 def _grain(x: Single, y: Single, scale: float) -> Single:
     tile = grain_tile()
     if scale < 1.5:
-        return tile.ravel()[(y.astype(np.intp) % TILE) * (TILE + 1) + x.astype(np.intp) % TILE]
+        nearest: Single = tile.ravel()[(y.astype(np.intp) % TILE) * (TILE + 1) + x.astype(np.intp) % TILE]
+        return nearest
     x, y = x / np.float32(scale), y / np.float32(scale)
     column, row = x.astype(np.intp), y.astype(np.intp)
     right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
