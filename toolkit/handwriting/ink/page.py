@@ -16,6 +16,8 @@ import numpy.typing as npt
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, PenPath
+from toolkit.handwriting.ink.paper import Sheet
+from toolkit.handwriting.ink.pens import Ink
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import LONGEST, Parameters
@@ -41,6 +43,8 @@ class Page:
     word_y: Floats  # (words,) the baseline where each word begins
     layout: Layout
     overflow: bool  # whether some ink lies outside the page
+    ink: Ink | None = None  # None is plain ink
+    sheet: Sheet | None = None  # None is transparent
 
     def visible_strokes(self) -> npt.NDArray[np.bool_]:
         s = self.strokes
@@ -167,9 +171,10 @@ def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _B
 
 def _slide(ink: _Box, height: float | None) -> float:
     """Return how far down the ink must go, or up if negative, to be on the page as a whole."""
+    above = max(-ink.top, 0.0)
     if height is None:
-        return max(-ink.top, 0.0)
-    return min(max(-ink.top, 0.0), max(height - ink.bottom, 0.0)) - min(max(ink.bottom - height, 0.0), max(ink.top, 0.0))
+        return above
+    return min(above, max(height - ink.bottom, 0.0)) - min(max(ink.bottom - height, 0.0), max(ink.top, 0.0))
 
 
 def _round_up(name: str, length: float, kind: Format) -> float:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
+from toolkit.handwriting.ink.canvases.opacity import layers_of, point_opacity
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.ink.pen import slowness
 from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
@@ -33,9 +34,13 @@ _STYLE = (
 )
 
 
-def draw_svg(page: Page, ink: RGB | CMYK) -> bytes:
-    curves = outline_curves(page.strokes.select(page.visible_strokes()), relative=True)
-    return _document(page, f'<path fill="{_css_colour(ink)}" d="{"".join(_path(c) for _, c in curves)}"/>')
+def draw_svg(page: Page, ink: RGB | CMYK, size: float) -> bytes:
+    body = []
+    for layer in layers_of(page, size):
+        opacity = "" if layer.opacity is None else f' fill-opacity="{layer.opacity:.3f}"'
+        path = "".join(_path(curve) for _, curve in outline_curves(layer.strokes, relative=True))
+        body.append(f'<path fill="{_css_colour(ink)}"{opacity} d="{path}"/>')
+    return _document(page, "".join(body))
 
 
 def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
@@ -54,9 +59,10 @@ def draw_replay(page: Page, ink: RGB | CMYK, size: float) -> bytes:
     middle = _centre_lines(strokes)
     # Several replays may be in one notebook page, where ids are shared.
     own = hashlib.blake2b("".join(shapes.values()).encode(), digest_size=4).hexdigest()
+    opacity = _stroke_opacity(page, visible, size)
     body = [
         f'<clipPath id="s{own}-{n}"><path d="{shapes[n]}"/></clipPath><g clip-path="url(#s{own}-{n})">'
-        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}" '
+        f'<path class="w" pathLength="1" d="{middle[n]}" stroke-width="{int(width[n])}"{opacity[n]} '
         f'style="animation-delay:{begin[n]:.2f}s;animation-duration:{duration[n]:.2f}s;'
         f'animation-timing-function:linear(0,{_easing(progress[n])},1)"/></g>'
         for n in shapes
@@ -97,6 +103,15 @@ def _easing(progress: Floats) -> str:
     return ",".join(f"{share:.2f}".lstrip("0") or "0" for share in progress.tolist()[1:-1])
 
 
+def _stroke_opacity(page: Page, visible: np.ndarray, size: float) -> list[str]:
+    """Return an attribute for each stroke: it is animated as a whole, with the mean density of its ink."""
+    strokes = page.strokes.select(visible)
+    if page.ink is None or not len(strokes.x):
+        return [""] * len(strokes.length)
+    opacity = point_opacity(page, strokes, page.ink.select(np.repeat(visible, page.strokes.length)), size)
+    return [f' stroke-opacity="{mean:.2f}"' for mean in np.add.reduceat(opacity, strokes.start) / strokes.length]
+
+
 def _centre_lines(strokes: Strokes) -> list[str]:
     points = np.rint(np.stack([strokes.x, strokes.y], axis=1) * UNIT).astype(np.int64).tolist()
     return [
@@ -111,6 +126,25 @@ def _path(curve: list[int]) -> str:
     return ("M%d %dc" + " ".join(["%d %d %d %d %d %d"] * count) + "Z") % tuple(curve)
 
 
+def _paper(page: Page) -> str:
+    """Return the sheet and its rules; the corners are a little darker."""
+    if page.sheet is None:
+        return ""
+    scaled = [[round(UNIT * end) for end in line.ends(page.width, page.height)] for line in page.sheet.lines]
+    rules: dict[RGB, str] = {}
+    for line, (x, y, end_x, end_y) in zip(page.sheet.lines, scaled, strict=True):
+        rules[line.colour] = rules.get(line.colour, "") + f"M{x} {y}L{end_x} {end_y}"
+    drawn = "".join(
+        f'<path stroke="{_css_colour(colour)}" stroke-width="{UNIT * page.sheet.rule_width:.0f}" d="{path}"/>'
+        for colour, path in rules.items()
+    )
+    return (
+        '<radialGradient id="shade" r=".75"><stop offset=".6" stop-opacity="0"/><stop offset="1" stop-opacity=".05"/>'
+        f'</radialGradient><rect width="100%" height="100%" fill="{_css_colour(page.sheet.stock.colour)}"/>{drawn}'
+        '<rect width="100%" height="100%" fill="url(#shade)"/>'
+    )
+
+
 def _document(page: Page, body: str) -> bytes:
     """Return an SVG file as large as `page`, coordinates in hundredths of a point; the text is its label."""
     label = escape("\n".join(page.layout.text))
@@ -118,7 +152,7 @@ def _document(page: Page, body: str) -> bytes:
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{page.width:g}" height="{page.height:g}" '
         f'viewBox="0 0 {page.width * UNIT:g} {page.height * UNIT:g}" role="img" aria-label="{label}">'
     )
-    return f"{head}{body}</svg>\n".encode()
+    return f"{head}{_paper(page)}{body}</svg>\n".encode()
 
 
 def _css_colour(ink: RGB | CMYK) -> str:

@@ -71,7 +71,7 @@ def _overshot(parts: Parts, x_height: float) -> Parts | None:
 
 
 def _descender(parts: Parts) -> tuple[int, int, float] | None:
-    """Return the part with the descender, its lowest point, and the length of what follows that; turn it to end there."""
+    """Return the part with the descender, its lowest point and the length of its return; turn it to end there."""
     n = min(range(len(parts)), key=lambda n: parts[n][:, 1].min())
     along, low = arc(parts[n]), int(parts[n][:, 1].argmin())
     if along[low] < along[-1] - along[low]:

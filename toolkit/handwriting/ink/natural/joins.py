@@ -107,4 +107,5 @@ def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
 def blend(along: Floats, step: Floats) -> Floats:
     """Return the shift of points at a distance from a join, of half the `step` that is left between both ends."""
     share = np.maximum(1 - along / BLEND, 0.0)
-    return 0.5 * step * share * share * (3 - 2 * share)
+    shift: Floats = 0.5 * step * share * share * (3 - 2 * share)
+    return shift

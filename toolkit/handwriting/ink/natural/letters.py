@@ -100,9 +100,7 @@ def _entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool]
 
 def _exit(parts: list[Part], main: list[int]) -> tuple[int, bool] | None:
     """Return the stroke and the end from which a join leaves: the rightmost one, with no ink on its right."""
-    ends = [
-        (float(parts[n][end, 0]), n, end == -1) for n in main for end in (0, -1) if -0.3 < parts[n][end, 1] < 0.8
-    ]
+    ends = [(float(parts[n][end, 0]), n, end == -1) for n in main for end in (0, -1) if -0.3 < parts[n][end, 1] < 0.8]
     if not ends:
         return None
     x, n, at_end = max(ends)

@@ -41,7 +41,7 @@ def write(layout: Layout, penman: Penman, noise: KeyedNoise) -> PenPath:
         return PenPath(draft.strokes, draft.word, draft.letter, layout.x, layout.x)
     shake = penman.shaper.writer.shake
     _move_delayed(draft, penman, noise)
-    x, y, size = _drift(draft, layout, penman.joined, shake, noise)
+    x, y, size = _drift(draft, layout, penman, noise)
     of_word = np.repeat(draft.word, draft.strokes.length)
     tilt = shake * WORD_TILT * noise.gaussian("word tilt", len(layout.words))
     dx, dy = noise.field("word field", of_word, x / WORD_LATTICE, y / WORD_LATTICE)
@@ -91,17 +91,19 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z
     y[:] = y.mean() + 0.4 * (y - y.mean()) + slope * (x - middle)
 
 
-def _drift(draft: Draft, layout: Layout, joined: bool, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
+def _drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
     """Change width, size, height and slant, which drift from letter to letter and from word to word.
 
     Between the middles of two letters the changes are blended, so that joins stay smooth.
     """
     count, words, of = len(draft.choices), len(draft.advance), draft.letter_word
+    shake = penman.shaper.writer.shake
     spread = np.sqrt(shake)
 
     def drifting(name: str, of_words: float, of_letters: float) -> Floats:
         word = series(noise, f"natural word {name}", words)[of]
-        return spread * (of_words * word + of_letters * series(noise, f"natural letter {name}", count, 0.6))
+        both: Floats = spread * (of_words * word + of_letters * series(noise, f"natural letter {name}", count, 0.6))
+        return both
 
     large = np.ones(words)
     large[_signature(layout)] = SIGNATURE
@@ -128,22 +130,22 @@ def _drift(draft: Draft, layout: Layout, joined: bool, shake: float, noise: Keye
         return blended
 
     size = along((1 + drifting("size", WORD_SIZE, LETTER_SIZE)) * large[of])
-    dx, dy = _bend(draft, origin, span, joined, shake, noise)
+    dx, dy = _bend(draft, origin, span, penman, noise)
     y = draft.strokes.y * size + along(drifting("rise", WORD_RISE, LETTER_RISE)) + dy
     return x + dx + y * along(drifting("slant", WORD_SLANT, LETTER_SLANT)), y, size
 
 
-def _bend(
-    draft: Draft, origin: Floats, span: Floats, joined: bool, shake: float, noise: KeyedNoise
-) -> tuple[Floats, Floats]:
+def _bend(draft: Draft, origin: Floats, span: Floats, penman: Penman, noise: KeyedNoise) -> tuple[Floats, Floats]:
     """Return how every letter bends; letters that are joined keep their ends."""
     of = draft.letter
     x, y = draft.strokes.x - origin[of], draft.strokes.y
     dx, dy = elastic_displacement(of, x, y, noise)
     joins = np.array([choice.joins for choice in draft.choices], bool)
-    keeps_ends = joined | joins | np.append(joins[1:], False)
+    keeps_ends = penman.joined | joins | np.append(joins[1:], False)
     edge = np.minimum(np.maximum(np.minimum(x, span[of] - x) / JOIN, 0.0), 1.0)
-    window = np.where(keeps_ends[of], 1.5 * edge * edge * (3 - 2 * edge), 1.0) * (shake * LETTER_FIELD)
+    window = np.where(keeps_ends[of], 1.5 * edge * edge * (3 - 2 * edge), 1.0) * (
+        penman.shaper.writer.shake * LETTER_FIELD
+    )
     return dx * window, dy * window
 
 

@@ -1,11 +1,10 @@
-"""Choose forms of the letters of a page and put their strokes into the order and the lines in which a pen writes them."""
+"""Choose the forms of the letters of a page, and put their strokes into the order in which a pen writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +42,7 @@ class Piece(NamedTuple):
     """Consecutive points of the pool of all letters; a piece that is not `new` continues the stroke."""
 
     begin: int
-    count: int
+    points: int
     letter: int
     word: int
     new: bool
@@ -89,9 +88,10 @@ class Penman:
             return (Letterform(character, strokes, (0,) * len(flags), False, False, *sides(strokes)),)
         found = []
         for parts in forms_of(character, parts_of(strokes), self.x_height, self.joined and number == 0):
-            strokes = strokes_of(parts, (flags + [0, 0])[: len(parts)] if len(parts) >= len(flags) else [0] * len(parts))
-            self._proportion(strokes, character)
-            found.append(prepared(character, parts_of(strokes), strokes.flags.tolist(), self.joined))
+            kept = [*flags, 0][: len(parts)] if len(parts) >= len(flags) else [0] * len(parts)
+            form = strokes_of(parts, kept)
+            self._proportion(form, character)
+            found.append(prepared(character, parts_of(form), kept, self.joined))
         order = np.argsort(self.taste.hashes(f"forms {character}", len(found))[1:]) + 1
         return (found[0], *(found[n] for n in order[: MOST_FORMS - 1]))
 
@@ -100,8 +100,8 @@ class Penman:
             strokes.y[:] *= self.habits.figure
             strokes.x[:] *= self.habits.figure
         elif character.islower():
-            above = np.maximum(strokes.y - self.x_height, 0.0)
-            strokes.y[:] += (self.habits.ascender - 1) * above + (self.habits.descender - 1) * np.minimum(strokes.y, 0.0)
+            above, below = np.maximum(strokes.y - self.x_height, 0.0), np.minimum(strokes.y, 0.0)
+            strokes.y[:] += (self.habits.ascender - 1) * above + (self.habits.descender - 1) * below
 
     def _meet(self, first: Letterform, second: Letterform, dx: float, dy: float) -> Meeting:
         both_letters = first.character.isalpha() and second.character.isalpha()
@@ -112,7 +112,7 @@ class Penman:
         choices, letter_word, advance = self._choose(words, noise)
         pool, offset = _pool(choices)
         pieces = list(_pieces(choices, letter_word, offset))
-        count = np.array([piece.count for piece in pieces], np.int64)
+        count = np.array([piece.points for piece in pieces], np.int64)
         begin = np.array([piece.begin for piece in pieces], np.int64)
         source = np.repeat(begin - (np.cumsum(count) - count), count) + np.arange(int(count.sum()))
         x, y, radius = (pool[source, column] for column in range(3))
@@ -201,7 +201,7 @@ def _share_bars(choices: list[Choice], begin: int, chance: int) -> None:
 
 
 def _pool(choices: list[Choice]) -> tuple[Floats, list[int]]:
-    """Return the points of all letters and of the lines between them, relative to their words, and where each begins."""
+    """Return the points of all letters and joins, relative to their words, and where those of each letter begin."""
     parts, offset, at = [np.zeros((0, 3))], [], 0
     for choice in choices:
         offset.append(at)
@@ -218,33 +218,35 @@ def _pieces(choices: list[Choice], letter_word: Integers, offset: list[int]) -> 
     """Yield what the pen draws, in the order of writing: a word, then its bars, dots and accents."""
     late: list[Piece] = []
     words = letter_word.tolist()
-    for n, (choice, following) in enumerate(pairwise([*choices, None])):
-        assert choice
+    for n, choice in enumerate(choices):
         if n and words[n] != words[n - 1]:
             yield from late
             late = []
         at, form = offset[n], choice.form
+        following = choices[n + 1] if n + 1 < len(choices) and words[n + 1] == words[n] else None
+        if choice.joins and len(choice.meeting.between):
+            yield Piece(at + len(form.strokes.x), len(choice.meeting.between), n, words[n], False, 0, 0)
         flags, at_once = form.strokes.flags.tolist(), form.at_once
-        goes_on = following if following is not None and following.joins else None
         for k, length in enumerate(form.strokes.length.tolist()):
-            begin, stop, new = at, at + length, True
-            at = stop
-            if k >= at_once:
-                if not (form.delayed[k] == BAR and choice.bar == "none"):
-                    late.append(Piece(begin, length, n, words[n], True, flags[k], form.delayed[k]))
-                continue
-            if k == 0 and choice.joins:
-                if extra := len(choice.meeting.between):
-                    yield Piece(offset[n] + len(form.strokes.x), extra, n, words[n], False, 0, 0)
-                begin, new = begin + choice.meeting.cut_head, False
-            flag = flags[k]
-            if k == at_once - 1:
-                if goes_on is not None:
-                    stop, flag = stop - goes_on.meeting.cut_tail, flag & ~ENDS_IN_INK
-                elif following is not None and words[n + 1] == words[n] and following.meeting.touches:
-                    flag |= ENDS_IN_INK
-            yield Piece(begin, max(stop - begin, 1), n, words[n], new, flag if new else flag & ~STARTS_IN_INK, 0)
+            if k < at_once:
+                yield _at_once(choice, following, Piece(at, length, n, words[n], True, flags[k], 0), k)
+            elif form.delayed[k] != BAR or choice.bar != "none":
+                late.append(Piece(at, length, n, words[n], True, flags[k], form.delayed[k]))
+            at += length
     yield from late
+
+
+def _at_once(choice: Choice, following: Choice | None, piece: Piece, stroke: int) -> Piece:
+    """Cut the first and the last stroke of a letter as its joins need it."""
+    begin, end, flags, new = piece.begin, piece.begin + piece.points, piece.flags, True
+    if stroke == 0 and choice.joins:
+        begin, flags, new = begin + choice.meeting.cut_head, flags & ~STARTS_IN_INK, False
+    if stroke == choice.form.at_once - 1 and following is not None:
+        if following.joins:
+            end, flags = end - following.meeting.cut_tail, flags & ~ENDS_IN_INK
+        elif following.meeting.touches:
+            flags |= ENDS_IN_INK
+    return piece._replace(begin=begin, points=max(end - begin, 1), new=new, flags=flags)
 
 
 def _blend(strokes: Strokes, join: Integers) -> None:
