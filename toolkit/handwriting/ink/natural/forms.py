@@ -16,6 +16,7 @@ from toolkit.keyed_noise import Floats
 Parts: TypeAlias = list[Part]
 Edit: TypeAlias = Callable[[Parts, float], "Parts | None"]  # the second argument is the x-height
 
+_LEAST_FORMS = 3  # of the letters that have edits
 _CONTACT = 0.07  # cap heights; an end nearer than this to another part of the letter touches it
 
 
@@ -24,8 +25,12 @@ def forms_of(character: str, parts: Parts, x_height: float, joined: bool) -> lis
     forms = [parts]
     if not parts or min(map(len, parts)) < 3:
         return forms
-    for edit, for_joined in _EDITS.get(character, ()):
+    edits = _EDITS.get(character, _CAPITAL_EDITS if character.isupper() else ())
+    for edit, for_joined in edits:
         if (not joined or for_joined) and (changed := edit([part.copy() for part in parts], x_height)) is not None:
+            forms.append(changed)
+    for edit, _ in _WIDTHS if edits else ():
+        if len(forms) < _LEAST_FORMS and (changed := edit([part.copy() for part in parts], x_height)) is not None:
             forms.append(changed)
     return forms
 
@@ -122,7 +127,13 @@ def _foot(parts: Parts, x_height: float) -> Parts | None:
         return parts
     low = len(part) - 1 - int(part[::-1, 1].argmin())
     rise = arc(part)[-1] - arc(part)[low]
-    if abs(part[low, 1]) < 0.13 and 0.1 < rise < 0.5 and low > len(part) // 3 and part[-1, 0] > part[low, 0]:
+    if (
+        abs(part[low, 1]) < 0.13
+        and 0.1 < rise < 0.4
+        and part[-1, 1] < 0.5 * x_height
+        and low > len(part) // 3
+        and part[-1, 0] > part[low, 0]
+    ):
         parts[n] = part[: low + 1]
         return parts
     return None
@@ -298,6 +309,7 @@ _TAIL = ((_straight_tail, False), (_open_tail, False), (_looped_tail, False))
 _STEM = ((_foot, False), (_retraced_stem, _FINE), (_opened, _FINE))
 _TALL = ((_retraced_loop, _FINE), (_looped_ascender, _FINE))
 _WIDTHS = ((_tapered(0.3), _FINE), (_tapered(-0.3), _FINE))
+_CAPITAL_EDITS = (*_WIDTHS, (_squeezed_eye, _FINE))
 _EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
     "a": (*_BOWL, (_foot, False), *_WIDTHS[:1]),
     "b": ((_opened, False),),

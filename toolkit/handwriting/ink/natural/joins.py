@@ -17,7 +17,7 @@ _RETRACED = 1.0  # of a stroke that the pen may follow backwards to its beginnin
 _WIDEST = 0.16  # distance that a joined hand closes
 _BRIDGED = (0.06, 0.9)  # distance over which a print hand may join
 _TALL = 0.85  # height of an entry that is too high for a join
-_LEAST_RUN, _WIDENED = 0.4, 0.15  # of a join to its rise, and what may be added to the distance of the letters for that
+_LEAST_RUN, _WIDENED = 0.5, 0.18  # of a join to its rise, and what may be added to the distance of the letters for that
 _USUAL_GAP, _TIGHTENED, _MOST = 0.24, 0.7, 0.25  # optical kerning: share of what exceeds the gap, and its limit
 
 
@@ -79,7 +79,7 @@ def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
     arrive = direction(head, False)
     if head[0, 1] > _TALL:  # a line up to the top of an ascender would look like another letter
         return Meeting(kern, False)
-    for cut in (0, 3, 6, 9):
+    for cut in (0, 2, 4):
         end = tail[: len(tail) - cut]
         if len(end) < 6 or end[-1, 1] > 0.75:
             break
@@ -95,7 +95,7 @@ def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
             continue
         # Into a downstroke the pen arrives in its own direction and turns there.
         line = bridge(
-            end[-1] - np.array([wider, 0.0, 0.0]), leave * (0.5 if turns_at_foot else 1.0), head[0],
+            end[-1] - np.array([wider, 0.0, 0.0]), leave * (0.8 if turns_at_foot else 1.0), head[0],
             arrive if float(arrive @ heading) > 0 else heading,
         )  # fmt: skip
         rest = tail[: len(tail) // 2] - np.array([wider, 0.0, 0.0])

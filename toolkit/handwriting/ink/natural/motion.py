@@ -183,10 +183,11 @@ def _place(
 
 
 def _signature(layout: Layout) -> slice:
-    """Return the words of a signature: a short last line of names after at least two other lines."""
-    if not len(layout.words):
+    """Return the words of a signature: a short last line of names after the comma of a closing, or an empty line."""
+    if not len(layout.words) or layout.line[-1] < 2:
         return slice(0, 0)
     begin = int(layout.starts_line[-1])
     names = [word.text for word in layout.words[begin:]]
-    signs = layout.line[-1] >= 2 and len(names) <= 3 and all(name[0].isupper() and name[-1].isalpha() for name in names)
+    closes = layout.text[int(layout.line[-1]) - 1].rstrip()[-1:] in (",", "")
+    signs = closes and len(names) <= 3 and names[0][0].isupper() and names[-1].isalpha() and names[-1][0].isupper()
     return slice(begin, None) if signs else slice(0, 0)

@@ -20,6 +20,7 @@ from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 
 MOST_FORMS = 5  # of a letter that one writer uses
 _WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # of the forms of a letter, from the usual one to the rare one
+_ASCENDER = 1.2  # times the x-height; a lower h is a capital
 _LIFTED_BEFORE = frozenset("acdgoq")
 _OFTEN_JOINED = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
 _SELDOM = 0.35  # how often the other pairs are joined, relative to these
@@ -71,14 +72,15 @@ class Penman:
         self.joined = shaper.measures.joined
         self.habits = habits_of(shaper.hands[0].measures.name, shaper.writer.name)
         self.taste = KeyedNoise("taste", shaper.hands[0].measures.name, shaper.writer.name)
-        self.x_height = self._x_height()
+        x_height = self._top("x")
+        self.x_height = min(max(x_height, 0.35), 0.8)
+        self.writes_capitals = self._top("h") < _ASCENDER * x_height  # instead of small letters
         self.forms = lru_cache(8192)(self._forms)
         self.meet = lru_cache(32768)(self._meet)
 
-    def _x_height(self) -> float:
-        [(number, glyph, _)] = self.shaper.word("x").glyphs
-        y = self.shaper.letter(number, glyph).y
-        return min(max(float(y.max()), 0.35), 0.8) if len(y) else 0.6
+    def _top(self, character: str) -> float:
+        [(number, glyph, _)] = self.shaper.word(character).glyphs
+        return float(self.shaper.letter(number, glyph).y.max(initial=0.0))
 
     def _forms(self, number: int, glyph: int, character: str) -> tuple[Letterform, ...]:
         """Return the forms of a letter that this writer uses, the usual one first."""
@@ -87,11 +89,12 @@ class Penman:
         if any(flag & OUTLINE for flag in flags) or not flags:
             return (Letterform(character, strokes, (0,) * len(flags), False, False, *sides(strokes)),)
         found = []
-        for parts in forms_of(character, parts_of(strokes), self.x_height, self.joined and number == 0):
+        written = character.upper() if self.writes_capitals else character
+        for parts in forms_of(written, parts_of(strokes), self.x_height, self.joined and number == 0):
             kept = [*flags, 0][: len(parts)] if len(parts) >= len(flags) else [0] * len(parts)
             form = strokes_of(parts, kept)
-            self._proportion(form, character)
-            found.append(prepared(character, parts_of(form), kept, self.joined))
+            self._proportion(form, written)
+            found.append(prepared(written, parts_of(form), kept, self.joined))
         order = np.argsort(self.taste.hashes(f"forms {character}", len(found))[1:]) + 1
         return (found[0], *(found[n] for n in order[: MOST_FORMS - 1]))
 
@@ -150,7 +153,7 @@ class Penman:
                     meeting = self.meet(before.form, form, round(origin[n] - origin[n - 1], 6), round(y - before.y, 6))
                     shift += meeting.kern
                     run += 1
-                    joins = meeting.joins and self._keeps_pen_down(before.form.character + character, run, draw)
+                    joins = meeting.joins and self._keeps_pen_down(before.form.character + form.character, run, draw)
                     run = run if joins or not self.joined else 0
                     shift += meeting.wider if joins else 0.0
                 choices.append(Choice(form, origin[n] + shift, y, meeting, joins, "", ends[n] - origin[n]))
@@ -165,6 +168,8 @@ class Penman:
                 return draw < 0.94
             likely = 0.55 if pair[-1] in _LIFTED_BEFORE else 0.2
             return run < self.habits.longest_run and draw > likely
+        if pair.isupper():
+            return False
         rate = self.habits.join_rate * (1.0 if pair in _OFTEN_JOINED else _SELDOM)
         return draw < rate
 
