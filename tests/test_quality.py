@@ -192,7 +192,7 @@ def test_continuous_integration_runs_the_command_of_the_readme() -> None:
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111
     assert script.read_text("utf-8").splitlines()[-1] == 'uv run pytest "$@"'
-    assert "\nuv run pytest " in (ROOT / "README.md").read_text("utf-8")
+    assert "\nuv run pytest\n" in (ROOT / "README.md").read_text("utf-8")
     subprocess.run([required_program("bash"), "-n", script], timeout=60, check=True)
 
 

@@ -1,4 +1,4 @@
-"""docs/wire.md lists each endpoint and header that the specification does not have."""
+"""docs/reference/wire.md lists each endpoint and header that the specification does not have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolkit.handwriting import wire as handwriting
 from toolkit.identity import wire as identity
 from toolkit.rewards import wire as rewards
 
-PAGE = (ROOT / "docs" / "wire.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "reference" / "wire.md").read_text("utf-8")
 SPECIFIED = """
 POST /dweet/for/{thing}
 GET /get/latest/dweet/for/{thing}

@@ -47,7 +47,7 @@ def connect(
         The base URLs of single services that are elsewhere.
     credentials
         Keys by their names on the wire (``apikey``, ``gatewaykey``, ``app_key``, ``ApiClientId``, ...). An embedded
-        gateway with the demo world brings its own. Keys of the environment (``$TOOLKIT_APIKEY``, ...) are sent to the
+        gateway with the demo world has its own. Keys of the environment (``$TOOLKIT_APIKEY``, ...) are sent to the
         gateway at ``$TOOLKIT_URL`` and to one of this process, never to another server.
     operator_key
         The key of the gateway's operator, from the file ``operator.key`` of its data folder. Not needed for a gateway
@@ -76,7 +76,7 @@ def connect(
 class Connection(PublicNames):
     """Clients of all services. Made by `connect`.
 
-    A key that is missing raises InvalidArgument at the call that needs it. After `close`, every call raises
+    If a key is missing, the call that needs it raises InvalidArgument. After `close`, every call raises
     ConnectionClosed.
     """
 
@@ -152,13 +152,13 @@ class Connection(PublicNames):
         if self.gateway is not None:
             key = self._operator_key or self.gateway.operator_key
             return OperatorClient(self._session_to(self.gateway.operator_url), key)
-        known = self._operator_key or self._of_environment("operator_key", self.base_url)
+        known = self._operator_key or self._from_environment("operator_key", self.base_url)
         return OperatorClient(self._session_to(self.base_url), known)
 
     def close(self) -> None:
-        """Close all connections and streams, and stop the gateway if `connect` started it. No client can call any more.
+        """Close all connections and streams, and stop the gateway if `connect` started it.
 
-        Calling it again is fine.
+        Afterwards every call raises ConnectionClosed. Calling it again does nothing.
         """
         self._is_closed = True
         for session in self._sessions.values():
@@ -173,23 +173,23 @@ class Connection(PublicNames):
         from toolkit.http_client import HttpSession
 
         if base_url not in self._sessions:
-            # An embedded gateway stops when it is garbage-collected: a client alone must keep it alive.
+            # An embedded gateway stops when it is garbage-collected, so each client keeps a reference to it.
             self._sessions[base_url] = HttpSession(base_url, keeps=self.gateway)
-            if self._is_closed:  # a client that is used for the first time
+            if self._is_closed:  # its client is first used after close()
                 self._sessions[base_url].close()
         return self._sessions[base_url]
 
-    def _of_environment(self, name: str, base_url: str) -> Secret | None:
+    def _from_environment(self, name: str, base_url: str) -> Secret | None:
         """Return a key of the environment, for the gateway at $TOOLKIT_URL or of this process only."""
         own = "" if self.gateway is None else self.gateway.base_url
         if base_url.rstrip("/") not in (own, os.environ.get("TOOLKIT_URL", "").rstrip("/")):
             return None
         return Secret(os.environ.get(f"TOOLKIT_{name.upper()}", "")) or None
 
-    def _credential(self, service: Service, name: str, otherwise: Secret | None = None) -> Secret:
+    def _credential(self, service: Service, name: str, default: Secret | None = None) -> Secret:
         base_url = self._base_urls.get(service, self.base_url)
         demo = self.gateway.credentials if self.gateway is not None and base_url == self.gateway.base_url else {}
-        found = self._credentials.get(name) or demo.get(name) or self._of_environment(name, base_url) or otherwise
+        found = self._credentials.get(name) or demo.get(name) or self._from_environment(name, base_url) or default
         if not found:
             raise InvalidArgument(
                 f"{name} is missing: set $TOOLKIT_{name.upper()} together with $TOOLKIT_URL, or use "

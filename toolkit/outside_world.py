@@ -60,7 +60,7 @@ class SteppedClock:
             raise ValueError("time only goes forward: give seconds >= 0")
         try:
             later = datetime.fromtimestamp(self._now / 1000 + seconds, UTC)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, OSError):  # which one depends on the number
             raise ValueError("the clock ends with the year 9999: advance it by fewer seconds") from None
         self._now += round(seconds * 1000)
         return later

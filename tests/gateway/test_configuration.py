@@ -182,7 +182,7 @@ def test_a_wrong_clock_or_seed_is_refused(argument: dict[str, Any], message: str
 
 
 def test_the_page_on_configuration_is_true() -> None:
-    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text("utf-8")
     names: dict[str, Any] = {}
     exec(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0], names)  # noqa: S102
     with names["gateway"], names["tk"] as tk:

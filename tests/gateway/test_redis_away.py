@@ -301,7 +301,7 @@ class TestTheStart:
             assert wrong not in told
 
     def test_of_a_user_who_may_do_what_the_readme_asks_for_and_of_one_who_may_not_write(self) -> None:
-        (rights,) = re.findall(r"`(~lab:\* .*?)`", (ROOT / "README.md").read_text())
+        (rights,) = re.findall(r"`(~lab:\* .*?)`", (ROOT / "docs" / "how-to" / "redis.md").read_text())
         password = secrets.token_hex(8)
 
         async def use(url: str) -> None:

@@ -16,9 +16,9 @@ _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,253})(?::[0
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?|\[?[0-9A-Fa-f:.]{2,45}\]?")
 _FORWARDED_FOR = re.compile(r'\s*for\s*=\s*("?)(?P<hop>[^;,"\s]*)\1\s*', re.IGNORECASE)
 _HOP = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+))(?::[0-9]{1,5})?|(?P<bare>[0-9A-Fa-f:.]+)")
-# Proxies in front of a gateway are few: what comes behind so many is made up.
+# Few proxies stand in front of a gateway, so a longer list is forged.
 _MOST_HOPS = 32
-# Spellings of the Host header (case, ports) that are known to be right.
+# How many spellings of the Host header (case, ports) are remembered as right.
 _MOST_SPELLINGS = 1_000
 
 
@@ -31,7 +31,7 @@ class Hosts:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = {_checked_name(name) for name in names}
-        #: Values of the header that were found right: one lookup is all that most requests cost.
+        #: Values of the header that were found right, so that most requests cost one lookup.
         self.known: set[bytes] = set()
 
     def is_served(self, value: bytes) -> bool:
@@ -47,7 +47,7 @@ class Hosts:
 
 
 class Proxies:
-    """The addresses and networks of proxies whose word about their callers counts."""
+    """Proxies that are trusted to report the address of their caller."""
 
     def __init__(self, trusted: Iterable[str]) -> None:
         self._networks = [_checked_network(one) for one in trusted]
@@ -57,13 +57,13 @@ class Proxies:
         return bool(self._networks)
 
     def resolve(self, request: Request) -> None:
-        """Set the address of the caller to the last one before the trusted proxies, if their headers tell it."""
+        """Replace the proxy's address by that of its caller: the last one in its headers that is no trusted proxy."""
         if not self._trusts(request.client):
             return
         forwarded = [_for_of(element) for element in _elements(request.header(b"forwarded"))]
         lists = _elements(request.header(b"x-forwarded-for")), forwarded
         callers = {self._last_untrusted(request.client, hops) for hops in lists if hops}
-        # A proxy that writes one of the headers passes the other on as its caller made it: so both must say the same.
+        # A proxy writes one of the headers and forwards the other as it came, so both are believed only if they agree.
         if len(callers) == 1:
             request.client = callers.pop()
 
@@ -71,7 +71,7 @@ class Proxies:
         for hop in reversed(hops):
             match = _HOP.fullmatch(hop.strip())
             address = address_in(match["v6"] or match["v4"] or match["bare"]) if match is not None else None
-            if address is None:  # "unknown" or nonsense: the proxy behind it is all that is known
+            if address is None:  # "unknown" or nonsense: keep the address of the proxy that reported it
                 break
             caller = str(address)
             if not self._trusts(caller):
@@ -90,7 +90,7 @@ def _checked_name(name: str) -> str:
 
 
 def is_from_this_machine(request: Request) -> bool:
-    """Whether the caller is a program on this machine, and no proxy that passes a call on: those name themselves."""
+    """Whether the caller is a program on this machine, not a proxy; proxies add headers of their own."""
     is_proxied = any(name in _PROXY_HEADERS or name.startswith(b"x-forwarded-") for name in request.fields)
     return is_loopback(request.client) and not is_proxied
 
@@ -108,7 +108,7 @@ def _elements(value: str) -> list[str]:
 
 def _for_of(element: str) -> str:
     """Return the address in an element of Forwarded (RFC 7239), or an empty text."""
-    # A quoted text with a comma in it is two elements here, and neither of them is believed.
+    # A quoted text that contains a comma is split into two elements, and both are ignored.
     if "\\" in element or element.count('"') % 2:
         return ""
     found = [match["hop"] for part in element.split(";") if (match := _FORWARDED_FOR.fullmatch(part))]

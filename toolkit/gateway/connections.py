@@ -55,13 +55,13 @@ LIMITS = Limits()
 
 
 class Connections:
-    """The open connections of one server, and one timer for all: one for each request would cost more than it."""
+    """The open connections of one server, with one timer for all: a timer for each request would cost more."""
 
     def __init__(self, application: Application, limits: Limits = LIMITS) -> None:
         self.application = application
         self.limits = limits
         self.open: dict[HttpProtocol, None] = {}  # the oldest first
-        #: Those whose callers do not read, the one that has not read for longest first.
+        #: Connections whose callers do not read; the one that has waited longest comes first.
         self.slow: dict[HttpProtocol, None] = {}
         self.is_stopping = False
         #: As of the last tick: the event loop's time, when a connection that is idle from now on is closed, and the
@@ -112,7 +112,7 @@ class Connections:
         task.add_done_callback(self._tasks.discard)
 
     async def finish(self) -> None:
-        """Answer what was asked and end all streams, for at most `Limits.grace_seconds`; then abort the rest."""
+        """Wait up to `Limits.grace_seconds` for requests at hand and streams to end; then abort the rest."""
         self.is_stopping = True
         for connection in tuple(self.open):
             connection.finish()

@@ -24,7 +24,7 @@ _STATUS_LINES = {one.value: b"HTTP/1.1 %d %b\r\n" % (one.value, one.phrase.encod
 _WITHOUT_BODY = (204, 304)
 _HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")
 _CLOSE = b"connection: close\r\n"
-# Of the header Accept: what comes behind so many characters is not looked at.
+# Only so many characters of the header Accept are read.
 _ACCEPT_CHARACTERS = 4_000
 
 
@@ -68,7 +68,7 @@ class Request:
 
     @property
     def base_url(self) -> str:
-        """The gateway as the caller names it; empty if that is no host name, which no page may show."""
+        """The URL by which the caller reaches the gateway; empty if the Host header is not a host name."""
         host = self.header(b"host")
         return f"http://{host}" if _HOST.fullmatch(host) else ""
 
@@ -95,7 +95,7 @@ class Request:
 def _weight(parameters: list[str]) -> float:
     try:
         return next((float(text.removeprefix("q=")) for text in parameters if text.startswith("q=")), 1.0)
-    except ValueError:  # a weight that is no number neither refuses nor prefers its type
+    except ValueError:  # a malformed weight neither refuses nor prefers its type
         return math.nan
 
 
@@ -122,7 +122,7 @@ class Response:
 class Stream:
     """A response that is written in pieces after its head; the last one of its connection.
 
-    A server that stops does not end one that ``is_finite``: it would look whole.
+    A server that stops ends endless streams cleanly, but aborts one that ``is_finite``, which would look complete.
     """
 
     #: Called with the writer once the head is sent; it returns the call that ends the stream.
@@ -147,7 +147,7 @@ Handler = Callable[[Request], Answer | Awaitable[Any]]
 
 class Route(NamedTuple):
     endpoint: Endpoint
-    #: It returns an answer, or an awaitable of one or of what `respond` makes one of.
+    #: Returns an answer, or an awaitable of an answer or of the argument of `respond`.
     handler: Handler
     max_body: int = 0
     #: Whether a GET only reads (RFC 9110, 9.2.1): then HEAD is answered too.
@@ -163,7 +163,7 @@ class Route(NamedTuple):
 
 
 class WrongKey(NamedTuple):
-    #: What it was tried at, as a log may show it.
+    #: The thing, lock or client that the key was tried on, as a log may show it.
     target: str
     #: The error after too many of them.
     too_many: ServiceError
@@ -184,4 +184,4 @@ class Routes(Protocol):
         """Return the response to an error, in the service's dialect."""
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
-        """Return what a key was tried at; None if none was given, or if the service counts wrong ones itself."""
+        """Return what a wrong key was tried on; None without a key, or if the service counts wrong keys itself."""

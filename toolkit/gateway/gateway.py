@@ -62,7 +62,7 @@ class Gateway(PublicNames):
         How many dweets of each thing are kept, at least 500; 10,000 if None. Older ones are deleted, a few at a time.
         Responses tell it in the header ``X-Dweet-Retention``.
     exposed
-        Say True to listen beyond this machine.
+        Pass True to listen on an address that other machines can reach.
     archive
         A folder that every dweet of every thing is archived in, for ``tk.dweets.archive``; created if missing.
     clock
@@ -71,7 +71,7 @@ class Gateway(PublicNames):
     seed
         A number that makes identifiers and the seeds of handwriting repeat. Keys and codes never do.
     timings
-        For tests: how long the gateway waits for what.
+        For tests: how long the gateway waits, for each reason.
 
     Raises
     ------
@@ -83,7 +83,7 @@ class Gateway(PublicNames):
     StoreUnavailable
         The folder cannot be written, or another gateway has it open; the Redis cannot be reached.
     ArchiveUnusable
-        The archive cannot be written, or somebody else writes to it.
+        The archive cannot be written, or another process is writing to it.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class Gateway(PublicNames):
         timings: Timings | None = None,
     ) -> None:
         if host is not None and not exposed and not is_loopback(host):
-            raise InvalidArgument("this host can be reached by other machines; say exposed=True if that is meant")
+            raise InvalidArgument("other machines can reach this host: pass exposed=True if you want that")
         changes: dict[str, dict[str, object]] = {
             "gateway": {"folder": folder, "store": store, "host": host, "port": port},
             "dweets": {"locks": locks, "smtp": smtp, "keep": keep, "archive": archive},
@@ -122,10 +122,10 @@ class Gateway(PublicNames):
         own = configuration_of(config, changes)
         self._demo = DemoWorld(own)
         self._world = _world(clock, seed, timings)
-        self._made_in = _stop_those_of_the_last_run(cell_that_runs())
+        self._made_in = _stop_gateways_of_last_run(cell_that_runs())
         self._services = _services(self._demo.configuration, self._world)
         listens, stop = own.gateway, self._world.timings.stop
-        # The thread holds the services, never this object: so it ends when the gateway is garbage-collected.
+        # The thread refers to the services, never to this object, so that a gateway can be garbage-collected.
         self._server = ServerThread(listens.host, listens.port, self._services.open, self._services.close, stop)
         self._server.start()
         self._log_warnings(own)
@@ -141,7 +141,7 @@ class Gateway(PublicNames):
     def _log_warnings(self, own: Configuration) -> None:
         if self._demo.warning:
             log.warning(self._demo.warning)
-        # The demo world is all simulation. A clock that only steps belongs to a tutorial or a test.
+        # Only tutorials and tests use a stepped clock, and the demo world is a simulation anyway.
         simulates = is_loopback(own.gateway.host) and own.gateway.public_url is None
         if own.identity and own.identity.clients and simulates and not isinstance(self._world.clock, SteppedClock):
             log.warning(SIMULATION_WARNING)
@@ -191,7 +191,7 @@ class Gateway(PublicNames):
         return self._services.operator_key
 
     def close(self) -> None:
-        """Finish what is being answered, then close every socket and file. Calling it again is fine."""
+        """Answer the requests at hand, then close every socket and file. Calling it again does nothing."""
         self._server.stop()
 
     def __enter__(self) -> Gateway:
@@ -201,17 +201,17 @@ class Gateway(PublicNames):
         self.close()
 
     def __repr__(self) -> str:
-        if not hasattr(self, "base_url"):  # as in a traceback of its construction
+        if not hasattr(self, "base_url"):  # a traceback of the constructor shows it
             return "<Gateway, not started>"
         state = "running" if self._server.is_running else "stopped"
         return f"<Gateway at {self.base_url}, {state}, kept in {self._services.store!r}>"
 
 
-#: A notebook keeps what its cells returned, and with it gateways of earlier runs.
+#: A notebook keeps the results of its cells, and with them the gateways of earlier runs.
 _started: WeakSet[Gateway] = WeakSet()
 
 
-def _stop_those_of_the_last_run(now: CellRun) -> CellRun:
+def _stop_gateways_of_last_run(now: CellRun) -> CellRun:
     for other in [one for one in _started if now.replaces(one._made_in)]:
         other.close()
         _started.discard(other)

@@ -23,7 +23,7 @@ from toolkit.gateway.http_stream import StreamWriter
 log = logging.getLogger("toolkit.gateway")
 
 _SLICE_BYTES = 4096
-# Up to here a copy of the body is cheaper than a second write.
+# Up to this size, copying the body is cheaper than a second write.
 _SMALL_BYTES = 16 * 1024
 
 
@@ -78,7 +78,7 @@ class HttpProtocol(asyncio.Protocol):
         return self._stream is None and (self._current is not None or bool(self._waiting))
 
     def _cancel(self) -> None:
-        """Cancel the request that need not be finished for a caller who is gone, and drop those behind it."""
+        """Cancel the current request, and drop those that wait, as far as they may be cancelled: the caller left."""
         if self._current is not None and self._current.is_cancellable and self._task is not None:
             self._waiting.clear()
             self._task.cancel()
@@ -101,13 +101,13 @@ class HttpProtocol(asyncio.Protocol):
         elif not self._transport.is_closing():
             self._write_deadline = NEVER
             self._deadline = self._connections.idle_deadline
-            self._go_on()
+            self._resume_requests()
 
     def data_received(self, data: bytes) -> None:
         if self._is_over:
             self._drop_bytes -= len(data)
             if self._drop_bytes < 0 and self._stream is None and self._current is None and not self._waiting:
-                self._shut()
+                self._close_when_sent()
         elif self._raw:
             self._raw += data
         elif len(data) > _SLICE_BYTES or self._waiting or self._write_deadline != NEVER:
@@ -157,7 +157,7 @@ class HttpProtocol(asyncio.Protocol):
     def _answer(self, request: Request) -> None:
         try:
             answer = request.handler(request)
-        except Exception as error:  # a mistake of ours gets a response too
+        except Exception as error:  # a bug of ours is answered with 500
             answer = self._application.fail(request, error)
         self._send(request, answer)
 
@@ -174,8 +174,8 @@ class HttpProtocol(asyncio.Protocol):
         if done.cancelled():
             self._transport.abort()
             return
-        # Not raised here by result(): its traceback would hold this frame, and so itself and the request's body, until
-        # the garbage collector runs.
+        # result() would raise it here, and the traceback would refer to this frame: a cycle that keeps the request's
+        # body in memory until the garbage collector runs.
         if error := done.exception():
             if not isinstance(error, Exception):
                 raise error
@@ -183,7 +183,7 @@ class HttpProtocol(asyncio.Protocol):
         else:
             self._send(request, self._responded(request, done.result()))
         if self._waiting or self._raw:
-            self._go_on()
+            self._resume_requests()
 
     def _responded(self, request: Request, result: Any) -> Answer | Awaitable[Any]:  # noqa: ANN401
         assert request.route is not None, "only a handler of a route returns an awaitable"
@@ -194,7 +194,7 @@ class HttpProtocol(asyncio.Protocol):
         except Exception as error:  # as above
             return self._application.fail(request, error)
 
-    def _go_on(self) -> None:
+    def _resume_requests(self) -> None:
         """Answer what waits, then parse the rest of the input."""
         while self._waiting and self._current is None and self._write_deadline == NEVER:
             self._answer(self._waiting.popleft())
@@ -239,7 +239,7 @@ class HttpProtocol(asyncio.Protocol):
         self._transport.resume_reading()  # to notice when the reader goes
         self._transport.write(stream.head(common, chunked=request.is_http_1_1))
         if request.method == "HEAD":
-            self._shut()
+            self._close_when_sent()
             return
         self._stream = StreamWriter(self._transport, self._connections, stream, request.is_http_1_1)
         if self._connections.is_stopping and not stream.is_finite:
@@ -250,12 +250,12 @@ class HttpProtocol(asyncio.Protocol):
     async def _start_stream(self, stream: Stream, writer: StreamWriter) -> None:
         try:
             self._stop_stream = await stream.start(writer)
-        except StoreUnavailable as error:  # the stream breaks off here; its reader reconnects and resumes
+        except StoreUnavailable as error:  # the reader sees a broken stream, reconnects and resumes
             log.error("%s", error)
             writer.abort()
-        except ServiceError:  # the thing has just been locked: the reader is refused when it reconnects
+        except ServiceError:  # the thing was locked just now; the reader gets the refusal when it reconnects
             writer.end()
-        except BaseException:  # a mistake of ours is raised, and leaves no listener waiting
+        except BaseException:  # a bug of ours: raise it, but let no listener wait
             writer.abort()
             raise
 
@@ -267,9 +267,9 @@ class HttpProtocol(asyncio.Protocol):
             self._transport.write_eof()
             self._deadline = self._connections.now + self._limits.drop_seconds
         else:
-            self._shut()
+            self._close_when_sent()
 
-    def _shut(self) -> None:
+    def _close_when_sent(self) -> None:
         """Close once everything is sent, or when the time for writing is over."""
         self._transport.close()
         self._deadline = NEVER
@@ -281,7 +281,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._stream is not None:
             self._stream.finish()
         elif self._current is None and not self._waiting:
-            self._shut()
+            self._close_when_sent()
 
     @property
     def body_bytes(self) -> int:
@@ -311,6 +311,6 @@ class HttpProtocol(asyncio.Protocol):
         elif self._reader.deadline <= now and not self._raw and is_receiving:
             self._is_over = True
             self._waiting.append(self._reader.refuse_late())
-            self._go_on()
+            self._resume_requests()
         elif self._deadline <= now and self._current is None and self._write_deadline == NEVER and not is_receiving:
-            self._shut()
+            self._close_when_sent()

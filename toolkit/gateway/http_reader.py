@@ -58,9 +58,9 @@ class RequestReader:
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
         except (httptools.HttpParserError, _Refused) as error:
-            if not self._is_over:  # else it came behind the last request
+            if not self._is_over:  # input after the last request is ignored
                 self._refuse(_reason(error))
-        if rest is not None:  # not in the except clause: its exception would hide why the request is refused
+        if rest is not None:  # outside of the except clause, so that its error is not chained
             return self._read_without_upgrade(rest)
         complete, self._complete = self._complete, []
         return complete
@@ -105,7 +105,7 @@ class RequestReader:
             raise _Refused(400, _ONE_HOST)
 
     def _read_without_upgrade(self, rest: bytes) -> list[Request]:
-        """Parse a request for another protocol once more as an ordinary one: the parser skips the body of the first."""
+        """Parse a request for another protocol again as an ordinary one, because the parser skips its body."""
         method, version = self._parser.get_method(), self._parser.get_http_version().encode()
         headers = [header for header in (*self._fields.items(), *self._repeated) if header[0] != b"upgrade"]
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
@@ -128,16 +128,16 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         if self._is_over:
-            raise _Refused(400, "this request came behind the last one")
+            raise _Refused(400, "the request before this one was the last of its connection")
         parser, fields = self._parser, self._fields
         method = parser.get_method().decode()
         if method == "CONNECT":
             raise _Refused(400, "CONNECT is not served")
-        # If it is kept without a Connection header, it is HTTP/1.1.
+        # A connection that is kept alive without a Connection header is HTTP/1.1.
         is_kept = is_http_1_1 = parser.should_keep_alive()
         if not is_kept or b"connection" in fields:
             if parser.should_upgrade():
-                return  # the parser raises HttpParserUpgrade behind the head
+                return  # the parser raises HttpParserUpgrade after the head
             is_http_1_1 = _is_http_1_1(parser.get_http_version())
             is_kept = is_kept and is_http_1_1
         if self._repeated or len(fields) > self._limits.headers:
@@ -181,7 +181,7 @@ class RequestReader:
 
     def on_message_complete(self) -> None:
         request = self._request
-        if request is None:  # it is parsed again, without its upgrade
+        if request is None:  # it will be parsed again without its upgrade
             return
         if self.body:
             request.body = bytes(self.body)
@@ -198,7 +198,7 @@ class RequestReader:
 
 def _split_target(target: bytes) -> tuple[bytes, bytes]:
     """Return the raw path and the query of a target in origin form or absolute form."""
-    if target[0] == _SLASH and _HASH not in target:  # as most are
+    if target[0] == _SLASH and _HASH not in target:  # most targets
         path, _, query = target.partition(b"?")
         return path, query
     if not target.startswith(b"/"):
@@ -223,5 +223,5 @@ def _reason(error: Exception) -> _Refused:
     if isinstance(cause, _Refused):
         return cause
     if isinstance(error, httptools.HttpParserCallbackError):
-        raise RuntimeError("the HTTP protocol failed at a request") from cause
+        raise RuntimeError("the HTTP protocol failed to handle a request") from cause
     return _Refused(400, "this is not a valid HTTP/1.1 request")

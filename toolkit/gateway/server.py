@@ -17,7 +17,7 @@ from toolkit.gateway.http_protocol import HttpProtocol
 
 try:
     from uvloop import new_event_loop
-except ImportError:  # Windows: the standard loop serves as well, more slowly
+except ImportError:  # Windows: the standard loop works too, more slowly
     new_event_loop = asyncio.new_event_loop  # type: ignore[assignment]
 
 log = logging.getLogger("toolkit.gateway")
@@ -49,10 +49,10 @@ class ServerThread:
         self._thread = threading.Thread(target=self._run, name="gateway", daemon=True)
 
     def start(self) -> None:
-        """Return once requests are accepted; raise CannotServe, or the error of the application's opening."""
+        """Return once requests are accepted; raise CannotServe, or the error of opening the application."""
         atexit.register(self._end_with_process)
         self._thread.start()
-        # Without a limit: everything that opens has its own. In pieces: on Windows Ctrl-C does not end a long wait.
+        # No time limit here, because each part that opens has one. Ctrl-C on Windows does not end one long wait.
         while not self._is_ready.wait(1.0):
             pass
         if self._failure is not None:
@@ -66,7 +66,7 @@ class ServerThread:
                 self._loop.call_soon_threadsafe(self._stop_asked.set)
 
     def stop(self) -> None:
-        """Finish what is being answered and end all streams; raise CannotStop, or the error of the closing."""
+        """Answer the requests at hand and end all streams; raise CannotStop, or the error of closing."""
         if not self._thread.is_alive():
             return
         self.ask_to_stop()
@@ -84,10 +84,10 @@ class ServerThread:
         return self._thread.is_alive() and self._failure is None
 
     def _end_with_process(self) -> None:
-        # Before the interpreter goes: a loop that still runs then crashes the process now and then.
+        # A loop that still runs while the interpreter shuts down sometimes crashes the process.
         self.ask_to_stop()
         self._thread.join(self._stop_seconds)
-        if self._failure is not None:  # executors may be gone by then
+        if self._failure is not None:  # raising would be too late, and executors may be gone
             log.debug("the gateway ended with its process: %r", self._failure)
 
     def _run(self) -> None:

@@ -44,7 +44,7 @@ class Services:
 
     async def open(self) -> Application:
         await self.store.open()
-        # The folder is in use from here on: a command that finds an old address would send the key there.
+        # From here on the folder is ours; a command that found an old address would send the operator key there.
         self.operator_folder.remove_address()
         settings, gateway = self.configuration, self.configuration.gateway
         self.dweets = DweetService(self.store, self.world, settings.dweets, self._delivery)
@@ -57,7 +57,7 @@ class Services:
             await self.rewards.open()
             for lock, key in settings.dweets.locks.items():
                 await self.dweets.locks.adopt(lock, key.reveal())
-        except BaseException:  # nobody else closes what was never open
+        except BaseException:  # the caller closes only what was opened completely
             await self.close()
             raise
         # The first also answers for paths that belong to no service.
@@ -73,7 +73,7 @@ class Services:
         return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), pages, timings.wrong_key)
 
     async def close(self) -> None:
-        async with AsyncExitStack() as closing:  # in reverse order, and all of them, whatever one of them raises
+        async with AsyncExitStack() as closing:  # closes all, in reverse order, even if one of them raises
             if self._delivery is not None:
                 closing.callback(self._delivery.close)
             closing.push_async_callback(self.store.close)

@@ -1,0 +1,62 @@
+"""The Sphinx site: ``uv run toolkit-docs`` is ``sphinx-build -W docs build/docs``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
+
+# Sphinx reads only what lies below this folder.
+for notebook in (ROOT / "notebooks").glob("*.ipynb"):
+    shutil.copy(notebook, HERE / "tutorials" / notebook.name)
+
+project = "gateway-toolkit"
+author = "the authors of gateway-toolkit"
+copyright = f"2026, {author}"
+html_title = project
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "numpydoc",
+    "myst_nb",
+    "sphinx_click",
+    "sphinx_copybutton",
+    "endpoint_pages",
+]
+exclude_patterns = ["deploy/*.md"]
+
+# The tutorials are shown as they were committed: nbval has compared their outputs. A picture is shown before the view
+# of a widget, which has no kernel here.
+nb_execution_mode = "off"
+nb_mime_priority_overrides = [
+    ("html", "image/png", 0),
+    ("html", "image/jpeg", 0),
+    ("html", "application/vnd.jupyter.widget-view+json", None),
+]
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+html_theme = "pydata_sphinx_theme"
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_show_sphinx = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+# No page asks another host for anything.
+html_js_files: list[str] = []
+mathjax_path = "no-page-has-formulas.js"
+nb_ipywidgets_js: dict[str, dict[str, str]] = {}

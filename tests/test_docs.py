@@ -1,0 +1,179 @@
+"""The site builds without a warning, documents every public name, and its examples run and print what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from sphinx.util.inventory import InventoryFile
+
+import toolkit
+from tests.conftest import ROOT
+from tests.endpoint_examples import EXAMPLES, RECORDED, answers
+from toolkit.endpoint import Endpoint
+
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(path for path in DOCS.rglob("*.md") if path.parent.name != "endpoints")]
+BLOCK = re.compile(r"(<!-- not run: (?P<reason>.+?) -->\n)?```(?P<language>[a-z]+)\n(?P<code>.*?)```\n", re.DOTALL)
+OUTPUT = re.compile(r"\s*```text\n(.*?)```", re.DOTALL)
+SERVICES = ("dweets", "handwriting", "rewards", "identity", "operator")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-W",
+        "--keep-going",
+        "-q",
+        "-d",
+        f"{folder}/doctrees",
+        DOCS,
+        folder / "html",
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+def test_every_public_name_has_a_reference_page(site: Path) -> None:
+    with (site / "objects.inv").open("rb") as file:
+        inventory = InventoryFile.load(file, "", lambda base, path: path)
+    documented = {name for kind, names in inventory.items() if kind.startswith("py:") for name in names}
+    missing = sorted(name for name in public_names() if name not in documented)
+    assert not missing
+
+
+def public_names() -> Iterator[str]:
+    """Yield every name that a person imports or calls, by the place of its definition."""
+    for package in (toolkit, toolkit.dweets, toolkit.rewards, toolkit.identity, toolkit.gateway):
+        for name in package.__all__:
+            value = getattr(package, name)
+            if not isinstance(value, ModuleType) and (package is toolkit or name not in toolkit.__all__):
+                yield f"{package.__name__}.{name}"
+    classes = [value for value in vars(toolkit.errors).values() if inspect.isclass(value)]
+    yield from (f"toolkit.errors.{kind.__name__}" for kind in classes if kind.__module__ == "toolkit.errors")
+    with toolkit.Gateway.demo() as gateway, toolkit.connect(gateway) as tk:
+        for client in (getattr(tk, service) for service in SERVICES):
+            kind = type(client)
+            yield from (f"{kind.__module__}.{kind.__name__}.{name}" for name in dir(client) if name in vars(kind))
+
+
+class _Resources(HTMLParser):
+    """Collects the addresses that a browser fetches by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        if tag in ("script", "img", "iframe", "source", "video"):
+            self.found.append(values.get("src") or "")
+        elif tag == "link" and values.get("rel") != "canonical":
+            self.found.append(values.get("href") or "")
+
+
+def test_no_page_fetches_anything_from_another_host(site: Path) -> None:
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 20
+    foreign = []
+    for page in pages:
+        parser = _Resources()
+        parser.feed(page.read_text("utf-8"))
+        foreign += [f"{page.name}: {address}" for address in parser.found if re.match(r"(https?:)?//", address)]
+    assert not foreign
+    assert (site / "searchindex.js").exists(), "the search works without a network"
+
+
+def test_the_examples_of_the_endpoints_answer_what_they_say(demo: toolkit.Gateway) -> None:
+    recorded = json.loads(RECORDED.read_text("utf-8"))
+    answered = answers(demo)
+    different = {
+        name: (recorded.get(service, {}).get(name), printed)
+        for service, examples in answered.items()
+        for name, printed in examples.items()
+        if recorded.get(service, {}).get(name) != printed
+    }
+    assert not different, "python -m tests.endpoint_examples records the answers"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_endpoint_has_an_example(service: str) -> None:
+    values = vars(importlib.import_module(f"toolkit.{service}.wire")).values()
+    parts = [part for value in values for part in (value.values() if isinstance(value, dict) else [value])]
+    endpoints = [getattr(part, "endpoint", part) for part in parts if not isinstance(part, type)]
+    names = {f"{each.method} {each.template}" for each in endpoints if isinstance(each, Endpoint)}
+    assert names == {example["endpoint"] for example in EXAMPLES[service]}
+
+
+def blocks() -> Iterator[tuple[Path, re.Match[str], str | None]]:
+    """Yield each block of code of README and docs, with the output that is shown behind it."""
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for block in BLOCK.finditer(text):
+            shown = OUTPUT.match(text, block.end())
+            yield page, block, shown and shown[1]
+
+
+def test_every_block_of_python_runs_and_prints_what_it_says(
+    demo: toolkit.Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOOLKIT_URL", demo.base_url)
+    ran = 0
+    names: dict[Path, dict[str, object]] = {}
+    with contextlib.ExitStack() as opened:
+        for page, block, shown in blocks():
+            if block["language"] != "python" or block["reason"]:
+                continue
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(block["code"], str(page), "exec"), names.setdefault(page, {}))
+            for value in names[page].values():
+                if isinstance(value, toolkit.Connection | toolkit.Gateway):
+                    opened.callback(value.close)
+            assert shown is None or printed.getvalue().rstrip() == shown.rstrip(), page.name
+            ran += 1
+    assert ran >= 6
+
+
+def test_every_block_of_shell_runs(demo: toolkit.Gateway, tmp_path: Path) -> None:
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TOOLKIT_URL": demo.base_url,
+        "OPERATOR_KEY": demo.operator_key.reveal(),
+    }
+    for page, block, _ in blocks():
+        if block["language"] == "sh" and not block["reason"]:
+            done = subprocess.run(
+                ["bash", "-euo", "pipefail", "-c", block["code"]],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+            assert done.returncode == 0, f"{page.name}: {block['code']}\n{done.stderr}"
+
+
+def test_what_is_not_run_says_why() -> None:
+    reasons = [block["reason"] for _, block, _ in blocks() if block["reason"]]
+    assert all(len(reason) > 10 for reason in reasons)
