@@ -17,6 +17,7 @@ from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
+from toolkit.handwriting.ink.corrections import corrected, with_false_starts
 from toolkit.handwriting.ink.layout import lay_out
 from toolkit.handwriting.ink.motion import PenPath, write
 from toolkit.handwriting.ink.page import Page, baselines, compose
@@ -71,13 +72,14 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
         shaper = _shaper(parameters.handwriting, -(-points // MOST_POINTS))
     size = parameters.handwriting_size
     width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
-    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
+    text = with_false_starts(text, parameters.corrections, noise)
+    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
     baseline = baselines(parameters, layout.lines, noise)
     if parameters.height is not None:  # lines far below the page are left out
         reach = parameters.height + _BEYOND * size
         visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
-    path = write(visible, shaper, noise)
+    path = corrected(write(visible, shaper, noise), visible, parameters.corrections, noise)
     lap("motion")
     path, ink = _inked(path, parameters.pen, shaper, noise)
     lap("pen")

@@ -54,6 +54,8 @@ class ShapedWord:
     stroke_letter: Integers  # (strokes,)
     letter: Integers  # (points,)
     breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters, width
+    squeeze: float = 1.0  # factor on its width where it is squeezed in at the end of a line
+    is_struck: bool = False  # a false start that is crossed out; its text is empty
 
 
 _kept_words: LRUCache[object, ShapedWord] = LRUCache(_KEPT_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD)
