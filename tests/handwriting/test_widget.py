@@ -34,6 +34,9 @@ def explorer(hands: toolkit.Connection) -> HandwritingExplorer:
         ("colour", "#1b3a8a", "handwriting_color='#1b3a8a'"),
         ("inks", "(1, 0.5, 0, 0.2)", "handwriting_color='(1, 0.5, 0, 0.2)'"),
         ("seed", 7, "random_seed=7"),
+        ("pen", "felt", "pen='felt'"),
+        ("paper", "ruled", "paper='ruled'"),
+        ("corrections", 1.0, "corrections=1.0"),
     ],
 )
 def test_every_control_is_a_parameter(explorer: HandwritingExplorer, control: str, value: object, said: str) -> None:

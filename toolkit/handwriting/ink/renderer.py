@@ -17,6 +17,7 @@ from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
+from toolkit.handwriting.ink.corrections import corrected, with_false_starts
 from toolkit.handwriting.ink.layout import lay_out
 from toolkit.handwriting.ink.motion import PenPath, write
 from toolkit.handwriting.ink.natural.habits import natural_writer
@@ -77,7 +78,8 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
     width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
     if penman is not None and width is not None:
         width -= penman.habits.margin
-    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
+    text = with_false_starts(text, parameters.corrections, noise)
+    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
     baseline = baselines(parameters, layout.lines, noise)
     if parameters.height is not None:  # lines far below the page are left out
         reach = parameters.height + _BEYOND * size
@@ -87,6 +89,7 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
         path, lines = write(visible, shaper, noise), straight_lines(shaper, layout.lines, noise)
     else:
         path, lines = write_naturally(visible, penman, noise), drifting_lines(penman, layout.lines, noise)
+    path = corrected(path, visible, parameters.corrections, noise)
     lap("motion")
     path, ink = _inked(path, parameters.pen, shaper, noise)
     lap("pen")

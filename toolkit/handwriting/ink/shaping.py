@@ -55,6 +55,8 @@ class ShapedWord:
     letter: Integers  # (points,)
     breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters, width
     glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
+    squeeze: float = 1.0  # factor on its width where it is squeezed in at the end of a line
+    is_struck: bool = False  # a false start that is crossed out; its text is empty
 
 
 _kept_words: LRUCache[object, ShapedWord] = LRUCache(_KEPT_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD)

@@ -76,18 +76,23 @@ class Scan:
             return None, is_margin
         drop = np.zeros((rows, self._width), np.float32)
         strength = np.float32(min(self._sheet.rule_width, 1.0) * 44)
-        for line in lines:
-            along = np.arange(first_row, first_row + rows) if line.upright else np.arange(self._width)
-            centre = line.at + line.slope * (along + 0.5) - (0 if line.upright else first_row)
-            limit = self._width if line.upright else rows
-            nearest = np.floor(centre - half).astype(np.intp)
+        for upright, colour in dict.fromkeys((line.upright, line.colour) for line in lines):
+            alike = [line for line in lines if (line.upright, line.colour) == (upright, colour)]
+            along = np.arange(rows) if upright else np.arange(self._width)
+            before = 0 if upright else first_row
+            steps = along + (first_row if upright else 0) + 0.5
+            centre = np.array([line.at for line in alike])[:, None] + alike[0].slope * steps - before
+            limit = self._width if upright else rows
+            near = ((centre > -2 * half - 2) & (centre < limit + 2 * half + 2)).any(axis=1)
+            centre = centre[near]
+            place_along = np.broadcast_to(along, centre.shape)
             for step in range(int(2 * half) + 2):
-                at = nearest + step
+                at = np.floor(centre - half).astype(np.intp) + step
                 covered = np.clip(half + 0.5 - np.abs(at + 0.5 - centre), 0, 1).astype(np.float32)
                 inside = (at >= 0) & (at < limit)
-                place = (along[inside] - first_row, at[inside]) if line.upright else (at[inside], along[inside])
+                place = (place_along[inside], at[inside]) if upright else (at[inside], place_along[inside])
                 drop[place] = np.maximum(drop[place], covered[inside] * strength)
-                if line.colour is MARGIN_LINE:
+                if colour == MARGIN_LINE:
                     is_margin[place] = covered[inside] > 0.1
         return drop, is_margin
 
@@ -112,7 +117,7 @@ def _texture(coarse: bool, strength: float) -> npt.NDArray[np.float32]:
     soft = np.repeat(np.repeat(grain_tile()[: TILE // 8, : TILE // 8], 8, 0), 8, 1)
     for axis in (0, 1):
         soft = np.mean([np.roll(soft, n, axis) for n in range(-6, 7)], axis=0)
-    texture += (0.2 if coarse else 0.5) * strength * soft
+    texture += (0.2 if coarse else 0.3) * strength * soft
     if coarse:
         texture += 0.8 * strength * _fibres()
     even: npt.NDArray[np.float32] = (texture - texture.mean()).astype(np.float32)

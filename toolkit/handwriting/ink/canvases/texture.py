@@ -12,6 +12,7 @@ import numpy.typing as npt
 from toolkit.handwriting.ink.canvases.raster import Coverage
 from toolkit.handwriting.ink.pens import Ink, PenKind
 from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes, tangents
+from toolkit.handwriting.ink.shaping import THICKEST_NIB
 from toolkit.keyed_noise import Floats, KeyedNoise
 
 Single = npt.NDArray[np.float32]
@@ -19,50 +20,50 @@ Single = npt.NDArray[np.float32]
 TILE = 256  # cells of the grain, which repeats
 FINE, COARSE = 0.0075, 0.024  # cap heights: fibres of the paper, and how they lie
 STREAK_LENGTH = 0.9
+POINT_STEP = 1 / 30  # between the points of a stroke
 _LANES = 3, 9  # least and most, side by side in a line
-_AT_ONCE = 60_000  # points
+_AT_ONCE = 200_000  # points on the grid together; that takes twenty times their memory
+_CHUNK = 60_000  # points of strokes
 _SECOND = 1.2  # passes in a cell from which ink lies on ink: neighbouring cells share some
 
 
 @dataclass(frozen=True, slots=True)
 class Deposit:
-    """The ink on a grid of cells; cell (0, 0) is around the first pixel of `first_row`."""
+    """The ink on a grid of cells, one more on each side than the area needs."""
 
     cell: float  # pixels
-    first_row: int
-    flow: Single  # (rows, columns) mean flow, 1 where there are no strokes
-    passes: Single  # (rows, columns) how many strokes lie on each other, 0 outside
+    top: int  # number of the first row of cells, counted from the top of the page
+    flow: Floats  # (rows, columns) sum of the flow of all strokes
+    passes: Floats  # (rows, columns) how many strokes lie on each other
 
     @classmethod
     def of(cls, strokes: Strokes, ink: Ink, size: float, area: tuple[int, int, int], cell: float) -> Deposit:
         """Collect the ink of strokes in an area (width, first row, number of rows); `size` is the cap height."""
         width, first_row, height = area
-        rows, columns = int(height / cell) + 3, int(width / cell) + 3
+        top, rows, columns = int(first_row / cell) - 1, int(height / cell) + 5, int(width / cell) + 4
         passes, flow = np.zeros(rows * columns), np.zeros(rows * columns)
-        for at, weight, amount in _lanes(strokes, ink, size, cell):
-            x, y = at[0] / cell, (at[1] - first_row) / cell
-            column, row = np.floor(x).astype(np.intp), np.floor(y).astype(np.intp)
+        for x, y, weight, amount in _batches(_lanes(strokes, ink, size, cell)):
+            across, along = x / cell + 1, y / cell - top
+            column, row = np.floor(across).astype(np.intp), np.floor(along).astype(np.intp)
             inside = (column >= 0) & (column < columns - 1) & (row >= 0) & (row < rows - 1)
-            column, row, weight = np.where(inside, column, 0), np.where(inside, row, 0), np.where(inside, weight, 0.0)
-            right, down = x - column, y - row
-            first = row * columns + column
-            shares = (1 - right) * (1 - down), right * (1 - down), (1 - right) * down, right * down
+            right, down, left = across - column, along - row, np.where(inside, weight, 0.0)
+            first = np.where(inside, row * columns + column, 0)
+            right, left = right * left, left - right * left
+            share = np.concatenate([left - left * down, right - right * down, left * down, right * down])
             where = np.concatenate([first, first + 1, first + columns, first + columns + 1])
-            share = np.concatenate([part * weight for part in shares])
             passes += np.bincount(where, share, rows * columns)
             flow += np.bincount(where, share * np.tile(amount, 4), rows * columns)
-        mean = np.divide(flow, passes, out=np.ones_like(flow), where=passes > 1e-6)
-        shape = rows, columns
-        return cls(cell, first_row, mean.reshape(shape).astype(np.float32), passes.reshape(shape).astype(np.float32))
+        return cls(cell, top, flow.reshape(rows, columns), passes.reshape(rows, columns))
 
     def at(self, x: Floats | Single, y: Floats | Single) -> tuple[Single, Single]:
-        """Return flow and passes at places of the page, in pixels."""
-        x, y = x / self.cell, (y - self.first_row) / self.cell
+        """Return the mean flow, 1 where there are no strokes, and the passes at places of the page, in pixels."""
+        x, y = x / self.cell + 1, y / self.cell - self.top
         column = np.clip(x.astype(np.intp), 0, self.flow.shape[1] - 2)
         row = np.clip(y.astype(np.intp), 0, self.flow.shape[0] - 2)
         right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
         first = row * self.flow.shape[1] + column
-        return _between(self.flow, first, right, down), _between(self.passes, first, right, down)
+        flow, passes = _between(self.flow, first, right, down), _between(self.passes, first, right, down)
+        return np.divide(flow, passes, out=np.ones_like(flow), where=passes > 1e-4), passes
 
 
 def textured(alpha: Coverage, strokes: Strokes, ink: Ink, size: float, first_row: int) -> Coverage:
@@ -72,7 +73,7 @@ def textured(alpha: Coverage, strokes: Strokes, ink: Ink, size: float, first_row
         return alpha
     rows, columns = np.divmod(inked, alpha.shape[1])
     x, y = columns + np.float32(0.5), rows + np.float32(first_row + 0.5)
-    cell = max(1.0, float(np.median(strokes.radius)) / 4)
+    cell = max(1.0, THICKEST_NIB * size / 4)
     flow, passes = Deposit.of(strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell).at(x, y)
     amount = flow * layers(ink.kind, passes)
     # The hollows of the paper stay white, more of them where there is little ink.
@@ -97,20 +98,30 @@ def density(kind: PenKind, amount: Single) -> Single:
     return np.float32(1) - clear * clear
 
 
-def _lanes(
-    strokes: Strokes, ink: Ink, size: float, cell: float
-) -> Iterator[tuple[tuple[Floats, Floats], Floats, Floats]]:
-    """Yield points side by side across the lines, with the passes that each adds to a cell, and its flow."""
+def _batches(parts: Iterator[tuple[Floats, ...]]) -> Iterator[list[Floats]]:
+    """Join parts, since every one that is added to a grid costs as much as the whole grid."""
+    waiting: list[tuple[Floats, ...]] = []
+    for part in parts:
+        waiting.append(part)
+        if sum(len(one[0]) for one in waiting) >= _AT_ONCE:
+            yield [np.concatenate(column) for column in zip(*waiting, strict=True)]
+            waiting = []
+    if waiting:
+        yield [np.concatenate(column) for column in zip(*waiting, strict=True)]
+
+
+def _lanes(strokes: Strokes, ink: Ink, size: float, cell: float) -> Iterator[tuple[Floats, ...]]:
+    """Yield x and y of points side by side across the lines, the passes that each adds to a cell, and its flow."""
     tx, ty = tangents(strokes)
     step = strokes.steps() + np.concatenate([[0.0], strokes.steps()[:-1]])
     before, after, _, _ = strokes.neighbours()
     bend = (tx[before] * ty[after] - ty[before] * tx[after]) / np.maximum(step, 1e-9)
     written = np.nonzero(np.repeat((strokes.flags & OUTLINE) == 0, strokes.length))[0]
-    pieces = max(1, int(np.ceil(float(np.median(step)) / 2 / cell - 0.2)))
+    pieces = max(1, int(np.ceil(POINT_STEP * size / cell - 0.2)))
     least, most = _LANES
-    count = int(np.clip(np.ceil(2 * float(np.median(strokes.radius)) / cell), least, most))
-    for first in range(0, len(written), _AT_ONCE):
-        at = written[first : first + _AT_ONCE]
+    count = int(np.clip(round(2 * THICKEST_NIB * size / cell), least, most))
+    for first in range(0, len(written), _CHUNK):
+        at = written[first : first + _CHUNK]
         for piece in range(pieces):
             share = piece / pieces
             x, y, r, flow, path, ux, uy, curvature = (
@@ -125,14 +136,14 @@ def _lanes(
                 streak = 1 - ink.kind.streaks * thin * np.minimum(1.2 / (flow + 0.2), 2.0)
                 # On the inner side of a curve the points lie closer together.
                 spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
-                yield (x - uy * r * aside, y + ux * r * aside), weight * spread, flow * rim * streak
+                yield x - uy * r * aside, y + ux * r * aside, weight * spread, flow * rim * streak
 
 
-def _between(grid: Single, first: npt.NDArray[np.intp], right: Single, down: Single) -> Single:
+def _between(grid: Floats | Single, first: npt.NDArray[np.intp], right: Single, down: Single) -> Single:
     values, columns = grid.ravel(), grid.shape[1]
     top = values[first] + right * (values[first + 1] - values[first])
     bottom = values[first + columns] + right * (values[first + columns + 1] - values[first + columns])
-    between: Single = top + down * (bottom - top)
+    between: Single = (top + down * (bottom - top)).astype(np.float32)
     return between
 
 

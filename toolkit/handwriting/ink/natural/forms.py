@@ -122,6 +122,8 @@ def _foot(parts: Parts, x_height: float) -> Parts | None:
     """Give the last stroke a hook at the baseline, or take it away."""
     n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
     part = parts[n]
+    if (n, True) in _contacts(parts):
+        return None
     if abs(part[-1, 1]) < 0.13 and direction(part, True)[1] < -0.6:
         parts[n] = drawn(part, [(0.08, -0.03), (0.22, 0.1)], True)
         return parts

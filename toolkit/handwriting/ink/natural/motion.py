@@ -187,7 +187,9 @@ def _signature(layout: Layout) -> slice:
     if not len(layout.words) or layout.line[-1] < 2:
         return slice(0, 0)
     begin = int(layout.starts_line[-1])
-    names = [word.text for word in layout.words[begin:]]
+    names = [word.text for word in layout.words[begin:] if word.text] or [""]
     closes = layout.text[int(layout.line[-1]) - 1].rstrip()[-1:] in (",", "")
-    signs = closes and len(names) <= 3 and names[0][0].isupper() and names[-1].isalpha() and names[-1][0].isupper()
+    signs = (
+        closes and len(names) <= 3 and all(name[:1].isupper() for name in (names[0], names[-1])) and names[-1].isalpha()
+    )
     return slice(begin, None) if signs else slice(0, 0)
