@@ -308,7 +308,7 @@ def _free_end(amount: float) -> Edit:
 _FINE = True  # for joined hands as well
 _BOWL = ((_opened, _FINE), (_overshot, _FINE))
 _TAIL = ((_straight_tail, False), (_open_tail, False), (_looped_tail, False))
-_STEM = ((_foot, False), (_retraced_stem, _FINE), (_opened, _FINE))
+_STEM = ((_foot, False), (_retraced_stem, _FINE), (_opened, False))
 _TALL = ((_retraced_loop, _FINE), (_looped_ascender, _FINE))
 _WIDTHS = ((_tapered(0.3), _FINE), (_tapered(-0.3), _FINE))
 _CAPITAL_EDITS = (*_WIDTHS, (_squeezed_eye, _FINE))

@@ -9,12 +9,13 @@ import numpy as np
 
 from toolkit.handwriting.ink.natural.forms import bar_of
 from toolkit.handwriting.ink.natural.parts import Part, nearest, strokes_of
-from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Strokes
+from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes
 from toolkit.keyed_noise import Floats
 
 BANDS = 26  # of height, in which the sides of a letter are measured
 _LOWEST, _BAND = -1.0, 0.1  # cap heights
 BAR, MARK = 1, 2  # delayed strokes: a bar, a dot or accent
+_BRANCH, _MOST_BACK = 0.08, 25  # cap heights, points: where a pen goes back along a stroke to the next one
 _REACHES, _LEVEL = 0.14, 0.2  # cap heights from the side of a letter within which it may be joined, at one height
 
 
@@ -53,11 +54,31 @@ def prepared(character: str, parts: list[Part], flags: list[int], joined: bool) 
     first = [entry[0]] if entry is not None else []
     last = [exit_[0]] if exit_ is not None and exit_[0] not in first else []
     order = [*first, *(n for n in main if n not in (*first, *last)), *last, *(n for n in range(len(parts)) if late[n])]
-    is_chain = exit_ is not None and order[len(main) - 1] == exit_[0]
-    strokes = strokes_of([turned[n] for n in order], [_flags(turned, n, flags[n]) for n in order])
-    return Letterform(
-        character, strokes, tuple(late[n] for n in order), entry is not None, is_chain, *sides(strokes)
-    )  # fmt: skip
+    goes_out = exit_ is not None and order[len(main) - 1] == exit_[0]
+    late_order = order[len(main) :]
+    at_once = [turned[n] for n in order[: len(main)]]
+    own = [flags[n] for n in order[: len(main)]]
+    if joined and at_once and not any(flag & (DOT | OUTLINE) for flag in own):
+        at_once = _without_lifts(at_once)
+        own = [0] * len(at_once)
+    parts = at_once + [turned[n] for n in late_order]
+    own += [flags[n] for n in late_order]
+    strokes = strokes_of(parts, [_flags(parts, n, flag) for n, flag in enumerate(own)])
+    delayed = (0,) * len(at_once) + tuple(late[n] for n in late_order)
+    return Letterform(character, strokes, delayed, entry is not None, goes_out, *sides(strokes))
+
+
+def _without_lifts(parts: list[Part]) -> list[Part]:
+    """Go back along a stroke to where the next one branches off it, instead of lifting the pen."""
+    whole = [parts[0]]
+    for part in parts[1:]:
+        at, distance = nearest(part[0], whole[-1])
+        back = whole[-1][at:-1][::-1]
+        if distance < _BRANCH and len(back) < _MOST_BACK:
+            whole[-1] = np.concatenate([whole[-1], back, part[1:]])
+        else:
+            whole.append(part)
+    return whole
 
 
 def _delayed(character: str, parts: list[Part], flags: list[int], joined: bool) -> list[int]:

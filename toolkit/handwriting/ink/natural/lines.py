@@ -13,6 +13,7 @@ from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 MARGIN_DRIFT = 0.5  # cap heights, standard deviation
 STEEPEST, SLOPE_DRIFT = 0.0175, 0.004
 WANDER = 1.6  # times that of the wire's pages
+_WIDEST_MARGIN = 1.6  # cap heights
 _TREND_LINES = 16  # in which the margin goes from one end of its trend to the other
 _COLUMN, _MOST_COLUMNS = 0.25, 256  # width in cap heights, and number, of columns in which two lines are compared
 _CLEAR, _FARTHEST = 0.1, 0.16  # white that is wanted between two lines, and how far a word goes for it
@@ -25,7 +26,7 @@ def drifting_lines(penman: Penman, lines: int, noise: KeyedNoise) -> Lines:
     slope = habits.line_slope * (1 + trend) + SLOPE_DRIFT * series(noise, "natural slope", lines)
     slope = np.minimum(np.maximum(slope, -STEEPEST), STEEPEST)
     wander = shaper.writer.wander * BASELINE_WANDER * WANDER
-    return Lines(shaper.nib + np.maximum(margin, 0.0), slope, wander, dodge)
+    return Lines(shaper.nib + np.minimum(np.maximum(margin, 0.0), _WIDEST_MARGIN), slope, wander, dodge)
 
 
 def dodge(x: Floats, y: Floats, line: Integers, word: Integers) -> Floats:

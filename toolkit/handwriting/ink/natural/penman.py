@@ -89,7 +89,7 @@ class Penman:
         if any(flag & OUTLINE for flag in flags) or not flags:
             return (Letterform(character, strokes, (0,) * len(flags), False, False, *sides(strokes)),)
         found = []
-        written = character.upper() if self.writes_capitals else character
+        written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
         for parts in forms_of(written, parts_of(strokes), self.x_height, self.joined and number == 0):
             kept = [*flags, 0][: len(parts)] if len(parts) >= len(flags) else [0] * len(parts)
             form = strokes_of(parts, kept)
