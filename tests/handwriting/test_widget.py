@@ -68,6 +68,15 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
     assert set(look.style.given()) == {field.name for field in fields(Style)}
 
 
+def test_variances_that_people_have_are_green(explorer: HandwritingExplorer) -> None:
+    slider = explorer.look.line_variance
+    slider.value = 0.1
+    assert slider.style.handle_color == "#7cb342"
+    slider.value = 0.5
+    assert slider.style.handle_color is None
+    slider.value = 0
+
+
 def test_the_code_gives_what_is_shown(explorer: HandwritingExplorer, hands: toolkit.Connection) -> None:
     explorer.text.value = 'It\'s "quoted"\nand \\ on two lines'
     explorer.look.size.value = 33

@@ -148,7 +148,8 @@ class HandwritingClient(PublicNames):
             ``plain`` (default), ``ballpoint``, ``gel``, ``fountain``, ``pencil`` or ``felt``. Like the next three, only
             a gateway of this toolkit has it.
         natural
-            Let letters, joins and gaps vary as a person's do. Default False.
+            Vary what a person varies: forms of letters, joins, gaps, margins and the slope of lines. The text still
+            stays on the page. Default False: letters keep their form and lines are straight.
         paper
             ``none`` (default, transparent), ``blank``, ``ruled``, ``grid`` or ``kraft``, as a scanner shows it.
         corrections

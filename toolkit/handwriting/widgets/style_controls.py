@@ -13,6 +13,7 @@ from toolkit.handwriting.wire import PAPERS, PENS
 from toolkit.widget_family import button, check_box, in_turn, row, sized, text_field
 
 _LABEL, _WIDTH = "7.5em", "22em"
+HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # variances that a person's writing has at most
 
 
 class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
@@ -48,6 +49,9 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "pen": self.pen, "natural": self.natural, "paper": self.paper, "corrections": self.corrections,
         }  # fmt: skip
         self._defaults = {name: control.value for name, control in self._parameters.items()}
+        for control, most in ((self.line_variance, HUMAN_LINES), (self.word_variance, HUMAN_WORDS)):
+            control.tooltip = f"Up to {most:g} (green) looks as a person writes"
+            ipywidgets.dlink((control, "value"), (control.style, "handle_color"), _green_up_to(most))
         ipywidgets.dlink((self.height_auto, "value"), (self.height, "disabled"))
         controls = (
             self.size, self.line_spacing, self.line_variance, self.word_variance, self.width, self.height_auto,
@@ -96,3 +100,7 @@ def _choice(description: str, options: Sequence[str]) -> ipywidgets.Widget:
 def _slider(description: str, value: float, least: float, most: float, step: float) -> ipywidgets.Widget:
     kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
     return sized(kind(value, min=least, max=most, step=step, description=description), _WIDTH, label=_LABEL)
+
+
+def _green_up_to(most: float) -> Callable[[float], str | None]:
+    return lambda value: "#7cb342" if value <= most else None
