@@ -31,7 +31,7 @@ USUAL_ABOVE = 0.32  # what a usual gap has above the floor at least
 BAR_SPREAD, BAR_TURN, BAR_MISSES = 0.25, 0.06, 0.05
 LONGEST_BAR = 0.7  # cap heights, unless it is as long in the font
 DOT_SPREAD, DOT_RISE = 0.10, 0.06
-SIGNATURE = 1.25  # factor on its size
+SIGNATURE = 1.18  # factor on its size
 _APART = 8.0  # between words where positions of all words lie on one axis
 
 
