@@ -34,6 +34,9 @@ def explorer(hands: toolkit.Connection) -> HandwritingExplorer:
         ("colour", "#1b3a8a", "handwriting_color='#1b3a8a'"),
         ("inks", "(1, 0.5, 0, 0.2)", "handwriting_color='(1, 0.5, 0, 0.2)'"),
         ("seed", 7, "random_seed=7"),
+        ("pen", "felt", "pen='felt'"),
+        ("paper", "ruled", "paper='ruled'"),
+        ("corrections", 1.0, "corrections=1.0"),
     ],
 )
 def test_every_control_is_a_parameter(explorer: HandwritingExplorer, control: str, value: object, said: str) -> None:
@@ -49,10 +52,29 @@ def test_every_control_is_a_parameter(explorer: HandwritingExplorer, control: st
 def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
     look = explorer.look
     look.height_auto.value = False
-    for control in ("size", "width", "height", "padding", "line_spacing", "line_variance", "word_variance"):
+    for control in (
+        "size",
+        "width",
+        "height",
+        "padding",
+        "line_spacing",
+        "line_variance",
+        "word_variance",
+        "corrections",
+    ):
         getattr(look, control).value += getattr(look, control).step
     look.colour.value = "#010203"
+    look.pen.value, look.natural.value, look.paper.value = "felt", True, "ruled"
     assert set(look.style.given()) == {field.name for field in fields(Style)}
+
+
+def test_variances_that_people_have_are_green(explorer: HandwritingExplorer) -> None:
+    slider = explorer.look.line_variance
+    slider.value = 0.1
+    assert slider.style.handle_color == "#7cb342"
+    slider.value = 0.5
+    assert slider.style.handle_color is None
+    slider.value = 0
 
 
 def test_the_code_gives_what_is_shown(explorer: HandwritingExplorer, hands: toolkit.Connection) -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from toolkit.handwriting.ink.shaping import ShapedWord, Shaper
-from toolkit.keyed_noise import Floats, Integers, KeyedNoise
+from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 
 TAB = 4  # a tab stop every four spaces
+STRUCK = "\u2060\u200b\u2060"  # before a word that is crossed out: characters that nobody writes
+TIGHTEST = 0.62  # least factor on the width of a word that is squeezed in
+CROWDING = 6.0  # of the ends of lines, compared with the rate of corrections
 _TOKENS = re.compile(r"[ \t]+|[^ \t]+")
 
 
@@ -41,12 +44,18 @@ class _Word:
     shaped: ShapedWord
 
 
-def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise) -> Layout:
+def lay_out(
+    shaper: Shaper, text: str, width: float | None, variance: float, noise: KeyedNoise, corrections: float = 0.0
+) -> Layout:
     """Break `text` into lines of at most `width` cap heights and place its words; None breaks at line feeds only.
 
-    `variance` is the largest relative change of a gap between words; each word of the page has a random one.
+    `variance` is the largest relative change of a gap between words; each word of the page has a random one. With
+    `corrections`, some words that do not fit are squeezed in.
     """
-    lines = [line for paragraph in text.split("\n") for line in _break_lines(shaper, paragraph, width)]
+    may_squeeze = iter(
+        (unit(noise.hashes("squeeze", len(text) if corrections else 0)) < CROWDING * corrections).tolist()
+    )
+    lines = [line for paragraph in text.split("\n") for line in _break_lines(shaper, paragraph, width, may_squeeze)]
     count = sum(len(line) for line in lines)
     change = (variance * noise.uniform("word", count)).tolist()
     words: list[ShapedWord] = []
@@ -59,7 +68,7 @@ def lay_out(shaper: Shaper, text: str, width: float | None, variance: float, noi
             line_of.append(number)
             x_of.append(x)
             x, before = x + word.shaped.advance, word.shaped.text
-    text_lines = ["".join(word.blank + word.shaped.text for word in line) for line in lines]
+    text_lines = ["".join(w.blank + w.shaped.text for w in line if not w.shaped.is_struck) for line in lines]
     return Layout(words, np.array(line_of, np.int64), np.array(x_of, np.float64), len(lines), text_lines)
 
 
@@ -75,7 +84,9 @@ def _after_blank(shaper: Shaper, x: float, word: _Word, before: str | None, chan
     return x + max(gap * (1 + change), shaper.least_gap(before, word.shaped.text) if gap else 0.0)
 
 
-def _break_lines(shaper: Shaper, paragraph: str, width: float | None) -> Iterator[list[_Word]]:
+def _break_lines(
+    shaper: Shaper, paragraph: str, width: float | None, may_squeeze: Iterator[bool]
+) -> Iterator[list[_Word]]:
     """Yield the lines of one paragraph; a word wider than the page is cut between characters."""
     line: list[_Word] = []
     x, blank = 0.0, ""
@@ -84,8 +95,15 @@ def _break_lines(shaper: Shaper, paragraph: str, width: float | None) -> Iterato
             blank = token
             continue
         word = _Word(blank, shaper.word(token))
+        if token.startswith(STRUCK):
+            word.shaped = replace(word.shaped, text="", is_struck=True)
         begin = _after_blank(shaper, x, word, line[-1].shaped.text if line else None)
         if width is not None and begin + word.shaped.advance > width:
+            share = (width - begin) / word.shaped.advance
+            if line and share > TIGHTEST and next(may_squeeze, False):
+                line.append(_Word(blank, replace(word.shaped, squeeze=share, advance=width - begin)))
+                x, blank = width, ""
+                continue
             if line:
                 yield line
                 line, begin, word.blank = [], 0.0, ""

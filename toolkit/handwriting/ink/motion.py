@@ -34,6 +34,8 @@ class PenPath(NamedTuple):
     strokes: Strokes  # their radius is the weight of the ink, 1 on average
     word: Integers  # (strokes,)
     letter: Integers  # (strokes,) number on the page
+    begin: Floats  # (words,)
+    end: Floats  # (words,)
 
 
 class _Letters(NamedTuple):
@@ -67,20 +69,21 @@ def write(layout: Layout, shaper: Shaper, noise: KeyedNoise) -> PenPath:
     x, y, size = move(letters, shake, noise)
     x, y = _move_words(np.repeat(stroke_word, strokes.length), x, y, shake, noise, layout)
     moved = replace(strokes, x=x, y=y, radius=strokes.radius * size)
-    return PenPath(_round_corners(moved, shaper.writer.haste), stroke_word, stroke_letter)
+    advance = np.array([word.advance for word in words])
+    rounded = round_corners(moved, shaper.writer.haste)
+    return PenPath(rounded, stroke_word, stroke_letter, layout.x, layout.x + advance)
 
 
-def _elastic_displacement(letters: _Letters, noise: KeyedNoise) -> tuple[Floats, Floats]:
+def elastic_displacement(owner: Integers, x: Floats, y: Floats, noise: KeyedNoise) -> tuple[Floats, Floats]:
     """Return a smooth displacement of every point, another one for each letter, with a variance of about 1."""
-    owner = letters.of_point
-    coarse = noise.field("coarse", owner, letters.x / COARSE_LATTICE, letters.y / COARSE_LATTICE)
-    fine = noise.field("fine", owner, letters.x / FINE_LATTICE, letters.y / FINE_LATTICE)
+    coarse = noise.field("coarse", owner, x / COARSE_LATTICE, y / COARSE_LATTICE)
+    fine = noise.field("fine", owner, x / FINE_LATTICE, y / FINE_LATTICE)
     return coarse[0] + FINE_SHARE * fine[0], coarse[1] + FINE_SHARE * fine[1]
 
 
 def _move_joined_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> tuple[Floats, Floats, Floats]:
     """Bend every letter, except where it joins its neighbours."""
-    dx, dy = _elastic_displacement(letters, noise)
+    dx, dy = elastic_displacement(letters.of_point, letters.x, letters.y, noise)
     edge = np.minimum(letters.x, letters.advance[letters.of_point] - letters.x) / JOIN
     edge = np.minimum(np.maximum(edge, 0.0), 1.0)
     window = 1.5 * shake * LETTER_FIELD * edge * edge * (3 - 2 * edge)
@@ -99,7 +102,7 @@ def _move_single_letters(letters: _Letters, shake: float, noise: KeyedNoise) -> 
     slant = shake * LETTER_SLANT * noise.drift("letter slant", index / 2.6)
     turn = shake * LETTER_TURN * noise.gaussian("letter turn", count)
     left = letters.origin_x + shake * LETTER_SHIFT * noise.gaussian("letter shift", count)
-    dx, dy = _elastic_displacement(letters, noise)
+    dx, dy = elastic_displacement(letters.of_point, letters.x, letters.y, noise)
     at = letters.of_point
     y = letters.y * size[at] + dy * (shake * LETTER_FIELD)
     x = letters.x * stretch[at] + dx * (shake * LETTER_FIELD) + y * slant[at]
@@ -120,7 +123,7 @@ def _move_words(
     return moved_x + layout.x[at], moved_y
 
 
-def _round_corners(strokes: Strokes, rounds: int) -> Strokes:
+def round_corners(strokes: Strokes, rounds: int) -> Strokes:
     """Round the corners, as a fast hand does; the ends of strokes stay in place."""
     first, last = strokes.ends()
     drawn = np.repeat((strokes.flags & OUTLINE) > 0, strokes.length)

@@ -16,12 +16,15 @@ import numpy.typing as npt
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, PenPath
+from toolkit.handwriting.ink.paper import Sheet
+from toolkit.handwriting.ink.pens import Ink
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import LONGEST, Parameters
 from toolkit.handwriting.wire import Format
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
+_SHARES = (1.0, 0.5, 0.2, 0.0)  # of the slope and the drift of free lines, tried until the ink fits on the page
 _TOLERANCE = 0.5  # points that ink may leave the page without counting as cut off
 
 
@@ -40,6 +43,8 @@ class Page:
     word_y: Floats  # (words,) the baseline where each word begins
     layout: Layout
     overflow: bool  # whether some ink lies outside the page
+    ink: Ink | None = None  # None is plain ink
+    sheet: Sheet | None = None  # None is transparent
 
     def visible_strokes(self) -> npt.NDArray[np.bool_]:
         s = self.strokes
@@ -61,38 +66,61 @@ def baselines(parameters: Parameters, lines: int, noise: KeyedNoise) -> Floats:
     return np.cumsum(pitch)
 
 
+class Lines(NamedTuple):
+    """How the lines of a page differ from ruled ones; lengths in cap heights."""
+
+    margin: Floats  # (lines,) from the left edge to the ink
+    slope: Floats  # (lines,) rise over run
+    wander: float  # amplitude of the drift of the baseline
+    # Returns how far down each point goes, from x, y, line and word of the points, so that lines stay apart. With it
+    # the ink is kept on the page, and lines become straighter where it does not fit.
+    dodge: Callable[[Floats, Floats, Integers, Integers], Floats] | None = None
+
+
+def straight_lines(shaper: Shaper, lines: int, noise: KeyedNoise) -> Lines:
+    wander = shaper.writer.wander
+    margin = shaper.nib + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER
+    return Lines(margin, wander * LINE_SLOPE * noise.gaussian("slope", lines), wander * BASELINE_WANDER)
+
+
 def compose(
-    parameters: Parameters, layout: Layout, path: PenPath, shaper: Shaper, noise: KeyedNoise, baseline: Floats
-) -> Page:
-    size, writer = parameters.handwriting_size, shaper.writer
+    parameters: Parameters, layout: Layout, path: PenPath, shaper: Shaper, noise: KeyedNoise, baseline: Floats,
+    lines: Lines,
+) -> Page:  # fmt: skip
+    size = parameters.handwriting_size
     point_line = np.repeat(layout.line[path.word], path.strokes.length)
     x, radius = path.strokes.x * size, path.strokes.radius * size
-    place = _placement(parameters, layout, shaper, noise, (x, radius, point_line))
-    slope = writer.wander * LINE_SLOPE * noise.gaussian("slope", layout.lines)
+    place = _placement(parameters, layout, lines.margin, (x, radius, point_line))
+    slope = lines.slope
     drift = noise.drift("wander", path.strokes.x / WANDER_LENGTH + point_line * 97.0)
     x = place(x, point_line)
-    lift = writer.wander * BASELINE_WANDER * size * drift + slope[point_line] * x
-    y = baseline[point_line] - path.strokes.y * size - lift
-    ink = _box(x, y, radius)
-    width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
-    dx, dy = _shift(parameters, width, height, ink)
-    is_cut_off = (
-        min(ink.left + dx, ink.top + dy) < -_TOLERANCE
-        or ink.right + dx > width + _TOLERANCE
-        or ink.bottom + dy > height + _TOLERANCE
-    )
-    advance = np.array([word.advance for word in layout.words])
-    word_x = place(layout.x * size, layout.line)
-    word_end = place((layout.x + advance) * size, layout.line)
-    word_y = baseline[layout.line] - slope[layout.line] * word_x
+    lift = lines.wander * size * drift + slope[point_line] * x
+    for share in (1.0,) if lines.dodge is None else _SHARES:
+        y = baseline[point_line] - path.strokes.y * size - share * lift
+        if lines.dodge is not None:
+            y = y + lines.dodge(x / size, y / size, point_line, np.repeat(path.word, path.strokes.length)) * size
+        ink = _box(x, y, radius)
+        slide = 0.0 if lines.dodge is None else _slide(ink, parameters.height)
+        y, ink = y + slide, ink._replace(top=ink.top + slide, bottom=ink.bottom + slide)
+        width, height = _sides(parameters, shaper, float(baseline[-1]), ink)
+        dx, dy = _shift(parameters, width, height, ink)
+        is_cut_off = (
+            min(ink.left + dx, ink.top + dy) < -_TOLERANCE
+            or ink.right + dx > width + _TOLERANCE
+            or ink.bottom + dy > height + _TOLERANCE
+        )
+        if not is_cut_off:
+            break
+    word_x, word_end = place(path.begin * size, layout.line), place(path.end * size, layout.line)
+    word_y = baseline[layout.line] - share * slope[layout.line] * word_x + slide
     return Page(
         replace(path.strokes, x=x + dx, y=y + dy, radius=radius), path.word, path.letter, width, height,
-        baseline + dy, word_x + dx, word_end + dx, word_y + dy, layout, is_cut_off,
+        baseline + slide + dy, word_x + dx, word_end + dx, word_y + dy, layout, is_cut_off,
     )  # fmt: skip
 
 
 def _placement(
-    parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, ink: tuple[Floats, Floats, Integers]
+    parameters: Parameters, layout: Layout, margin: Floats, ink: tuple[Floats, Floats, Integers]
 ) -> Callable[[Floats, Integers], Floats]:
     """Return a function that maps x and line to x on the page; it squeezes long lines to the right margin."""
     x, radius, line = ink
@@ -105,7 +133,7 @@ def _placement(
     first, last = np.where(inked, first, 0.0), np.where(inked, last, 0.0)
     indent = np.zeros(lines)
     indent[layout.line[layout.starts_line]] = layout.x[layout.starts_line] * size
-    left = shaper.nib * size + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER * size + indent
+    left = margin * size + indent
     squeeze = np.ones(lines)
     if parameters.width is not None:
         room = parameters.text_width - left - thickest
@@ -139,6 +167,14 @@ def _sides(parameters: Parameters, shaper: Shaper, last_baseline: float, ink: _B
         below = size * max(parameters.line_spacing / 2, shaper.measures.descender)
         height = _round_up("height", max(last_baseline + below, ink.bottom + nib) + 2 * padding, parameters.kind)
     return width, height
+
+
+def _slide(ink: _Box, height: float | None) -> float:
+    """Return how far down the ink must go, or up if negative, to be on the page as a whole."""
+    above = max(-ink.top, 0.0)
+    if height is None:
+        return above
+    return min(above, max(height - ink.bottom, 0.0)) - min(max(ink.bottom - height, 0.0), max(ink.top, 0.0))
 
 
 def _round_up(name: str, length: float, kind: Format) -> float:

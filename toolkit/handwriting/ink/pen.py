@@ -34,7 +34,7 @@ def inked_radius(strokes: Strokes, nib: float, contrast: float, noise: KeyedNois
     width = np.minimum(np.maximum(1 + contrast * (strokes.radius - 1), THINNEST), WIDEST)
     pressure = 0.5 * noise.drift("pressure", path / LONG_PRESSURE)
     pressure += 0.2 * noise.drift("quick pressure", path / SHORT_PRESSURE)
-    width *= 1 + SLOWNESS * (_slowness(strokes, arc) - 0.5) + PRESSURE * pressure
+    width *= 1 + SLOWNESS * (slowness(strokes, arc) - 0.5) + PRESSURE * pressure
 
     is_free = ((strokes.flags & STARTS_IN_INK) == 0)[stroke]
     attack = np.where(is_free, ATTACK * np.maximum(1 - arc / ATTACK_LENGTH, 0.0), 0.0)
@@ -50,7 +50,7 @@ def inked_radius(strokes: Strokes, nib: float, contrast: float, noise: KeyedNois
     return nib * np.where(is_dot, DOT_WIDTH * (0.6 + 0.4 * weight), width)
 
 
-def _slowness(strokes: Strokes, arc: Floats) -> Floats:
+def slowness(strokes: Strokes, arc: Floats) -> Floats:
     """Return 0 on straights, nearly 1 in tight curves: a rational approximation of the two-thirds power law."""
     tx, ty = tangents(strokes)
     before, after, _, _ = strokes.neighbours()

@@ -17,12 +17,20 @@ from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
+from toolkit.handwriting.ink.corrections import corrected, with_false_starts
 from toolkit.handwriting.ink.layout import lay_out
-from toolkit.handwriting.ink.motion import write
-from toolkit.handwriting.ink.page import Page, baselines, compose
+from toolkit.handwriting.ink.motion import PenPath, write
+from toolkit.handwriting.ink.natural.habits import natural_writer
+from toolkit.handwriting.ink.natural.lines import drifting_lines
+from toolkit.handwriting.ink.natural.motion import write as write_naturally
+from toolkit.handwriting.ink.natural.penman import Penman
+from toolkit.handwriting.ink.page import Page, baselines, compose, straight_lines
+from toolkit.handwriting.ink.paper import laid_on_paper, with_margin
 from toolkit.handwriting.ink.pen import inked_radius
+from toolkit.handwriting.ink.pens import WIDEST_NIB, Ink, pen_kind, written_with
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
+from toolkit.handwriting.wire import Pen
 from toolkit.handwriting.writers import writer_of
 from toolkit.keyed_noise import KeyedNoise
 
@@ -53,48 +61,74 @@ def render(parameters: Parameters) -> Handwritten:
 def writable_text(parameters: Parameters) -> str:
     """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks characters."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
-    if missing := _shaper(parameters.handwriting).missing(text):
+    if missing := _shaper(parameters.handwriting, False).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
     return text
 
 
 def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
     """Return the ink before it is drawn; `lap` is called after each stage."""
+    parameters = with_margin(parameters)
     text = writable_text(parameters)
-    shaper = _shaper(parameters.handwriting)
+    shaper = _shaper(parameters.handwriting, parameters.natural)
     noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
     if (points := shaper.points(text)) > MOST_POINTS:
-        shaper = _shaper(parameters.handwriting, -(-points // MOST_POINTS))
-    size = parameters.handwriting_size
+        shaper = _shaper(parameters.handwriting, parameters.natural, -(-points // MOST_POINTS))
+    size, penman = parameters.handwriting_size, _penman(shaper) if parameters.natural else None
     width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
-    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
+    if penman is not None and width is not None:
+        width -= penman.habits.margin
+    text = with_false_starts(text, parameters.corrections, noise)
+    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
     baseline = baselines(parameters, layout.lines, noise)
     if parameters.height is not None:  # lines far below the page are left out
         reach = parameters.height + _BEYOND * size
         visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
-    path = write(visible, shaper, noise)
+    if penman is None:
+        path, lines = write(visible, shaper, noise), straight_lines(shaper, layout.lines, noise)
+    else:
+        path, lines = write_naturally(visible, penman, noise), drifting_lines(penman, layout.lines, noise)
+    path = corrected(path, visible, parameters.corrections, noise)
     lap("motion")
-    path.strokes.radius[:] = inked_radius(path.strokes, shaper.nib, shaper.writer.contrast, noise)
+    path, ink = _inked(path, parameters.pen, shaper, noise)
     lap("pen")
-    page = compose(parameters, visible, path, shaper, noise, baseline)
+    page = compose(parameters, visible, path, shaper, noise, baseline, lines)
+    page = laid_on_paper(page, parameters, noise)
     lap("motion")
-    return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words))
+    return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words), ink=ink)
+
+
+def _inked(path: PenPath, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[PenPath, Ink | None]:
+    """Return the path with the width of the ink, and the ink of a pen that is not plain."""
+    nib, contrast = shaper.nib, shaper.writer.contrast
+    if (kind := pen_kind(pen)) is not None:
+        nib *= kind.nib * min(1.0, WIDEST_NIB / shaper.writer.nib)
+        contrast *= kind.contrast
+    path.strokes.radius[:] = inked_radius(path.strokes, nib, contrast, noise)
+    if kind is None:
+        return path, None
+    strokes, ink = written_with(kind, path.strokes, noise)
+    return path._replace(strokes=strokes), ink
 
 
 @cache
-def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
-    return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer), every)
+def _shaper(handwriting: Handwriting, natural: bool, every: int = 1) -> Shaper:
+    writer = (natural_writer if natural else writer_of)(handwriting.script, handwriting.writer)
+    return Shaper(handwriting.script, writer, every)
+
+
+_penman = cache(Penman)
 
 
 def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
     ink, size = parameters.handwriting_color, parameters.handwriting_size
     if parameters.kind == "png":
-        return draw_png(page, ink.rgb(), lap)
+        return draw_png(page, ink.rgb(), size, lap)
     if parameters.kind == "pdf":
         data = draw_pdf(page, ink, size, lap)
     else:
-        data = draw_svg(page, ink) if parameters.kind == "svg" else draw_replay(page, ink, size)
+        data = draw_svg(page, ink, size) if parameters.kind == "svg" else draw_replay(page, ink, size)
     # Length times width of all strokes; crossings count twice, but they are small.
     s = page.strokes
     area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0

@@ -54,6 +54,9 @@ class ShapedWord:
     stroke_letter: Integers  # (strokes,)
     letter: Integers  # (points,)
     breaks: tuple[tuple[int, float], ...]  # where the word may be cut: number of characters, width
+    glyphs: tuple[tuple[int, int, str], ...]  # (letters,) number of the hand, glyph, first character
+    squeeze: float = 1.0  # factor on its width where it is squeezed in at the end of a line
+    is_struck: bool = False  # a false start that is crossed out; its text is empty
 
 
 _kept_words: LRUCache[object, ShapedWord] = LRUCache(_KEPT_POINTS, lambda word: len(word.strokes.x) + _WORD_OVERHEAD)
@@ -75,11 +78,10 @@ class Shaper:
 
     @cached(_kept_words, lock=Lock())
     def word(self, text: str) -> ShapedWord:
-        placed: list[tuple[Hand, PlacedGlyph, int]] = []
+        placed: list[tuple[int, PlacedGlyph, int]] = []
         for number, run, places in self._runs(text):
-            hand = self.hands[number]
-            placed += [(hand, at, places[at.cluster]) for at in hand.shape(run)]
-        letters = [_letter(hand, at, self.writer, self._every) for hand, at, _ in placed]
+            placed += [(number, at, places[at.cluster]) for at in self.hands[number].shape(run)]
+        letters = [self.letter(number, at.glyph) for number, at, _ in placed]
         stretch = self.writer.width
         advances = np.array([at.advance * stretch for _, at, _ in placed])
         shift = np.array([(at.dx + at.dy * self.writer.slant) * stretch for _, at, _ in placed])
@@ -92,9 +94,25 @@ class Shaper:
             text, float((advances + extra).sum()), origin + shift, np.array([at.dy for _, at, _ in placed]), advances,
             strokes, stroke_letter, np.repeat(stroke_letter, strokes.length),
             _breaks(text, [p for _, _, p in placed], origin),
+            tuple((number, at.glyph, text[place]) for number, at, place in placed),
         )  # fmt: skip
         _mark_touching_ends(word)
         return word
+
+    def letter(self, number: int, glyph: int) -> Strokes:
+        """Return a glyph with the writer's width and slant, its radius relative to the nib of hand `number`.
+
+        One point in `every` is kept; contours with fewer than twice that many points are left out.
+        """
+        hand, writer, every = self.hands[number], self.writer, self._every
+        strokes = hand.glyph(glyph)
+        if every > 1 and len(strokes.length):
+            shown = ((strokes.flags & OUTLINE) == 0) | (strokes.length >= min(2 * every, strokes.length.max()))
+            kept, length = every_nth(strokes.length, every)
+            strokes = Strokes(strokes.x[kept], strokes.y[kept], strokes.radius[kept], length, strokes.flags)
+            strokes = strokes.select(shown)
+        x = (strokes.x + strokes.y * writer.slant) * writer.width
+        return replace(strokes, x=x, radius=strokes.radius / hand.measures.nib)
 
     def points(self, text: str) -> int:
         """Estimate the number of points of the strokes of `text`."""
@@ -186,20 +204,6 @@ def _thin(points: _XY) -> _XY:
     x, y = points
     every = max(2, -(-len(x) // _COMPARED))
     return x[::every], y[::every]
-
-
-def _letter(hand: Hand, at: PlacedGlyph, writer: Writer, every: int) -> Strokes:
-    """Return the strokes of a glyph with the writer's width and slant, their radius relative to the hand's nib.
-
-    One point in `every` is kept; contours with fewer than twice that many points are left out.
-    """
-    glyph = hand.glyph(at.glyph)
-    if every > 1 and len(glyph.length):
-        shown = ((glyph.flags & OUTLINE) == 0) | (glyph.length >= min(2 * every, glyph.length.max()))
-        kept, length = every_nth(glyph.length, every)
-        glyph = Strokes(glyph.x[kept], glyph.y[kept], glyph.radius[kept], length, glyph.flags).select(shown)
-    x = (glyph.x + glyph.y * writer.slant) * writer.width
-    return replace(glyph, x=x, radius=glyph.radius / hand.measures.nib)
 
 
 def _breaks(text: str, places: list[int], origin: Floats) -> tuple[tuple[int, float], ...]:

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, groupby
 from operator import itemgetter
 
-import numpy as np
 import pydyf
 
 from toolkit.handwriting.ink.canvases.curves import UNIT, outline_curves
+from toolkit.handwriting.ink.canvases.opacity import Layer, layers_of
 from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.parameters import CMYK, RGB
 
@@ -21,11 +21,10 @@ _FONT_SIZE = 1.45  # cap heights
 
 def draw_pdf(page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> bytes:
     """Return a file without dates, so that the same page gives the same bytes; `size` is the cap height."""
-    visible = page.visible_strokes()
-    curves = outline_curves(page.strokes.select(visible))
+    layers = layers_of(page, size)
     characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
     codes = {c: divmod(n, _PER_FONT) for n, c in enumerate(characters)}
-    ink_operators = _ink_operators(page, ink, curves, page.stroke_word[visible])
+    ink_operators = _ink_operators(page, ink, layers)
     content = _compress(chain(ink_operators, _text_operators(page, codes, _FONT_SIZE * size)))
     lap("canvas")
     document = pydyf.PDF()
@@ -40,7 +39,7 @@ def draw_pdf(page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None
                 "Parent": document.pages.reference,
                 "MediaBox": pydyf.Array([0, 0, number(page.width), number(page.height)]),
                 "Contents": body.reference,
-                "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts)}),
+                "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacities(layers)}),
             }
         )
     )
@@ -61,20 +60,43 @@ def ink_operator(ink: RGB | CMYK) -> str:
     return " ".join(number(channel / 255) for channel in ink.rgb()) + " rg"
 
 
-def _ink_operators(
-    page: Page, ink: RGB | CMYK, curves: Iterable[tuple[int, list[int]]], word: np.ndarray
-) -> Iterator[str]:
+def _paper(page: Page) -> Iterator[str]:
+    if page.sheet is None:
+        return
+    yield f"q {ink_operator(page.sheet.stock.colour)} 0 0 {number(page.width)} {number(page.height)} re f"
+    yield f"{number(page.sheet.rule_width)} w"
+    for line in page.sheet.lines:
+        x, y, end_x, end_y = line.ends(page.width, page.height)
+        ends = f"{number(x)} {number(page.height - y)} m {number(end_x)} {number(page.height - end_y)} l"
+        yield f"{ink_operator(line.colour).replace('rg', 'RG')} {ends} S"
+    yield "Q"
+
+
+def _opacities(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
+    states = {
+        f"L{n}": pydyf.Dictionary({"Type": "/ExtGState", "ca": number(layer.opacity)})
+        for n, layer in enumerate(layers)
+        if layer.opacity is not None
+    }
+    return {"ExtGState": pydyf.Dictionary(states)} if states else {}
+
+
+def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator[str]:
     """Fill once for each word, so that a viewer can select words."""
     scale = 1 / UNIT
+    yield from _paper(page)
     yield f"q {ink_operator(ink)} {number(scale)} 0 0 {number(-scale)} 0 {number(page.height)} cm"
-    of_word: dict[int, list[str]] = {}
-    for stroke, curve in curves:
-        pieces = (len(curve) - 2) // 6
-        drawn = ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
-        of_word.setdefault(int(word[stroke]), []).append(drawn)
-    for number_of_word in sorted(of_word):
-        yield "\n".join(of_word.pop(number_of_word))
-        yield "f"
+    for n, layer in enumerate(layers):
+        if layer.opacity is not None:
+            yield f"/L{n} gs"
+        of_word: dict[int, list[str]] = {}
+        for stroke, curve in outline_curves(layer.strokes):
+            pieces = (len(curve) - 2) // 6
+            drawn = ("%d %d m\n" + "%d %d %d %d %d %d c\n" * pieces + "h") % tuple(curve)
+            of_word.setdefault(int(layer.word[stroke]), []).append(drawn)
+        for number_of_word in sorted(of_word):
+            yield "\n".join(of_word.pop(number_of_word))
+            yield "f"
     yield "Q"
 
 
@@ -98,6 +120,8 @@ def _text_operators(page: Page, codes: Mapping[str, tuple[int, int]], font_size:
     words, line = page.layout.words, page.layout.line
     yield "BT 3 Tr"
     for n, word in enumerate(words):
+        if word.is_struck:
+            continue
         x, end = float(page.word_x[n]), float(page.word_end[n])
         yield f"1 0 0 1 {x:.2f} {page.height - float(page.word_y[n]):.2f} Tm"
         yield from shown(word.text, end - x)

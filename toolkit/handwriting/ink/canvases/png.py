@@ -1,4 +1,4 @@
-"""PNG: every pixel has the colour of the ink, the alpha channel is its coverage; 72 pixels to the inch."""
+"""PNG with 72 pixels to the inch: all pixels in the colour of the ink, its coverage in alpha; or a scan of paper."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from toolkit.handwriting.ink.canvases.raster import Coverage, coverage
+from toolkit.handwriting.ink.canvases.scan import Scan
+from toolkit.handwriting.ink.canvases.texture import textured
 from toolkit.handwriting.ink.page import Page
+from toolkit.handwriting.ink.pens import Ink
 from toolkit.handwriting.ink.ribbons import Strokes, refine, ribbons
 from toolkit.handwriting.parameters import RGB
 
@@ -25,48 +29,74 @@ _MOST_POINTS = 2_000_000  # of all strokes after curves are cut into pieces
 _AT_ONCE = 200_000  # points outlined in one step, which takes ten times their memory
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-_RGBA = 6
+_RGBA, _PALETTE = 6, 3
 _FROM_THE_LEFT, _FROM_ABOVE = 1, 2  # filter types
 _PIXELS_A_METRE = 2835  # 72 to the inch
 
 Lap = Callable[[str], None]
 
 
-def draw_png(page: Page, ink: RGB, lap: Lap) -> tuple[bytes, float]:
-    """Return the file, and the share of the page that is covered by ink."""
+def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]:
+    """Return the file, and the share of the page that is covered by ink; `size` is the cap height."""
     width, height = int(page.width + 0.5), int(page.height + 0.5)
     visible = page.visible_strokes()
     strokes = page.strokes if visible.all() else page.strokes.select(visible)
     # Differences between rows are almost all zero: compressing them is two to three times faster than trying all
     # filters, and the file is only a few per cent larger.
     packer = zlib.compressobj(1, zlib.DEFLATED, zlib.MAX_WBITS, zlib.DEF_MEM_LEVEL, zlib.Z_RLE)
-    packed, above, total = [], None, 0
-    for alpha in _bands(strokes, width, height, lap):
-        packed.append(packer.compress(_filter_rows(alpha, above, ink).data))
-        above = alpha[-1].copy()
+    scan = None if page.sheet is None else Scan(page.sheet, ink, width, height)
+    packed, above, total, row = [], None, 0, 0
+    for alpha in _bands(strokes, _texture(page, visible, size), width, height, lap):
+        rows = _filter_rows(alpha, above, ink) if scan is None else _unfiltered_rows(scan.colours(alpha, row))
+        packed.append(packer.compress(rows.data))
+        above, row = alpha[-1].copy(), row + len(alpha)
         total += int(alpha.sum(dtype=np.int64))
         lap("encode")
     packed.append(packer.flush())
-    head = struct.pack(">IIBBBBB", width, height, 8, _RGBA, 0, 0, 0)
+    head = struct.pack(">IIBBBBB", width, height, 8, _RGBA if scan is None else _PALETTE, 0, 0, 0)
     density = struct.pack(">IIB", _PIXELS_A_METRE, _PIXELS_A_METRE, 1)
-    chunks = [_chunk(b"IHDR", head), _chunk(b"pHYs", density), *(_chunk(b"IDAT", data) for data in packed if data)]
+    colours = [] if scan is None else [_chunk(b"PLTE", scan.palette)]
+    chunks = [
+        _chunk(b"IHDR", head),
+        _chunk(b"pHYs", density),
+        *colours,
+        *(_chunk(b"IDAT", data) for data in packed if data),
+    ]
     return b"".join([_SIGNATURE, *chunks, _chunk(b"IEND", b"")]), total / 255 / (width * height)
 
 
-def _bands(strokes: Strokes, width: int, height: int, lap: Lap) -> Iterator[Coverage]:
+class _Texture(NamedTuple):
+    ink: Ink
+    size: float  # cap height in pixels
+
+    def coarser(self, grain: int) -> _Texture:
+        return self._replace(size=self.size / grain)
+
+
+def _texture(page: Page, visible: np.ndarray, size: float) -> _Texture | None:
+    return None if page.ink is None else _Texture(page.ink.select(np.repeat(visible, page.strokes.length)), size)
+
+
+def _bands(strokes: Strokes, texture: _Texture | None, width: int, height: int, lap: Lap) -> Iterator[Coverage]:
     """Yield the page from top to bottom in bands of rows, each shape (rows, width)."""
     extent = _Extent(strokes)
     grain = max(1, math.ceil(extent.edge(0, height) / MOST_EDGE))
     if grain > 1:
         small = replace(strokes, x=strokes.x / grain, y=strokes.y / grain, radius=strokes.radius / grain)
         left = height
-        for alpha in _bands(small, -(-width // grain), -(-height // grain), lap):
+        for alpha in _bands(small, texture and texture.coarser(grain), -(-width // grain), -(-height // grain), lap):
             yield alpha.repeat(grain, axis=0)[:left].repeat(grain, axis=1)[:, :width]
             left -= len(alpha) * grain
         return
     pieces = _pieces_a_step(strokes)
     for first, rows in _band_rows(extent, width, height):
-        yield _band(strokes.select(extent.touching(first, rows)), pieces, width, first, rows, lap)
+        near = extent.touching(first, rows)
+        alpha = _band(strokes.select(near), pieces, width, first, rows, lap)
+        if texture is not None:
+            ink = texture.ink.select(np.repeat(near, strokes.length))
+            alpha = textured(alpha, strokes.select(near), ink, texture.size, first)
+            lap("canvas")
+        yield alpha
 
 
 def _band_rows(extent: _Extent, width: int, height: int) -> Iterator[tuple[int, int]]:
@@ -138,6 +168,10 @@ def _filter_rows(alpha: Coverage, above: Coverage | None, ink: RGB) -> Coverage:
     else:
         np.subtract(alpha[0], above, out=rows[0, 4::4])
     return rows
+
+
+def _unfiltered_rows(colours: np.ndarray) -> np.ndarray:
+    return np.pad(colours, ((0, 0), (1, 0)))
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -1,0 +1,189 @@
+"""How the writing of every hand compares with people: ``python -m tests.benchmarks.natural [--wire] [--seeds 3]``.
+
+Measures what a careful reader notices on a page, for the first writer of each script, and prints the ranges in which
+the writing of people lies. It prints only; nothing here asserts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from scipy.ndimage import label
+
+from tests.benchmarks.handwriting import LETTER, WORDS
+from toolkit.handwriting.catalogue import Handwriting, catalogue
+from toolkit.handwriting.ink.canvases.raster import coverage
+from toolkit.handwriting.ink.page import Page
+from toolkit.handwriting.ink.renderer import render, write_page
+from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes, refine, ribbons
+from toolkit.handwriting.parameters import Parameters
+
+SIZE, WIDTH = 44.0, 1600.0
+LETTERS = "etasrnodgyflhk1479"
+_SAME_PEN = 0.06  # cap heights; a stroke that begins this near the end of the one before goes on without a lift
+_SPECK = 0.008 * SIZE**2  # square pixels; smaller parts and counters do not count
+_SAME_FORM = 0.2  # mean distance of two letters of one construction, in standard deviations of their points
+_BANDS = np.arange(-0.7, 1.5, 0.1)  # cap heights above the baseline, where the gap between two words is measured
+
+
+class Range(NamedTuple):
+    title: str
+    least: float
+    most: float
+
+
+#: What people do; the numbers in the first table of the issue, with room for three people's differences.
+HUMAN = (
+    Range("strokes, sd", 0.25, 1.6),
+    Range("constructions", 2.0, 4.5),
+    Range("word width, cv", 0.05, 0.12),
+    Range("gap, cv", 0.22, 0.40),
+    Range("gap, skew", 0.3, 3.0),
+    Range("gap, least", 0.2, 0.6),
+    Range("margin, sd", 0.3, 0.9),
+    Range("height, ac", 0.2, 0.95),
+)
+
+
+def main() -> None:
+    """Print one row a script, and how many scripts are in all ranges."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--wire", action="store_true", help="measure the defaults of the wire instead")
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--writer", type=int, default=0)
+    arguments = parser.parse_args()
+    natural = not arguments.wire
+    print(f"{'':11}" + "".join(f"{human.title:>16}" for human in HUMAN) + f"{'ms':>8}")
+    print(f"{'people':11}" + "".join(f"{f'{human.least:g} to {human.most:g}':>16}" for human in HUMAN))
+    inside = np.zeros(len(HUMAN), int)
+    good = 0
+    hands = [hand for hand in catalogue().values() if hand.writer == arguments.writer]
+    for hand in sorted(hands, key=lambda hand: hand.script):
+        row = measure(hand, natural, arguments.seeds)
+        fits = np.array([human.least <= value <= human.most for human, value in zip(HUMAN, row, strict=True)])
+        inside += fits
+        good += bool(fits.all())
+        cells = (f"{value:14.3f}{' ' if fit else '!'} " for value, fit in zip(row, fits, strict=True))
+        print(f"{hand.script:11}" + "".join(cells) + f"{milliseconds(hand, natural):8.0f}", flush=True)
+    print(f"{'inside':11}" + "".join(f"{count:>16}" for count in inside))
+    print(f"scripts inside all ranges: {good} of {len(hands)} (target 25)")
+
+
+def measure(hand: Handwriting, natural: bool, seeds: int) -> list[float]:
+    """Return the values of `HUMAN` for a hand, means over pages with other seeds."""
+
+    def page_of(text: str, seed: int) -> Page:
+        return write_page(
+            Parameters(hand, "png", text, SIZE, width=WIDTH, height=None, random_seed=seed + 1, natural=natural)
+        )
+
+    rows, heights = [], []
+    for seed in range(seeds):
+        page = page_of(WORDS, seed)
+        words = list(_words(page))
+        gaps = np.array(list(_gaps(page, words)))
+        lefts = [
+            min(words[n].x.min() for n in np.nonzero(page.layout.line == line)[0]) for line in range(page.layout.lines)
+        ]
+        heights.append([float(np.ptp(word.y)) for word in words])
+        rows.append([
+            _over_repeated(words, lambda same: float(np.std([word.strokes for word in same]))),
+            constructions(page_of(" ".join(f"{letter} " * 12 for letter in LETTERS), seed)),
+            _over_repeated(words, lambda same: float(np.std(w := [np.ptp(word.x) for word in same]) / np.mean(w))),
+            float(gaps.std() / gaps.mean()),
+            float(np.mean((gaps - gaps.mean()) ** 3) / gaps.std() ** 3),
+            float(gaps.min()),
+            float(np.std(lefts)),
+        ])  # fmt: skip
+    # Of neighbouring words on one page, each relative to the mean height of the word over all pages.
+    sizes = np.array(heights) / np.mean(heights, axis=0)
+    correlation = np.mean([np.corrcoef(page_sizes[:-1], page_sizes[1:])[0, 1] for page_sizes in sizes])
+    return [*np.mean(rows, axis=0).tolist(), float(correlation)]
+
+
+class Word(NamedTuple):
+    """A word on the page; lengths in cap heights, y upwards from its baseline."""
+
+    text: str
+    x: np.ndarray
+    y: np.ndarray
+    strokes: int
+
+
+def _words(page: Page) -> Iterator[Word]:
+    for number, shaped in enumerate(page.layout.words):
+        ink = page.strokes.select((page.stroke_word == number) & ((page.strokes.flags & OUTLINE) == 0))
+        begin, end = ink.start, ink.start + ink.length - 1
+        apart = np.hypot(ink.x[begin[1:]] - ink.x[end[:-1]], ink.y[begin[1:]] - ink.y[end[:-1]]) / SIZE
+        lifts = 1 + int((apart > _SAME_PEN).sum())
+        yield Word(shaped.text, ink.x / SIZE, (page.word_y[number] - ink.y) / SIZE, lifts)
+
+
+def _over_repeated(words: list[Word], figure: Callable[[list[Word]], float]) -> float:
+    """Return the mean of a figure over the words of three letters or more that occur four times or more."""
+    same: dict[str, list[Word]] = defaultdict(list)
+    for word in words:
+        same[word.text].append(word)
+    return float(np.mean([figure(group) for text, group in same.items() if len(group) >= 4 and len(text) >= 3]))
+
+
+def _gaps(page: Page, words: list[Word]) -> Iterator[float]:
+    """Yield the white between neighbouring words: the narrowest over all heights, in cap heights."""
+    for n, (left, right) in enumerate(pairwise(words)):
+        if page.layout.line[n] == page.layout.line[n + 1]:
+            ends = [left.x[np.abs(left.y - band) < 0.15].max(initial=-np.inf) for band in _BANDS]
+            begins = [right.x[np.abs(right.y - band) < 0.15].min(initial=np.inf) for band in _BANDS]
+            yield min(begin - end for begin, end in zip(begins, ends, strict=True))
+
+
+def constructions(page: Page) -> float:
+    """Return the mean number of constructions of a letter, from a page of single letters.
+
+    Two letters have another construction if their ink has other parts or counters, or if their shapes differ clearly.
+    """
+    forms: dict[str, list[tuple[tuple[int, int], np.ndarray]]] = defaultdict(list)
+    for number, shaped in enumerate(page.layout.words):
+        ink = page.strokes.select(page.stroke_word == number)
+        y = page.word_y[number] - ink.y
+        x = ink.x - ink.x.mean() - np.cov(ink.x, y)[0, 1] / np.var(y) * (y - y.mean())
+        form = np.stack([x / max(x.std(), 0.12 * SIZE), (y - y.mean()) / y.std()], axis=1)
+        key = _parts_and_counters(ink)
+        known = forms[shaped.text]
+        if not any(key == other and _distance(form, points) < _SAME_FORM for other, points in known):
+            known.append((key, form))
+    return float(np.mean([len(known) for known in forms.values()]))
+
+
+def _parts_and_counters(ink: Strokes) -> tuple[int, int]:
+    inside = replace(ink, x=ink.x - ink.x.min() + 9, y=ink.y - ink.y.min() + 9)
+    width, height = int(np.ptp(ink.x)) + 18, int(np.ptp(ink.y)) + 18
+    black = coverage([ribbons(refine(inside, 3))], width, height, 0) > 127
+    parts = int((np.bincount(label(black, np.ones((3, 3)))[0].ravel())[1:] > _SPECK).sum())
+    counters = int((np.bincount(label(~black)[0].ravel())[1:] > _SPECK).sum()) - 1
+    return parts, counters
+
+
+def _distance(a: np.ndarray, b: np.ndarray) -> float:
+    apart = np.hypot(a[:, None, 0] - b[:, 0], a[:, None, 1] - b[:, 1])
+    return max(float(apart.min(axis=1).mean()), float(apart.min(axis=0).mean()))
+
+
+def milliseconds(hand: Handwriting, natural: bool) -> float:
+    """Return the time of a warm page of 495 characters, 1600 px wide, as a PNG."""
+    page = Parameters(hand, "png", LETTER[:495], SIZE, width=WIDTH, height=None, random_seed=1, natural=natural)
+    render(page)
+    began = time.perf_counter()
+    for _ in range(3):
+        render(page)
+    return 1000 * (time.perf_counter() - began) / 3
+
+
+if __name__ == "__main__":
+    main()

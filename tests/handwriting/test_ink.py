@@ -1,0 +1,141 @@
+"""Pens, paper and corrections: what they change, and what they leave."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import pypdf
+import pypdfium2
+import pytest
+from PIL import Image
+
+from tests.handwriting.conftest import LETTER, pixels, written
+from toolkit.handwriting.catalogue import Handwriting
+from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.parameters import CMYK, RGB
+from toolkit.handwriting.wire import PAPERS, PENS, Paper, Pen
+
+REAL_PENS = [pen for pen in PENS if pen != "plain"]
+SHEETS = [paper for paper in PAPERS if paper != "none"]
+INK = RGB(20, 30, 90)
+
+
+def alpha(done: Handwritten) -> np.ndarray:
+    return pixels(done)[:, :, 3].astype(int)
+
+
+def scan(done: Handwritten) -> np.ndarray:
+    """Return RGB of a PNG with paper, shape (height, width, 3)."""
+    return np.asarray(Image.open(io.BytesIO(done.data)).convert("RGB")).astype(int)
+
+
+def rule_rows(done: Handwritten, columns: slice) -> np.ndarray:
+    """Return the middle of each blue rule in some columns."""
+    red, _, blue = scan(done)[:, columns].mean(axis=1).T
+    rows = np.nonzero(blue - red > 8)[0]
+    return np.array([group.mean() for group in np.split(rows, np.nonzero(np.diff(rows) > 1)[0] + 1)])
+
+
+@pytest.mark.parametrize("pen", REAL_PENS)
+def test_a_pen_changes_the_density_of_the_ink_only(molly: Handwriting, pen: Pen) -> None:
+    done = written(molly, "gather", "png", pen=pen, handwriting_size=60.0, handwriting_color=INK)
+    plain = written(molly, "gather", "png", handwriting_size=60.0, handwriting_color=INK)
+    assert {tuple(pixel) for pixel in pixels(done)[:, :, :3].reshape(-1, 3)} == {tuple(INK)}
+    inside = alpha(plain) == 255
+    assert alpha(plain)[inside].std() == 0 < 8 < alpha(done)[inside & (alpha(done) > 0)].std()
+    assert (alpha(done)[inside] > 20).mean() > 0.8
+
+
+@pytest.mark.parametrize("pen", ["ballpoint", "fountain", "felt"])
+def test_crossings_are_darker(winters: Handwriting, pen: Pen) -> None:
+    seen = alpha(written(winters, "+", "png", pen=pen, handwriting_size=120.0))
+    inked = seen > 100
+    row, column = inked.sum(axis=1).argmax(), inked.sum(axis=0).argmax()
+    crossing = seen[row - 2 : row + 3, column - 2 : column + 3].mean()
+    assert crossing > 1.04 * np.median(seen[inked])
+
+
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg", "replay"])
+def test_a_seed_gives_the_same_file_with_pen_and_paper(molly: Handwriting, kind: str) -> None:
+    options = {"pen": "fountain", "paper": "ruled", "corrections": 0.2}
+    first, again, other = (written(molly, LETTER[:60], kind, seed, **options).data for seed in (7, 7, 8))
+    assert first == again != other
+
+
+@pytest.mark.parametrize("pen", REAL_PENS)
+def test_pdf_shows_the_ink_of_the_png(molly: Handwriting, pen: Pen) -> None:
+    page = {"pen": pen, "handwriting_size": 50.0, "handwriting_color": RGB(0, 0, 0), "width": 400.0, "height": 120.0}
+    done = written(molly, "gather", "pdf", **page)
+    shown = 255 - np.asarray(pypdfium2.PdfDocument(done.data)[0].render(scale=1).to_pil().convert("L")).astype(int)
+    expected = alpha(written(molly, "gather", "png", **page))
+    assert np.corrcoef(shown.ravel(), expected.ravel())[0, 1] > 0.93
+    assert shown.sum() == pytest.approx(expected.sum(), rel=0.12)
+
+
+def test_svg_and_pdf_have_a_few_opacities(winters: Handwriting) -> None:
+    svg = written(winters, "gather four", "svg", pen="ballpoint").data.decode()
+    assert 3 <= len(set(re.findall(r'fill-opacity="([0-9.]+)"', svg))) <= 6
+    assert "fill-opacity" not in written(winters, "gather four", "svg").data.decode()
+    pdf = written(winters, "gather four", "pdf", pen="ballpoint", handwriting_color=CMYK(1, 0.5, 0, 0.2)).data
+    page = pypdf.PdfReader(io.BytesIO(pdf)).pages[0]
+    assert 3 <= len(page["/Resources"]["/ExtGState"]) <= 6
+    assert b"1 0.5 0 0.2 k" in page.get_contents().get_data()
+
+
+def test_bands_have_the_same_ink_with_a_pen(molly: Handwriting, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = {"pen": "pencil", "handwriting_size": 40.0, "width": 900.0, "height": 500.0}
+    whole = alpha(written(molly, LETTER, "png", **page))
+    monkeypatch.setattr("toolkit.handwriting.ink.canvases.png.BAND_PIXELS", 200_000)
+    assert np.abs(whole - alpha(written(molly, LETTER, "png", **page))).max() <= 3
+
+
+@pytest.mark.parametrize("paper", SHEETS)
+def test_paper_is_opaque_and_uneven(molly: Handwriting, paper: Paper) -> None:
+    done = written(molly, "Hello", "png", paper=paper, pen="gel", height=300.0)
+    assert Image.open(io.BytesIO(done.data)).mode == "P"
+    bare = scan(done)[200:280, 250:480]
+    assert bare.std() > 0.8
+    assert done.on_paper().getpixel((5, 5)) == tuple(scan(done)[5, 5])
+    assert done.image().info["dpi"] == pytest.approx((72, 72), abs=0.01)
+
+
+def test_rules_have_the_pitch_of_the_lines_and_are_turned(winters: Handwriting) -> None:
+    page = {"handwriting_size": 20.0, "line_spacing": 2.0, "width": 900.0, "height": 600.0}
+    for seed in (1, 2, 3):
+        done = written(winters, "Hello", "png", seed, paper="ruled", handwriting_color=RGB(0, 0, 0), **page)
+        left, right = rule_rows(done, slice(0, 8)), rule_rows(done, slice(892, 900))
+        assert np.diff(left) == pytest.approx(40, abs=1.5)
+        rise = np.abs(left[:, None] - right).min(axis=1).mean()
+        assert 0.3 <= np.degrees(np.arctan(rise / 892)) <= 0.8
+
+
+def test_writing_on_paper_keeps_away_from_its_edges(molly: Handwriting) -> None:
+    for seed in (1, 2, 3, 4):
+        done = written(molly, LETTER, "png", seed, paper="blank", height=None, width=700.0)
+        assert not done.overflow
+        dark = scan(done).sum(axis=2) < 300
+        assert not dark[:, :8].any()
+        assert not dark[:, -8:].any()
+
+
+def test_corrections_leave_the_text_as_it_is(winters: Handwriting) -> None:
+    text = "gather the wooden boats\nbeside the quiet water"
+    page = {"corrections": 1.0, "width": 900.0, "height": None}
+    pdf = written(winters, text, "pdf", **page).data
+    found = pypdfium2.PdfDocument(pdf)[0].get_textpage().get_text_range()
+    assert [line.split() for line in found.splitlines()] == [line.split() for line in text.splitlines()]
+    svg = written(winters, text, "svg", **page).data.decode()
+    assert f'aria-label="{text}"' in svg
+    assert len(svg) > 1.3 * len(written(winters, text, "svg", width=900.0, height=None).data)
+
+
+def test_a_crowded_word_is_squeezed_in_at_the_end(winters: Handwriting) -> None:
+    text = "12345678 " * 12
+    loose = [written(winters, text, "png", height=None, width=float(width)) for width in range(300, 400, 10)]
+    tight = [
+        written(winters, text, "png", height=None, width=float(width), corrections=1.0) for width in range(300, 400, 10)
+    ]
+    assert sum(done.lines or 0 for done in tight) < sum(done.lines or 0 for done in loose)
+    assert not any(done.overflow for done in tight)

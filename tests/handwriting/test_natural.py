@@ -1,0 +1,168 @@
+"""Natural writing: letters, strokes and gaps vary as a person's do, and nothing leaves its place."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tests.handwriting.conftest import LETTER, handwriting, written
+from tests.handwriting.test_writing import white_between
+from toolkit.handwriting.catalogue import catalogue
+from toolkit.handwriting.ink.natural.habits import habits_of, natural_writer, series
+from toolkit.handwriting.ink.natural.penman import Penman
+from toolkit.handwriting.ink.renderer import write_page
+from toolkit.handwriting.ink.ribbons import DOT
+from toolkit.handwriting.ink.shaping import Shaper
+from toolkit.handwriting.parameters import Parameters
+from toolkit.keyed_noise import KeyedNoise
+
+CONSTRUCTED = "etasnodgyflhk1479"  # and r, which Evangeline has as an outline
+
+
+def natural_page(title, text, seed=7, **parameters):
+    full = {"width": 1200.0, "height": None, "natural": True, **parameters}
+    return write_page(Parameters(handwriting(title), "png", text, 40.0, random_seed=seed, **full))
+
+
+def ink_of(page, word):
+    return page.strokes.select(page.stroke_word == word)
+
+
+@pytest.fixture(scope="module")
+def penman():
+    return Penman(Shaper("winters", natural_writer("winters", 0)))
+
+
+@pytest.mark.parametrize("script", [row.script for row in catalogue().values() if row.writer == 0])
+def test_every_hand_has_three_forms_of_the_usual_letters(script):
+    penman = Penman(Shaper(script, natural_writer(script, 0)))
+    few = []
+    for character in CONSTRUCTED:
+        [(hand, glyph, _)] = penman.shaper.word(character).glyphs
+        few += [character] if len(penman.forms(hand, glyph, character)) < 3 else []
+    assert few == []
+
+
+def test_a_letter_never_has_the_form_it_had_last(penman):
+    words = [penman.shaper.word(word) for word in ("letter", "tattoo", "been", "seen", "add", "summer", "1477", "9914")]
+    last = {}
+    for choice in penman.draft(words, KeyedNoise("5")).choices:
+        [(hand, glyph, _)] = penman.shaper.word(choice.form.character).glyphs
+        if len(penman.forms(hand, glyph, choice.form.character)) > 1:
+            assert choice.form is not last.get(choice.form.character)
+        last[choice.form.character] = choice.form
+
+
+@pytest.mark.parametrize("title", ["Molly", "Winters", "Prudence"])
+def test_the_strokes_of_a_repeated_word_vary(title):
+    page = natural_page(title, "weather " * 20)
+    counts = {int((page.stroke_word == word).sum()) for word in range(20)}
+    assert len(counts) > 1
+
+
+def test_words_do_not_touch_in_any_hand():
+    """Also where a descender goes back under the word before: "the jazz"."""
+    for hand in (h for h in catalogue().values() if h.writer == 0):
+        page = natural_page(hand.title, "the jazz for your jury", seed=3)
+        for left, right in pairwise(range(len(page.layout.words))):
+            if page.layout.line[left] == page.layout.line[right]:
+                assert white_between(ink_of(page, left), ink_of(page, right)) > 0, f"{hand.title}: {left}"
+
+
+def test_dots_and_bars_come_after_their_word():
+    page = natural_page("Prudence", "tin title")
+    for word, late in ((0, 2), (1, 2)):
+        ink = ink_of(page, word)
+        flat = np.maximum.reduceat(ink.y, ink.start) - np.minimum.reduceat(ink.y, ink.start) < 14
+        assert flat[-late:].all()
+        assert not flat[0]
+    assert ink_of(page, 0).flags[-1] & DOT or ink_of(page, 0).flags[-2] & DOT
+
+
+def test_joined_letters_are_one_smooth_line():
+    page = natural_page("Molly", "running " * 6)
+    ink = page.strokes
+    wide = np.maximum.reduceat(ink.x, ink.start) - np.minimum.reduceat(ink.x, ink.start)
+    begin = ink.start[wide.argmax()]
+    at = slice(begin, begin + ink.length[wide.argmax()])
+    steps = np.hypot(np.diff(ink.x[at]), np.diff(ink.y[at])) / 40
+    assert wide.max() / 40 > 1.5
+    assert steps.max() < 0.12
+
+
+def test_gaps_have_a_floor_and_a_long_tail():
+    page = natural_page("Marlon", "one more word " * 40)
+    white = [
+        white_between(ink_of(page, left), ink_of(page, left + 1)) / 40
+        for left in range(119)
+        if page.layout.line[left] == page.layout.line[left + 1]
+    ]
+    assert min(white) > 0.1
+    assert np.mean(white) > np.median(white)
+
+
+def test_tab_stops_stay_columns():
+    page = natural_page("Winters", "a\tone\nbcd\ttwo\nef\tsix", width=None)
+    left = [float(ink_of(page, word).x.min()) for word in (1, 3, 5)]
+    margin = [float(ink_of(page, word).x.min()) for word in (0, 2, 4)]
+    assert np.ptp(np.subtract(left, margin)) < 0.7 * 40
+
+
+def test_height_of_letters_drifts_and_is_no_white_noise():
+    values = series(KeyedNoise("1"), "drift", 5_000)
+    assert np.corrcoef(values[:-1], values[1:])[0, 1] == pytest.approx(0.7, abs=0.05)
+    assert values.std() == pytest.approx(1, abs=0.1)
+    assert np.array_equal(values[:10], series(KeyedNoise("1"), "drift", 10))
+
+
+@pytest.mark.parametrize("title", ["Molly", "Winters", "Flint"])
+def test_ink_stays_on_a_page_that_holds_the_lines(title):
+    for seed in range(1, 6):
+        page = natural_page(title, "The first line\ngoes up or down\nand the last", seed, width=600.0, height=230.0)
+        assert not page.overflow
+        assert (page.strokes.y - page.strokes.radius).min() > -0.5
+        assert (page.strokes.x + page.strokes.radius).max() < 600.5
+
+
+def test_a_page_that_is_too_low_tells_that_ink_is_cut_off():
+    assert natural_page("Winters", "one\ntwo\nthree\nfour", height=100.0).overflow
+
+
+@pytest.mark.parametrize("text", ["x", ".", "...", "t", "\n\nü\n", "한국어", "😀", "a\u2060b", "ß", "x" * 200])
+def test_unusual_texts_are_written(text):
+    for title in ("Molly", "Flint"):
+        strokes = natural_page(title, text, width=300.0).strokes
+        assert np.isfinite([strokes.x, strokes.y, strokes.radius]).all()
+        assert (strokes.length > 0).all()
+
+
+def test_a_seed_gives_the_same_natural_page_in_every_format():
+    hand = handwriting("Winters")
+    first, again = (written(hand, LETTER, "png", natural=True).data for _ in range(2))
+    assert first == again
+    assert first != written(hand, LETTER, "png", natural=True, seed=8).data
+    pages = [write_page(Parameters(hand, kind, LETTER, random_seed=7, natural=True)) for kind in ("png", "pdf", "svg")]
+    assert all(np.array_equal(page.strokes.x, pages[0].strokes.x) for page in pages)
+
+
+def test_the_four_writers_have_other_habits_and_a_narrow_nib():
+    habits = {habits_of("winters", natural_writer("winters", number).name) for number in range(4)}
+    assert len(habits) == 4
+    assert all(natural_writer("winters", number).nib <= 0.95 for number in range(4))
+
+
+def test_a_replay_pauses_between_words_and_slows_down_in_curves():
+    data = written(handwriting("Molly"), "so long", "replay", natural=True).data.decode()
+    begin, lasts = (
+        [float(value) for value in re.findall(rf"animation-{name}:([\d.]+)s", data)] for name in ("delay", "duration")
+    )
+    page = write_page(Parameters(handwriting("Molly"), "replay", "so long", random_seed=7, natural=True))
+    pause = np.array(begin[1:]) - np.array(begin[:-1]) - np.array(lasts[:-1])
+    between_words = np.diff(page.stroke_word) > 0
+    assert pause.min() > -0.02
+    assert pause[between_words].min() > pause[~between_words].max()
+    curves = re.findall(r"linear\(0,([^)]+)\)", data)
+    assert any(np.std(np.diff([0.0, *map(float, curve.split(","))])) > 0.02 for curve in curves)

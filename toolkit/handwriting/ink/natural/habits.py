@@ -1,0 +1,73 @@
+"""The habits of a writer beyond slant, width and nib: forms, proportions, joins, bars, dots, gaps and lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from toolkit.handwriting.writers import Writer, writer_of
+from toolkit.keyed_noise import Floats, KeyedNoise
+
+WIDEST_NIB = 0.95  # of a natural writer, as a multiple of the script's
+_LEAD = 24  # steps after which an autoregressive series has forgotten its start
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """Lengths in cap heights, angles as slopes."""
+
+    ascender: float  # factor on what is above the x-height of letters
+    descender: float  # factor on what is below the baseline
+    figure: float  # factor on the size of figures
+    join_rate: float  # share of the joinable pairs that a print hand joins
+    longest_run: int  # letters that a joined hand writes without a lift, at least three
+    bar_length: float
+    bar_slope: float
+    dot_shift: float  # to the right, in x-heights
+    gap: float  # factor on the gaps between words
+    margin: float
+    margin_trend: float  # from the first line of a page to the last
+    line_slope: float
+
+
+def natural_writer(script: str, number: int) -> Writer:
+    """Return a writer with a nib that is no wider than the script's."""
+    writer = writer_of(script, number)
+    return replace(writer, nib=min(writer.nib, WIDEST_NIB))
+
+
+@cache
+def habits_of(script: str, writer: str) -> Habits:
+    u = KeyedNoise("natural", script, writer).uniform("habits", 12).tolist()
+    return Habits(
+        ascender=1 + 0.1 * u[0],
+        descender=1 + 0.12 * u[1],
+        figure=1 + 0.06 * u[2],
+        join_rate=0.4 + 0.22 * u[3],
+        longest_run=5 + int(1.49 * u[4] + 0.5),
+        bar_length=1 + 0.2 * u[5],
+        bar_slope=0.05 + 0.05 * u[6],
+        dot_shift=0.12 + 0.06 * u[7],
+        gap=0.92 + 0.12 * u[8],
+        margin=0.75 + 0.25 * u[9],
+        margin_trend=0.7 * u[10],
+        line_slope=0.006 * u[11],
+    )
+
+
+def series(noise: KeyedNoise, name: str, count: int, memory: float = 0.7) -> Floats:
+    """Return an autoregressive series of variance 1: each value keeps `memory` of the one before."""
+    kernel = np.cumprod(np.full(_LEAD, memory)) / memory
+    fresh = noise.gaussian(name, count + _LEAD - 1)
+    drifting: Floats = np.convolve(fresh, kernel)[_LEAD - 1 :][:count] * np.sqrt(1 - memory * memory)
+    return drifting
+
+
+def exponential(z: Floats) -> Floats:
+    """Return about e to the power of z, for z above -32, without libm."""
+    power = 1 + z / 64
+    for _ in range(6):
+        power = power * power
+    return power

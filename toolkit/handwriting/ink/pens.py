@@ -1,0 +1,149 @@
+"""The kinds of pens: how much ink each leaves along a stroke, and how its line follows the speed of the hand.
+
+The flow is the ink on a point of the paper after one stroke; 1 is the usual amount. It is more where the hand is slow
+or presses, where the pen stops, and less where the hand is fast or where the ink starts late.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from toolkit.handwriting.ink.pen import LONG_PRESSURE, slowness
+from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, tangents
+from toolkit.handwriting.wire import Pen
+from toolkit.keyed_noise import Floats, KeyedNoise, unit
+
+JOIN = 0.10  # cap heights at an end inside other ink that do not count as a second stroke
+RUN_UP = 0.45  # cap heights after the pen is set down, and before it stops, in which the hand is slow
+POOL_LENGTH = 0.10
+SUPPLY_LENGTH = 9.0  # cap heights over which the supply of ink drifts
+DRY_LENGTH = 2.2
+RIPPLE_LENGTH = 0.05  # of a rough edge
+THINNEST_FLOW, THICKEST_FLOW = 0.04, 2.6
+WIDEST_NIB = 1.1  # of the script's: the widest writers look like a marker with every pen
+
+
+@dataclass(frozen=True, slots=True)
+class PenKind:
+    """Shares of the usual flow or width, unless said otherwise."""
+
+    opacity: float  # of one stroke with the usual flow
+    nib: float  # factor on the pen width
+    contrast: float  # factor on thick and thin
+    speed_width: float  # how much wider the slowest line is than the fastest
+    speed_flow: float  # how much more ink the slowest line has than the fastest
+    pressure: float  # change of the flow with one standard deviation of pressure
+    supply: float  # slow change of the flow
+    pool: float  # more ink where the pen stops
+    skip: float  # probability that the ink starts late
+    dry: float  # loss of ink on the driest fast stretches
+    overlap: float  # share of a second stroke that adds to the first
+    streaks: float  # change of the flow across the line, in streaks along it
+    rim: float  # more ink at both edges of the line than in its middle
+    grain: float  # depth of the paper's grain
+    rough: float  # ripple of the edge, in half widths of the line
+
+
+PENS: dict[Pen, PenKind] = {
+    "ballpoint": PenKind(
+        opacity=0.90, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=0.85, pressure=0.16, supply=0.07,
+        pool=0.45, skip=0.13, dry=0.4, overlap=0.8, streaks=0.30, rim=-0.12, grain=0.20, rough=0.03,
+    ),
+    "gel": PenKind(
+        opacity=0.95, nib=1.0, contrast=0.6, speed_width=0.14, speed_flow=0.55, pressure=0.08, supply=0.06,
+        pool=0.35, skip=0.05, dry=0.12, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
+    ),
+    "fountain": PenKind(
+        opacity=0.90, nib=1.0, contrast=1.2, speed_width=0.26, speed_flow=0.85, pressure=0.12, supply=0.16,
+        pool=0.75, skip=0.05, dry=0.25, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
+    ),
+    "pencil": PenKind(
+        opacity=0.76, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.5, pressure=0.26, supply=0.10,
+        pool=0.10, skip=0.0, dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.29, rough=0.06,
+    ),
+    "felt": PenKind(
+        opacity=0.86, nib=1.42, contrast=0.6, speed_width=0.18, speed_flow=0.42, pressure=0.06, supply=0.08,
+        pool=0.35, skip=0.0, dry=0.18, overlap=0.7, streaks=0.12, rim=0.12, grain=0.12, rough=0.03,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """The ink of the strokes of a page, beside their arrays."""
+
+    kind: PenKind
+    flow: Floats  # (points,)
+    path: Floats  # (points,) length that the pen has written up to a point, in cap heights
+    share: Floats  # (points,) how much a point counts as a second stroke on other ink, 0 to 1
+    noise: KeyedNoise
+
+    def select(self, points: npt.NDArray[np.bool_]) -> Ink:
+        return replace(self, flow=self.flow[points], path=self.path[points], share=self.share[points])
+
+
+def pen_kind(pen: Pen) -> PenKind | None:
+    """Return None for plain ink."""
+    return PENS.get(pen)
+
+
+def written_with(kind: PenKind, strokes: Strokes, noise: KeyedNoise) -> tuple[Strokes, Ink]:
+    """Return the strokes, wider where the hand is slow and with a rough edge, and their ink; in cap heights."""
+    count, start, stroke = len(strokes.length), strokes.start, strokes.stroke_of_point
+    step = strokes.steps()
+    path = np.cumsum(step) - step
+    if not count:
+        return strokes, Ink(kind, path, path, path, noise)
+    arc = path - path[start][stroke]
+    left = arc[start + strokes.length - 1][stroke] - arc
+    flags = strokes.flags[stroke]
+    is_free_start, is_free_end = (flags & STARTS_IN_INK) == 0, (flags & ENDS_IN_INK) == 0
+    speed = _speed(strokes, arc, np.where(is_free_start, arc, RUN_UP), np.where(is_free_end, left, RUN_UP))
+    flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * noise.drift("pressure", path / LONG_PRESSURE)
+    flow += kind.supply * noise.drift("supply", path / SUPPLY_LENGTH)
+    dryness = np.minimum(np.maximum(noise.drift("dry", path / DRY_LENGTH) - 0.9, 0.0), 1.0)
+    flow *= 1 - kind.dry * dryness * speed
+    flow *= _late_start(kind, noise, count, stroke, np.where(is_free_start & ((flags & DOT) == 0), arc, 9.0))
+    amount = kind.pool * (0.4 + 1.2 * unit(noise.hashes("pool", 2 * count))).reshape(2, count)[:, stroke]
+    flow += 0.5 * amount[0] * _bump(arc, is_free_start) + amount[1] * _bump(left, is_free_end)
+    flow[(flags & OUTLINE) > 0] = 1.0
+    flow = np.minimum(np.maximum(flow, THINNEST_FLOW), THICKEST_FLOW)
+
+    is_drawn = (flags & OUTLINE) > 0
+    width = np.where(is_drawn, 1.0, 1 + kind.speed_width * (0.5 - speed))
+    width *= 1 + kind.rough * noise.drift("edge", path / RIPPLE_LENGTH)
+    aside = np.where(is_drawn, 0.0, kind.rough * strokes.radius * noise.drift("side", path / RIPPLE_LENGTH))
+    tx, ty = tangents(strokes)
+    rough = replace(strokes, x=strokes.x - ty * aside, y=strokes.y + tx * aside, radius=strokes.radius * width)
+    from_join = np.minimum(np.where(is_free_start, JOIN, arc), np.where(is_free_end, JOIN, left))
+    return rough, Ink(kind, flow, path, np.minimum(from_join / JOIN, 1.0), noise)
+
+
+def _speed(strokes: Strokes, arc: Floats, since_start: Floats, until_stop: Floats) -> Floats:
+    """Return 0 where the hand rests and nearly 1 where it is fastest: in long flat curves, away from the ends."""
+    rest = np.minimum(np.minimum(since_start, until_stop) / RUN_UP, 1.0)
+    speed = (1 - slowness(strokes, arc)) * (0.35 + 0.65 * rest * (2 - rest))
+    before, after, _, _ = strokes.neighbours()
+    for _ in range(3):
+        speed = 0.25 * speed[before] + 0.5 * speed + 0.25 * speed[after]
+    smooth: Floats = speed
+    return smooth
+
+
+def _late_start(kind: PenKind, noise: KeyedNoise, count: int, stroke: npt.NDArray[np.int64], arc: Floats) -> Floats:
+    """Return 1, and less where the ball or nib touches the paper before the ink runs."""
+    chance, depth, end = (unit(noise.hashes(f"skip {name}", count)) for name in ("chance", "depth", "end"))
+    depth = np.where(chance < kind.skip, 0.45 + 0.55 * depth, 0.0)[stroke]
+    end = (0.10 + 0.25 * end * end)[stroke]
+    rising = np.minimum(np.maximum((arc - 0.02) / 0.03, 0.0), 1.0)
+    falling = np.minimum(np.maximum((end - arc) / 0.06, 0.0), 1.0)
+    started: Floats = 1 - depth * rising * falling
+    return started
+
+
+def _bump(distance: Floats, counts: npt.NDArray[np.bool_]) -> Floats:
+    near = np.maximum(1 - distance / POOL_LENGTH, 0.0)
+    return np.where(counts, near * near * (3 - 2 * near), 0.0)
