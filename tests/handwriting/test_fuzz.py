@@ -141,6 +141,18 @@ WORST = [
         "png",
         {"text": "M" * 9000, "width": "9000px", "height": "9000px", "handwriting_size": "9000px", "line_spacing": "0"},
     ),
+    (
+        "png",
+        {
+            "text": "M" * 9000,
+            "width": "9000px",
+            "height": "9000px",
+            "handwriting_size": "9000px",
+            "line_spacing": "0",
+            "pen": "pencil",
+            "paper": "grid",
+        },
+    ),
     ("png", {"text": "\N{NOTEBOOK}" * 9000, "width": "9000px", "height": "9000px"}),
     ("pdf", {"text": "\N{NOTEBOOK}" * 9000, "width": "100in", "height": "auto"}),
     ("png", {"text": "ab " * 3000, "handwriting_size": "0.01px", "width": "1px"}),
