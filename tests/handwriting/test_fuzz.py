@@ -141,7 +141,7 @@ WORST = [
         "png",
         {"text": "M" * 9000, "width": "9000px", "height": "9000px", "handwriting_size": "9000px", "line_spacing": "0"},
     ),
-    (
+    pytest.param(
         "png",
         {
             "text": "M" * 9000,
@@ -152,6 +152,7 @@ WORST = [
             "pen": "pencil",
             "paper": "grid",
         },
+        marks=pytest.mark.long,
     ),
     ("png", {"text": "\N{NOTEBOOK}" * 9000, "width": "9000px", "height": "9000px"}),
     ("pdf", {"text": "\N{NOTEBOOK}" * 9000, "width": "100in", "height": "auto"}),
