@@ -17,7 +17,7 @@ from PIL import Image
 import toolkit
 from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
 from toolkit.gateway import DEMO_SEED
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.style import PRESETS, Style
 from toolkit.handwriting.wire import OWN_PARAMETERS, RENDER_PARAMETERS
 from toolkit.outside_world import OutsideWorld
 
@@ -39,6 +39,11 @@ def test_a_style_knows_every_parameter_of_the_wire() -> None:
 )
 def test_how_a_style_is_written(style: Style, kind: str, query: dict[str, str]) -> None:
     assert style.query(kind) == query
+
+
+def test_every_preset_is_another_look(hands: toolkit.Connection) -> None:
+    looks = [hands.handwriting.png("Hello", "Molly", random_seed=7, **PRESETS[name].given()) for name in PRESETS]
+    assert len({look.digest for look in looks}) == len(PRESETS)
 
 
 def test_a_picture_and_its_figures(hands: toolkit.Connection) -> None:

@@ -54,6 +54,15 @@ class Style:
         return {name: value for name, value in values.items() if value is not None}
 
 
+#: Looks of real writing: ``tk.handwriting.png("Dear Ada", "Molly", **PRESETS["note"].given())``.
+PRESETS: dict[str, Style] = {
+    "letter": Style(pen="fountain", natural=True, paper="blank", handwriting_color="#16265f", line_spacing=1.7),
+    "note": Style(pen="ballpoint", natural=True, paper="ruled", handwriting_color="#1c2f7d", line_spacing=1.8),
+    "card": Style(pen="gel", natural=True, handwriting_color="#17171c"),
+    "sketch": Style(pen="pencil", natural=True, paper="grid", handwriting_color="#2b2b2f", line_spacing=2.0),
+    "label": Style(pen="felt", natural=True, paper="kraft", handwriting_color="#1d1c1b", line_spacing=1.7),
+}
+
 #: What 0 is on the wire, where only a positive number is a seed.
 SEED_ZERO = 2**63 - 1
 

@@ -36,6 +36,7 @@ from toolkit.keyed_noise import KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
 MOST_POINTS = 1_250_000  # of all strokes; letters of a longer text get fewer points
+MOST_INKED_POINTS = 450_000  # the same with a pen that is not plain, whose ink takes more memory
 _BEYOND = 3.0  # cap heights below the page; no ink of a lower line reaches it
 
 
@@ -72,8 +73,9 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
     text = writable_text(parameters)
     shaper = _shaper(parameters.handwriting, parameters.natural)
     noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
-    if (points := shaper.points(text)) > MOST_POINTS:
-        shaper = _shaper(parameters.handwriting, parameters.natural, -(-points // MOST_POINTS))
+    most = MOST_POINTS if parameters.pen == "plain" else MOST_INKED_POINTS
+    if (points := shaper.points(text)) > most:
+        shaper = _shaper(parameters.handwriting, parameters.natural, -(-points // most))
     size, penman = parameters.handwriting_size, _penman(shaper) if parameters.natural else None
     width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
     if penman is not None and width is not None:

@@ -47,8 +47,8 @@ def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]
     scan = None if page.sheet is None else Scan(page.sheet, ink, width, height)
     packed, above, total, row = [], None, 0, 0
     for alpha in _bands(strokes, _texture(page, visible, size), width, height, lap):
-        rows = _filter_rows(alpha, above, ink) if scan is None else _unfiltered_rows(scan.colours(alpha, row))
-        packed.append(packer.compress(rows.data))
+        filtered = [_filter_rows(alpha, above, ink)] if scan is None else scan.rows(alpha, row)
+        packed += [packer.compress(rows.data) for rows in filtered]
         above, row = alpha[-1].copy(), row + len(alpha)
         total += int(alpha.sum(dtype=np.int64))
         lap("encode")
@@ -168,10 +168,6 @@ def _filter_rows(alpha: Coverage, above: Coverage | None, ink: RGB) -> Coverage:
     else:
         np.subtract(alpha[0], above, out=rows[0, 4::4])
     return rows
-
-
-def _unfiltered_rows(colours: np.ndarray) -> np.ndarray:
-    return np.pad(colours, ((0, 0), (1, 0)))
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

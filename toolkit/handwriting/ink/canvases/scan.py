@@ -6,6 +6,7 @@ Brightness is drawn in one channel, and a palette gives it the colours of ink, p
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from functools import cache
 
 import numpy as np
@@ -25,6 +26,7 @@ SHADOW = 4.0  # levels from one side to the other
 NOISE = 1.1  # levels
 TILE = 512  # pixels after which the fibres repeat
 FIBRES = 3600
+MOST_PIXELS = 1_500_000  # in work together
 _RAMP = 192  # colours between ink and paper
 _RULES = 48  # and of rules; the rest is for the margin line
 _DARKEST_RULE = 160
@@ -44,7 +46,13 @@ class Scan:
         self._texture = _texture(sheet.stock.texture > 3, sheet.stock.texture)
         self._shift = int(sheet.noise.number("fibres") * TILE)
 
-    def colours(self, alpha: Coverage, first_row: int) -> npt.NDArray[np.uint8]:
+    def rows(self, alpha: Coverage, first_row: int) -> Iterator[npt.NDArray[np.uint8]]:
+        """Yield the rows of a PNG, not filtered, in pieces that limit the memory."""
+        count = max(16, MOST_PIXELS // self._width // 16 * 16)
+        for first in range(0, len(alpha), count):
+            yield np.pad(self._colours(alpha[first : first + count], first_row + first), ((0, 0), (1, 0)))
+
+    def _colours(self, alpha: Coverage, first_row: int) -> npt.NDArray[np.uint8]:
         """Return the number of the colour of each pixel, shape (rows, width)."""
         bright = self._paper(first_row, len(alpha))
         rules, is_margin = self._rules(first_row, len(alpha))

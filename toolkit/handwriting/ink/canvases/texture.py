@@ -24,6 +24,8 @@ POINT_STEP = 1 / 30  # between the points of a stroke
 _LANES = 3, 9  # least and most, side by side in a line
 _AT_ONCE = 200_000  # points on the grid together; that takes twenty times their memory
 _CHUNK = 60_000  # points of strokes
+# Letters heaped up this often, at least so many points of them, are a blot: finding its density takes minutes.
+_HEAP, _HEAP_POINTS = 1.5, 100_000
 _SECOND = 1.2  # passes in a cell from which ink lies on ink: neighbouring cells share some
 
 
@@ -68,6 +70,8 @@ class Deposit:
 
 def textured(alpha: Coverage, strokes: Strokes, ink: Ink, size: float, first_row: int) -> Coverage:
     """Return the coverage of rows of a page times the density of the ink; `size` is the cap height in pixels."""
+    if len(strokes.x) > _HEAP_POINTS and (strokes.steps() * strokes.radius).sum() > _HEAP * alpha.size:
+        return (alpha * np.float32(ink.kind.opacity)).astype(np.uint8)
     inked = np.flatnonzero(alpha)
     if not len(inked):
         return alpha
