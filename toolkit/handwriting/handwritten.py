@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
 from PIL import Image
 
@@ -43,6 +44,10 @@ class Handwritten:
         Share of the page that is covered by ink, from 0 to 1.
     overflow : bool
         Whether ink outside the page was cut off.
+    cut : str
+        The beginning of the first line that was cut off; empty if nothing was, or if the server does not send it.
+    pages : int
+        How many pages a letter has; the file is one of them if it is no PDF.
     timings : dict of str to float
         Milliseconds of each stage of the rendering, or of the whole call if the server does not send them.
     """
@@ -57,6 +62,8 @@ class Handwritten:
     ink_share: float | None
     overflow: bool
     timings: dict[str, float] = field(compare=False)
+    cut: str = ""
+    pages: int = 1
     preview: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -64,7 +71,7 @@ class Handwritten:
         return sum(self.timings.values())
 
     def headers(self) -> dict[str, str]:
-        return {
+        headers = {
             wire.SEED_HEADER: str(self.seed),
             wire.OVERFLOW_HEADER: "true" if self.overflow else "false",
             wire.SIZE_HEADER: f"{round(self.width, 2):g}x{round(self.height, 2):g}",
@@ -72,6 +79,11 @@ class Handwritten:
             wire.INK_HEADER: f"{self.ink_share:.6f}",
             wire.TIMING_HEADER: ", ".join(f"{stage};dur={spent:.1f}" for stage, spent in self.timings.items()),
         }
+        if self.cut:
+            headers[wire.CUT_HEADER] = quote(self.cut)
+        if self.pages > 1:
+            headers[wire.PAGES_HEADER] = str(self.pages)
+        return headers
 
     @classmethod
     def from_response(
@@ -95,6 +107,8 @@ class Handwritten:
             float(share) if share else ink_share_of(data) if kind == "png" else None,
             headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
             {stage: float(spent) for stage, _, spent in stages} or {"call": milliseconds},
+            cut=unquote(headers.get(wire.CUT_HEADER.lower(), "")),
+            pages=int(pages) if (pages := headers.get(wire.PAGES_HEADER.lower(), "")).isdigit() else 1,
         )
 
     @property

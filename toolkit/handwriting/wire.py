@@ -63,6 +63,8 @@ OVERFLOW_HEADER = "X-Handwriting-Overflow"
 SIZE_HEADER = "X-Handwriting-Size"
 LINES_HEADER = "X-Handwriting-Lines"
 INK_HEADER = "X-Handwriting-Ink"
+CUT_HEADER = "X-Handwriting-Cut"
+PAGES_HEADER = "X-Handwriting-Pages"
 TIMING_HEADER = "Server-Timing"
 
 MAX_TEXT = 9000

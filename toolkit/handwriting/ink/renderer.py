@@ -17,14 +17,14 @@ from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
-from toolkit.handwriting.ink.layout import lay_out
+from toolkit.handwriting.ink.layout import Layout, lay_out
 from toolkit.handwriting.ink.motion import write
 from toolkit.handwriting.ink.page import Page, baselines, compose
 from toolkit.handwriting.ink.pen import inked_radius
 from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.writers import writer_of
-from toolkit.keyed_noise import KeyedNoise
+from toolkit.keyed_noise import Floats, KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
 MOST_POINTS = 1_250_000  # of all strokes; letters of a longer text get fewer points
@@ -33,27 +33,33 @@ _BEYOND = 3.0  # cap heights below the page; no ink of a lower line reaches it
 
 def render(parameters: Parameters) -> Handwritten:
     """Render a text with a positive seed; raise InvalidParameters if that is impossible."""
-    milliseconds, since = dict.fromkeys(STAGES, 0.0), time.perf_counter()
-
-    def lap(stage: str) -> None:
-        nonlocal since
-        now = time.perf_counter()
-        milliseconds[stage] += 1000 * (now - since)
-        since = now
-
-    page = write_page(parameters, lap)
-    data, share = _draw(page, parameters, lap)
-    lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
+    watch = StopWatch()
+    page = write_page(parameters, watch.lap)
+    data, share = draw(page, parameters, watch.lap)
+    watch.lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
     return Handwritten(
         data, parameters.kind, parameters.handwriting.title, parameters.random_seed, page.width, page.height,
-        page.layout.lines, share, page.overflow, milliseconds,
+        page.layout.lines, share, page.cut_line is not None, watch.milliseconds, cut=page.cut_text,
     )  # fmt: skip
+
+
+class StopWatch:
+    """Milliseconds of each stage of a rendering."""
+
+    def __init__(self) -> None:
+        self.milliseconds = dict.fromkeys(STAGES, 0.0)
+        self._since = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.milliseconds[stage] += 1000 * (now - self._since)
+        self._since = now
 
 
 def writable_text(parameters: Parameters) -> str:
     """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks characters."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
-    if missing := _shaper(parameters.handwriting).missing(text):
+    if missing := shaper_of(parameters.handwriting).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
     return text
 
@@ -61,41 +67,64 @@ def writable_text(parameters: Parameters) -> str:
 def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
     """Return the ink before it is drawn; `lap` is called after each stage."""
     text = writable_text(parameters)
-    shaper = _shaper(parameters.handwriting)
-    noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
+    shaper = shaper_of(parameters.handwriting)
     if (points := shaper.points(text)) > MOST_POINTS:
-        shaper = _shaper(parameters.handwriting, -(-points // MOST_POINTS))
-    size = parameters.handwriting_size
-    width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
-    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
-    baseline = baselines(parameters, layout.lines, noise)
+        shaper = shaper_of(parameters.handwriting, -(-points // MOST_POINTS))
+    noise = noise_of(parameters, shaper)
+    layout = visible = broken_lines(parameters, text, shaper, noise)
+    baseline = baselines(parameters, layout.lines, noise, shaper)
     if parameters.height is not None:  # lines far below the page are left out
-        reach = parameters.height + _BEYOND * size
+        reach = parameters.height + _BEYOND * parameters.handwriting_size
         visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
-    path = write(visible, shaper, noise)
+    page = inked_page(parameters, visible, shaper, noise, baseline, lap)
+    if page.cut_line is None and len(visible.words) < len(layout.words):
+        return replace(page, cut_line=int(layout.line[len(visible.words)]))
+    return page
+
+
+def broken_lines(parameters: Parameters, text: str, shaper: Shaper, noise: KeyedNoise) -> Layout:
+    width = None if parameters.width is None else parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
+    return lay_out(shaper, text, width, parameters.word_spacing_variance, noise)
+
+
+def inked_page(
+    parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, baseline: Floats,
+    lap: Callable[[str], None],
+) -> Page:  # fmt: skip
+    path = write(layout, shaper, noise)
     lap("motion")
     path.strokes.radius[:] = inked_radius(path.strokes, shaper.nib, shaper.writer.contrast, noise)
     lap("pen")
-    page = compose(parameters, visible, path, shaper, noise, baseline)
+    page = compose(parameters, layout, path, shaper, noise, baseline)
     lap("motion")
-    return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words))
+    return page
+
+
+def noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:
+    """Return the random numbers of one page; those of the first are those of a text on one page."""
+    seed = str(parameters.random_seed) + (f" page {page}" if page else "")
+    return KeyedNoise(seed, parameters.handwriting.script, shaper.writer.name)
 
 
 @cache
-def _shaper(handwriting: Handwriting, every: int = 1) -> Shaper:
+def shaper_of(handwriting: Handwriting, every: int = 1) -> Shaper:
     return Shaper(handwriting.script, writer_of(handwriting.script, handwriting.writer), every)
 
 
-def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
+def draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
     ink, size = parameters.handwriting_color, parameters.handwriting_size
     if parameters.kind == "png":
         return draw_png(page, ink.rgb(), lap)
     if parameters.kind == "pdf":
-        data = draw_pdf(page, ink, size, lap)
+        data = draw_pdf([page], ink, size, lap)
     else:
         data = draw_svg(page, ink) if parameters.kind == "svg" else draw_replay(page, ink, size)
+    return data, ink_share(page)
+
+
+def ink_share(page: Page) -> float:
     # Length times width of all strokes; crossings count twice, but they are small.
     s = page.strokes
     area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0
-    return data, min(1.0, area / (page.width * page.height))
+    return min(1.0, area / (page.width * page.height))
