@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting.ink.layout import Layout
-from toolkit.handwriting.ink.line_distance import clear_line_spacing, reach
+from toolkit.handwriting.ink.line_distance import reach
 from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.ribbons import Strokes
 from toolkit.handwriting.ink.shaping import Shaper
@@ -23,7 +23,7 @@ from toolkit.handwriting.parameters import LONGEST, Parameters
 from toolkit.handwriting.wire import Format
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-SLOPE_LINES = 6.0  # lines of a letter over which their slope changes
+SLOPE_LINES = 9.0  # lines of a letter over which their slope changes
 _SHOWN = 40  # characters of a line that is cut
 _TOLERANCE = 0.5  # points that ink may leave the page without counting as cut off
 
@@ -66,9 +66,9 @@ def baselines(parameters: Parameters, lines: int, noise: KeyedNoise, shaper: Sha
 
     The first is one pitch below the top; with a margin, the tall letters of the first line begin at the margin.
     """
-    size, spacing, change = parameters.handwriting_size, parameters.line_spacing, noise.uniform("line", lines)
-    if spacing is None:  # at least this, so the variance adds only
-        spacing, change = clear_line_spacing(shaper), 0.5 * (1 + change)
+    size, spacing, change = parameters.handwriting_size, parameters.line_spacing or 0.0, noise.uniform("line", lines)
+    if parameters.is_letter:  # lines are kept clear of each other, so the variance adds only
+        change = 0.5 * (1 + change)
     pitch = size * spacing * (1 + parameters.line_spacing_variance * change)
     # No variance, and a first line at 0 would be hidden.
     pitch[:1] = size * (max(spacing, 1.0) if parameters.margin is None else reach(shaper).above)

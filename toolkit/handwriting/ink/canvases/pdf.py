@@ -1,4 +1,4 @@
-"""PDF: pages with the ink as Bezier outlines in true CMYK or RGB, and the words as invisible text to search and copy."""
+"""PDF: pages with the ink as Bezier outlines in true CMYK or RGB, the words as invisible text to search and copy."""
 
 from __future__ import annotations
 
