@@ -9,11 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.layout import Layout
-from toolkit.handwriting.ink.motion import BASELINE_WANDER, WORD_BASELINE
+from toolkit.handwriting.ink.motion import BASELINE_WANDER, WORD_BASELINE, WORD_TILT
 from toolkit.handwriting.ink.shaping import Shaper
 
 LEAST = 1.5  # the default of the service
 _COLUMN = 0.15  # cap heights; the ink of two lines is compared column by column
+_LONG_WORD = 6.0  # cap heights
 _NEAR = 5  # columns by which the motion of the hand may move ink to the side
 
 
@@ -39,9 +40,10 @@ def clear_line_spacing(shaper: Shaper, layout: Layout) -> float:
 
 
 def unrest(shaper: Shaper) -> float:
-    """Return how much nearer the motion of the hand may bring two lines."""
+    """Return how much nearer the motion of the hand may bring two lines: three standard deviations."""
     writer = shaper.writer
-    return 3 * BASELINE_WANDER * writer.wander + 5 * WORD_BASELINE * writer.shake
+    words = (WORD_BASELINE + WORD_TILT * _LONG_WORD) * writer.shake
+    return 3 * float(np.hypot(BASELINE_WANDER * writer.wander, words))
 
 
 def _closest(layout: Layout) -> float:
