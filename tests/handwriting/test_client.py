@@ -18,12 +18,12 @@ import toolkit
 from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
 from toolkit.gateway import DEMO_SEED
 from toolkit.handwriting.client.style import Style
-from toolkit.handwriting.wire import RENDER_PARAMETERS
+from toolkit.handwriting.wire import OWN_PARAMETERS, RENDER_PARAMETERS
 from toolkit.outside_world import OutsideWorld
 
 
 def test_a_style_knows_every_parameter_of_the_wire() -> None:
-    assert {field.name for field in fields(Style)} == set(RENDER_PARAMETERS) - {"handwriting_id", "text"}
+    assert {field.name for field in fields(Style)} == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,7 @@ def test_a_style_knows_every_parameter_of_the_wire() -> None:
         (Style(width=1e-5, handwriting_size=12.5), "pdf", {"handwriting_size": "12.5pt", "width": "0.00001pt"}),
         (Style(handwriting_color=(1, 0.5, 0, 0.2)), "png", {"handwriting_color": "(1, 0.5, 0, 0.2)"}),
         (Style(random_seed=Decimal("1.5"), line_spacing=2), "png", {"line_spacing": "2", "random_seed": "1.5"}),
+        (Style(pen="gel", natural=True, paper="kraft"), "svg", {"pen": "gel", "natural": "true", "paper": "kraft"}),
     ],
 )
 def test_how_a_style_is_written(style: Style, kind: str, query: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from tests.handwriting.conftest import Service, errors_of
 from tests.handwriting.test_beside_the_loop import children
 from toolkit.gateway import Gateway
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.wire import RENDER_PARAMETERS
+from toolkit.handwriting.wire import OWN_PARAMETERS, PAPERS, PENS, RENDER_PARAMETERS
 
 SECONDS = 10.0
 # What a text that we know takes on the machine that the limit is for; a slower or busier one has as much longer.
@@ -60,6 +60,10 @@ FULL = st.fixed_dictionaries(
         "line_spacing_variance": NUMBERS,
         "word_spacing_variance": NUMBERS,
         "random_seed": NUMBERS,
+        "pen": st.sampled_from(PENS),
+        "natural": st.sampled_from(["true", "false", "yes"]),
+        "paper": st.sampled_from(PAPERS),
+        "corrections": NUMBERS,
     },
 )
 KINDS = st.sampled_from(["png", "png", "pdf", "svg", "replay"])
@@ -94,7 +98,9 @@ def check(service: Service, kind: str, given: dict[str, str]) -> float:
     spent = processor_seconds() - began
     assert reply.status in (200, 400), (kind, given, reply.body[:200])
     if reply.status == 400:
-        assert all(error["field"] in RENDER_PARAMETERS and error["error"] for error in errors_of(reply))
+        assert all(
+            error["field"] in (*RENDER_PARAMETERS, *OWN_PARAMETERS) and error["error"] for error in errors_of(reply)
+        )
     return spent
 
 

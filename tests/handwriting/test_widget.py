@@ -49,9 +49,19 @@ def test_every_control_is_a_parameter(explorer: HandwritingExplorer, control: st
 def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
     look = explorer.look
     look.height_auto.value = False
-    for control in ("size", "width", "height", "padding", "line_spacing", "line_variance", "word_variance"):
+    for control in (
+        "size",
+        "width",
+        "height",
+        "padding",
+        "line_spacing",
+        "line_variance",
+        "word_variance",
+        "corrections",
+    ):
         getattr(look, control).value += getattr(look, control).step
     look.colour.value = "#010203"
+    look.pen.value, look.natural.value, look.paper.value = "felt", True, "ruled"
     assert set(look.style.given()) == {field.name for field in fields(Style)}
 
 

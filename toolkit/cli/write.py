@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from toolkit.cli.gateway_url import local_url
 from toolkit.cli.options import URL
 from toolkit.cli.pipes import stdin
-
-if TYPE_CHECKING:
-    from toolkit.handwriting.wire import Format
+from toolkit.handwriting.wire import PAPERS, PENS, Format, Paper, Pen
 
 _KINDS: dict[str, Format] = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 
@@ -36,8 +33,20 @@ def _output(context: click.Context, parameter: click.Parameter, path: Path) -> P
     help="Where to write; the end of its name says what: .png, .pdf or .svg.",
 )
 @click.option("--seed", type=click.IntRange(min=0), help="The same writing every time; the seed is printed.")
+@click.option("--pen", type=click.Choice(PENS), help="The kind of pen.")
+@click.option("--natural", is_flag=True, default=None, help="Let letters vary as a person's do.")
+@click.option("--paper", type=click.Choice(PAPERS), help="Write on paper, as a scanner shows it.")
 @URL
-def write(text: str, hand: str, output: Path, seed: int | None, url: str | None) -> None:
+def write(
+    text: str,
+    hand: str,
+    output: Path,
+    seed: int | None,
+    pen: Pen | None,
+    natural: bool | None,
+    paper: Paper | None,
+    url: str | None,
+) -> None:
     """Write TEXT in handwriting to a file.
 
     With "-" it writes the text on stdin. The page is as high as the text needs. If no gateway runs on this machine, it
@@ -51,7 +60,7 @@ def write(text: str, hand: str, output: Path, seed: int | None, url: str | None)
     from toolkit.connection import connect
     from toolkit.handwriting.client.style import Style
 
-    style = Style(height="auto", random_seed=seed)
+    style = Style(height="auto", random_seed=seed, pen=pen, natural=natural, paper=paper)
     with connect(url or local_url()) as tk:
         done = tk.handwriting.rendered(text, hand, _KINDS[output.suffix.lower()], style)
         done.save(output)

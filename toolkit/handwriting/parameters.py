@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Literal, NamedTuple, TypeAlias
 
 from toolkit.handwriting.catalogue import Handwriting
-from toolkit.handwriting.wire import Format
+from toolkit.handwriting.wire import Format, Paper, Pen
 
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
 _PIXELS = (9000.0, "9000px")
@@ -71,6 +71,10 @@ class Parameters:
     min_padding: float | None = None  # centre the text with at least this margin; None leaves it at the top left
     # The same positive seed gives the same writing in every format; the service replaces None with a fresh seed.
     random_seed: int | Decimal | None = None
+    pen: Pen = "plain"  # plain ink has one density
+    natural: bool = False  # whether letters, joins and gaps vary as a person's do
+    paper: Paper = "none"  # none is transparent
+    corrections: float = 0.0  # share of words that are crossed out, retouched or squeezed, 0 to 1
     margin: Margin | None = None
     align: Align = "top"
     is_letter: bool = False  # on as many pages as the text needs

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from toolkit.endpoint import Endpoint, Parameter
 from toolkit.errors import (
@@ -23,6 +23,8 @@ from toolkit.errors import (
 )
 
 Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
+Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "felt"]
+Paper: TypeAlias = Literal["none", "blank", "ruled", "grid", "kraft"]
 
 APIKEY = Parameter("apikey", secret=True)
 
@@ -40,7 +42,9 @@ RENDER_PARAMETERS = (
     "word_spacing_variance",
     "random_seed",
 )
-_RENDER_QUERY = (APIKEY, *(Parameter(name) for name in RENDER_PARAMETERS))
+# Ours: the specification has no such parameters, and without them a rendering is as it says.
+OWN_PARAMETERS = ("pen", "natural", "paper", "corrections")
+_RENDER_QUERY = (APIKEY, *(Parameter(name) for name in (*RENDER_PARAMETERS, *OWN_PARAMETERS)))
 
 LISTING = Endpoint("GET", "/handwritings", (APIKEY, *(Parameter(name) for name in LISTING_PARAMETERS)))
 RECORD = Endpoint("GET", "/handwritings/{id}", (APIKEY,))
@@ -54,6 +58,9 @@ CONTENT_TYPES: dict[Format, str] = {
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
 RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
 DIRECTIONS = ("asc", "desc")
+PENS: tuple[Pen, ...] = get_args(Pen)
+PAPERS: tuple[Paper, ...] = get_args(Paper)
+SWITCH = ("true", "false")
 
 #: Ours, beside the eleven of the specification.
 PAGE_PARAMETERS = ("margin", "align")
@@ -79,6 +86,7 @@ MAX_LETTER, MAX_LETTER_BYTES = 60_000, 1_000_000
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
 MAX_LINE_SPACING = 5.0
 MAX_VARIANCE = 1.0
+MAX_CORRECTIONS = 1.0
 MAX_QUERY_BYTES = 256 * 1024
 _SHOWN = 80
 

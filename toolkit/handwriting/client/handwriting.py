@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from decimal import Decimal
-from functools import cached_property
 
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.hands_on_offer import Bounds, Record, id_of, listing_frame, rated_within, records_of
+from toolkit.handwriting.client.calls import HandwritingCalls
+from toolkit.handwriting.client.hands_on_offer import Bounds, listing_frame, rated_within
 from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
 from toolkit.handwriting.client.style import Distance, Ink, Style
 from toolkit.handwriting.client.sweeping import Few, swept
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.wire import Format
-from toolkit.http_client import HttpReply, HttpSession, Value
+from toolkit.handwriting.wire import Format, Paper, Pen
+from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 
@@ -34,11 +30,10 @@ class HandwritingClient(PublicNames):
     """
 
     def __init__(self, session: HttpSession, apikey: Secret) -> None:
-        self._session = session
-        self._apikey = apikey
+        self._calls = HandwritingCalls(session, apikey)
 
     def __repr__(self) -> str:
-        return f"<Handwriting at {self._session.base_url}>"
+        return f"<Handwriting at {self._calls.base_url}>"
 
     def available(
         self,
@@ -78,7 +73,7 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.available().loc["2D5QW0F80001", "title"]
         'Molly'
         """
-        frame = listing_frame(self._listing({"order_by": order_by, "order_dir": order_dir}))
+        frame = listing_frame(self._calls.listing({"order_by": order_by, "order_dir": order_dir}))
         if order_by in wire.RATINGS:
             titles = frame["title"].str.casefold()
             frame = frame.iloc[titles.argsort(kind="stable")]
@@ -106,8 +101,7 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.hand("Molly").index.tolist()
         ['2D5QW0F80001']
         """
-        values = {"id": id_of(handwriting, self._titles)}
-        return listing_frame([records_of(self._call(wire.RECORD, values).body, Record)])
+        return listing_frame([self._calls.record(handwriting)])
 
     def png(
         self,
@@ -123,6 +117,10 @@ class HandwritingClient(PublicNames):
         line_spacing_variance: float | None = None,
         word_spacing_variance: float | None = None,
         random_seed: int | Decimal | None = None,
+        pen: Pen | None = None,
+        natural: bool | None = None,
+        paper: Paper | None = None,
+        corrections: float | None = None,
     ) -> Handwritten:
         """Write a text as a PNG with transparent paper: ``GET /render/png``.
 
@@ -146,6 +144,15 @@ class HandwritingClient(PublicNames):
             Largest relative change of a pitch or a word gap, 0 to 1. Default 0.
         random_seed
             The same writing every time, in every format; 0 is a seed too. None: each call differs a little.
+        pen
+            ``plain`` (default), ``ballpoint``, ``gel``, ``fountain``, ``pencil`` or ``felt``. Like the next three, only
+            a gateway of this toolkit has it.
+        natural
+            Let letters, joins and gaps vary as a person's do. Default False.
+        paper
+            ``none`` (default, transparent), ``blank``, ``ruled``, ``grid`` or ``kraft``, as a scanner shows it.
+        corrections
+            Share of words that are crossed out, retouched or squeezed, 0 to 1. Default 0.
 
         Returns
         -------
@@ -170,7 +177,7 @@ class HandwritingClient(PublicNames):
         """
         style = Style(
             handwriting_size, handwriting_color, width, height, min_padding,
-            line_spacing, line_spacing_variance, word_spacing_variance, random_seed,
+            line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections,
         )  # fmt: skip
         return self.rendered(text, handwriting, "png", style)
 
@@ -188,6 +195,10 @@ class HandwritingClient(PublicNames):
         line_spacing_variance: float | None = None,
         word_spacing_variance: float | None = None,
         random_seed: int | Decimal | None = None,
+        pen: Pen | None = None,
+        natural: bool | None = None,
+        paper: Paper | None = None,
+        corrections: float | None = None,
     ) -> Handwritten:
         """Write a text as a PDF whose words can be searched: ``GET /render/pdf``.
 
@@ -203,7 +214,7 @@ class HandwritingClient(PublicNames):
         """
         style = Style(
             handwriting_size, handwriting_color, width, height, min_padding,
-            line_spacing, line_spacing_variance, word_spacing_variance, random_seed,
+            line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections,
         )  # fmt: skip
         return self.rendered(text, handwriting, "pdf", style)
 
@@ -221,6 +232,10 @@ class HandwritingClient(PublicNames):
         line_spacing_variance: float | None = None,
         word_spacing_variance: float | None = None,
         random_seed: int | Decimal | None = None,
+        pen: Pen | None = None,
+        natural: bool | None = None,
+        paper: Paper | None = None,
+        corrections: float | None = None,
     ) -> Handwritten:
         """Write a text as an SVG: ``GET /render/svg``, which only a gateway of this toolkit has. Else as `png`.
 
@@ -233,7 +248,7 @@ class HandwritingClient(PublicNames):
         """
         style = Style(
             handwriting_size, handwriting_color, width, height, min_padding,
-            line_spacing, line_spacing_variance, word_spacing_variance, random_seed,
+            line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections,
         )  # fmt: skip
         return self.rendered(text, handwriting, "svg", style)
 
@@ -249,6 +264,10 @@ class HandwritingClient(PublicNames):
         min_padding: Distance | None = None,
         line_spacing: float | None = None,
         random_seed: int | Decimal | None = None,
+        pen: Pen | None = None,
+        natural: bool | None = None,
+        paper: Paper | None = None,
+        corrections: float | None = None,
     ) -> Handwritten:
         """Write a text as an SVG that writes itself: ``GET /render/replay``, only of this toolkit. Else as `png`.
 
@@ -260,8 +279,9 @@ class HandwritingClient(PublicNames):
         True
         """
         style = Style(
-            handwriting_size, handwriting_color, width, height, min_padding, line_spacing, random_seed=random_seed
-        )
+            handwriting_size, handwriting_color, width, height, min_padding, line_spacing, random_seed=random_seed,
+            pen=pen, natural=natural, paper=paper, corrections=corrections,
+        )  # fmt: skip
         return self.rendered(text, handwriting, "replay", style)
 
     def sweep(
@@ -279,6 +299,10 @@ class HandwritingClient(PublicNames):
         line_spacing_variance: Few[float] | None = None,
         word_spacing_variance: Few[float] | None = None,
         random_seed: Few[int] | None = None,
+        pen: Few[Pen] | None = None,
+        natural: Few[bool] | None = None,
+        paper: Few[Paper] | None = None,
+        corrections: Few[float] | None = None,
         progress: bool = True,
     ) -> pd.DataFrame:
         """Write a text once for each combination of parameters.
@@ -307,7 +331,7 @@ class HandwritingClient(PublicNames):
             "handwriting_size": handwriting_size, "handwriting_color": handwriting_color, "width": width,
             "height": height, "min_padding": min_padding, "line_spacing": line_spacing,
             "line_spacing_variance": line_spacing_variance, "word_spacing_variance": word_spacing_variance,
-            "random_seed": random_seed,
+            "random_seed": random_seed, "pen": pen, "natural": natural, "paper": paper, "corrections": corrections,
         }  # fmt: skip
         return swept(lambda name, style: self.rendered(text, name, kind, style), handwriting, lists, progress)
 
@@ -342,46 +366,4 @@ class HandwritingClient(PublicNames):
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `png` for the result and the errors."""
-        if len(text) > wire.MAX_TEXT:
-            raise InvalidArgument(wire.TEXT_TOO_LONG)
-        handwriting_id = id_of(handwriting, self._titles)
-        if text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") != text:
-            raise InvalidArgument(wire.TEXT_NOT_UTF8)
-        query = {"handwriting_id": handwriting_id, "text": text, **style.query(kind)}
-        began = time.perf_counter()
-        reply = self._call(wire.RENDER[kind], query=query)
-        milliseconds = (time.perf_counter() - began) * 1000
-        done = Handwritten.from_response(reply.body, reply.headers, kind, self._titles[handwriting_id], milliseconds)
-        if kind == "png":
-            return done
-        again = replace(style, random_seed=done.seed)
-        return replace(done, preview=lambda: self.rendered(text, handwriting_id, "png", again).data)
-
-    def _listing(self, query: Mapping[str, Value | None]) -> list[Record]:
-        """Return the records of all pages; the last one is empty, or has nothing new."""
-        records: dict[str, Record] = {}
-        while True:
-            page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
-            listed = records_of(self._call(wire.LISTING, query=page).body, list[Record])
-            new = {record["id"]: record for record in listed}
-            if new.keys() <= records.keys():
-                return list(records.values())
-            records |= new
-
-    @cached_property
-    def _titles(self) -> dict[str, str]:
-        return {record["id"]: record["title"] for record in self._listing({})}
-
-    def _call(
-        self,
-        endpoint: Endpoint,
-        values: Mapping[str, str] | None = None,
-        *,
-        query: Mapping[str, Value | None] | None = None,
-    ) -> HttpReply:
-        full: dict[str, Value | None] = {"apikey": self._apikey, **(query or {})}
-        reply = self._session.call(endpoint, values or {}, query=full)
-        if reply.status != 200:
-            request = f"{endpoint.method} {endpoint.path_for(**(values or {}))}"
-            raise wire.error_of(reply.status, reply.headers, reply.body, request=request)
-        return reply
+        return self._calls.rendered(text, handwriting, kind, style)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 import numpy as np
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.wire import Format
+from toolkit.handwriting.wire import Format, Paper, Pen
 
 #: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels, which are points (72 an inch).
 Distance: TypeAlias = float | str
@@ -38,6 +38,10 @@ class Style:
     line_spacing_variance: float | None = None
     word_spacing_variance: float | None = None
     random_seed: int | Decimal | None = None
+    pen: Pen | None = None
+    natural: bool | None = None
+    paper: Paper | None = None
+    corrections: float | None = None
 
     def query(self, kind: Format) -> dict[str, str]:
         """Return the given parameters as they are written in a query; a wrong type raises InvalidArgument."""
@@ -59,6 +63,8 @@ _DISTANCES = frozenset({"handwriting_size", "width", "height", "min_padding"})
 def _written(name: str, value: Distance | Ink | Decimal, unit: str) -> str:
     if isinstance(value, str):
         return value
+    if name == "natural" and isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, bool):
         raise InvalidArgument(f"{name} cannot be {value!r}")
     if name == "random_seed" and isinstance(value, Real | Decimal) and not value > 0:

@@ -246,4 +246,8 @@ _VARIATION_PARSERS: _Parsers = {
     "line_spacing_variance": partial(_number, most=wire.MAX_VARIANCE),
     "word_spacing_variance": partial(_number, most=wire.MAX_VARIANCE),
     "random_seed": _seed,
+    "pen": partial(_one_of, words=wire.PENS),
+    "natural": lambda field, text: _one_of(field, text, wire.SWITCH) == "true",
+    "paper": partial(_one_of, words=wire.PAPERS),
+    "corrections": partial(_number, most=wire.MAX_CORRECTIONS),
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ipywidgets
 
 from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.wire import PAPERS, PENS
 from toolkit.widget_family import button, check_box, in_turn, row, sized, text_field
 
 _LABEL, _WIDTH = "7.5em", "22em"
@@ -32,6 +33,10 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         picker = ipywidgets.ColorPicker(value="#000000", description="Ink")
         self.colour = sized(picker, _WIDTH, label=_LABEL)
         self.inks = text_field("or CMYK", "(1, 0.5, 0, 0.2)", width=_WIDTH, label=_LABEL)
+        self.pen, self.paper = _choice("Pen", PENS), _choice("Paper", PAPERS)
+        self.natural = check_box("Vary as a person does", value=False, width="16em")
+        self.natural.layout.margin = f"2px 2px 2px {_LABEL}"
+        self.corrections = _slider("Corrections", 0, 0, 1, 0.01)
         number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = sized(number, "13em", label=_LABEL)
         self.seed_locked = check_box("keep", width="5em")
@@ -40,12 +45,13 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "handwriting_size": self.size, "handwriting_color": self.colour, "width": self.width,
             "height": self.height, "min_padding": self.padding, "line_spacing": self.line_spacing,
             "line_spacing_variance": self.line_variance, "word_spacing_variance": self.word_variance,
+            "pen": self.pen, "natural": self.natural, "paper": self.paper, "corrections": self.corrections,
         }  # fmt: skip
         self._defaults = {name: control.value for name, control in self._parameters.items()}
         ipywidgets.dlink((self.height_auto, "value"), (self.height, "disabled"))
         controls = (
             self.size, self.line_spacing, self.line_variance, self.word_variance, self.width, self.height_auto,
-            self.height, self.padding, self.colour, self.inks,
+            self.height, self.padding, self.colour, self.inks, self.pen, self.natural, self.paper, self.corrections,
         )  # fmt: skip
         seed_row = row(self.seed, self.seed_locked, self.reroll_button)
         super().__init__((*controls, seed_row), layout=ipywidgets.Layout(overflow="visible"))
@@ -81,6 +87,10 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self._is_rolling = True
         self.seed.value = 1 + secrets.randbelow(999_999)  # short, so that a person can write it down
         self._is_rolling = False
+
+
+def _choice(description: str, options: Sequence[str]) -> ipywidgets.Widget:
+    return sized(ipywidgets.Dropdown(options=options, description=description), _WIDTH, label=_LABEL)
 
 
 def _slider(description: str, value: float, least: float, most: float, step: float) -> ipywidgets.Widget:
