@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from toolkit.handwriting.catalogue import Handwriting
-from toolkit.handwriting.wire import Format, Paper, Pen
+from toolkit.handwriting.wire import Align, Format, Paper, Pen
 
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
 _PIXELS = (9000.0, "9000px")
@@ -47,9 +47,6 @@ class Margin(NamedTuple):
     right: float
     bottom: float
     left: float
-
-
-Align: TypeAlias = Literal["top", "middle"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
 Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "felt"]
 Paper: TypeAlias = Literal["none", "blank", "ruled", "grid", "kraft"]
 
+Align: TypeAlias = Literal["top", "middle"]
+
 APIKEY = Parameter("apikey", secret=True)
 
 LISTING_PARAMETERS = ("limit", "offset", "order_by", "order_dir")
@@ -43,7 +45,7 @@ RENDER_PARAMETERS = (
     "random_seed",
 )
 # Ours: the specification has no such parameters, and without them a rendering is as it says.
-OWN_PARAMETERS = ("pen", "natural", "paper", "corrections")
+OWN_PARAMETERS = ("pen", "natural", "paper", "corrections", "margin", "align")
 _RENDER_QUERY = (APIKEY, *(Parameter(name) for name in (*RENDER_PARAMETERS, *OWN_PARAMETERS)))
 
 LISTING = Endpoint("GET", "/handwritings", (APIKEY, *(Parameter(name) for name in LISTING_PARAMETERS)))
@@ -55,6 +57,11 @@ CONTENT_TYPES: dict[Format, str] = {
     "svg": "image/svg+xml",
     "replay": "image/svg+xml",
 }
+RENDER = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
+# A text on as many pages as it needs; the text is in the body.
+LETTER = Endpoint("POST", "/render/letter/{kind}", (*_RENDER_QUERY, Parameter("page_number")))
+LETTER_KINDS: tuple[Format, ...] = ("pdf", "png", "svg")
+
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
 RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
 DIRECTIONS = ("asc", "desc")
@@ -62,14 +69,7 @@ PENS: tuple[Pen, ...] = get_args(Pen)
 PAPERS: tuple[Paper, ...] = get_args(Paper)
 SWITCH = ("true", "false")
 
-#: Ours, beside the eleven of the specification.
-PAGE_PARAMETERS = ("margin", "align")
-_PAGE_QUERY = (*_RENDER_QUERY, *(Parameter(name) for name in PAGE_PARAMETERS))
-RENDER = {kind: Endpoint("GET", f"/render/{kind}", _PAGE_QUERY) for kind in CONTENT_TYPES}
-# A text on as many pages as it needs; the text is in the body.
-LETTER = Endpoint("POST", "/render/letter/{kind}", (*_PAGE_QUERY, Parameter("page_number")))
-LETTER_KINDS: tuple[Format, ...] = ("pdf", "png", "svg")
-ALIGNS = ("top", "middle")
+ALIGNS: tuple[Align, ...] = get_args(Align)
 
 #: Headers of a rendering; the service of 2016 has seed and overflow, the others are ours.
 SEED_HEADER = "X-Handwriting-Seed"
