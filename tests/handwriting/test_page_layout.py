@@ -115,7 +115,7 @@ def test_wrong_pages_and_margins_are_named(style: Style, said: str) -> None:
 def test_text_that_does_not_fit_warns_with_what_is_cut(hands: toolkit.Connection) -> None:
     text = "\n".join(f"Line {n} of the song" for n in range(1, 9))
     with pytest.warns(UserWarning, match="from the line 'Line 4 of the song' on") as warned:
-        done = hands.handwriting.png(text, "Molly", page=("6in", 110), handwriting_size=20)
+        done = hands.handwriting.png(text, "Molly", page=("6in", "110px"), handwriting_size=20)
     assert warned[0].filename == __file__
     assert done.overflow
     assert done.cut == "Line 4 of the song"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -32,37 +32,42 @@ from toolkit.handwriting.parameters import DEFAULT_HEIGHT, Parameters
 def render_letter(parameters: Parameters) -> Handwritten:
     """Render all pages as one PDF, or one of them in any format; raise InvalidParameters if that is impossible."""
     watch = StopWatch()
-    parameters, shaper, layouts = _paginated(parameters, writable_text(parameters).rstrip())
-    watch.lap("layout")
-    number = parameters.page_number
-    if number is not None and number > len(layouts):
-        raise InvalidParameters([Problem("page_number", f"page_number must be between 1 and {len(layouts)}")])
-    first = 0 if number is None else number - 1
-    chosen = layouts[first : len(layouts) if number is None else number]
-    shares: list[float] = []
-    cut = ""
+    count, pages = letter_pages(parameters, watch.lap)
+    drawn: list[tuple[int, float, str]] = []  # lines, ink and what is cut of each page
 
-    def pages() -> Iterator[Page]:
-        nonlocal cut
-        for at, layout in enumerate(chosen, first):
-            noise = noise_of(parameters, shaper, at)
-            baseline = baselines(parameters, layout.lines, noise, shaper)
-            page = inked_page(parameters, layout, shaper, noise, baseline, watch.lap)
-            shares.append(ink_share(page))
-            cut = cut or page.cut_text
+    def noted() -> Iterator[Page]:
+        for page in pages:
+            drawn.append((page.layout.lines, ink_share(page), page.cut_text))
             yield page
 
     if parameters.kind == "pdf":
-        data = draw_pdf(pages(), parameters.handwriting_color, parameters.handwriting_size, watch.lap)
+        data = draw_pdf(noted(), parameters.handwriting_color, parameters.handwriting_size, watch.lap)
     else:
-        data, _ = draw(next(pages()), parameters, watch.lap)
+        data, _ = draw(next(noted()), parameters, watch.lap)
     watch.lap("encode")
-    lines = sum(layout.lines for layout in chosen)
+    lines, shares, cuts = zip(*drawn, strict=True)
+    cut = next(filter(None, cuts), "")
     return Handwritten(
         data, parameters.kind, parameters.handwriting.title, parameters.random_seed, parameters.width or 0.0,
-        parameters.height or 0.0, lines, sum(shares) / len(shares), bool(cut), watch.milliseconds,
-        cut=cut, pages=len(layouts),
+        parameters.height or 0.0, sum(lines), sum(shares) / len(shares), bool(cut), watch.milliseconds,
+        cut=cut, pages=count,
     )  # fmt: skip
+
+
+def letter_pages(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> tuple[int, Iterator[Page]]:
+    """Return how many pages a letter has, and the ink of each, or only of the one that was asked for."""
+    spaced, shaper, layouts = _paginated(parameters, writable_text(parameters).rstrip())
+    lap("layout")
+    number = parameters.page_number
+    if number is not None and number > len(layouts):
+        raise InvalidParameters([Problem("page_number", f"page_number must be between 1 and {len(layouts)}")])
+    chosen = range(len(layouts)) if number is None else [number - 1]
+
+    def inked(at: int) -> Page:
+        noise = noise_of(spaced, shaper, at)
+        return inked_page(spaced, layouts[at], shaper, noise, baselines(spaced, layouts[at].lines, noise, shaper), lap)
+
+    return len(layouts), map(inked, chosen)
 
 
 def _paginated(parameters: Parameters, text: str) -> tuple[Parameters, Shaper, list[Layout]]:

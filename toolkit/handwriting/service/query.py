@@ -68,8 +68,9 @@ def parameters_of(
     layout_parsers: _Parsers = {
         "handwriting_size": partial(_letter_size, kind=kind),
         "handwriting_color": partial(_colour, kind=kind, strict=dialect == "strict"),
-        "width": partial(_side, kind=kind),
-        "height": partial(_side, kind=kind),
+        # A letter has the same lines in every format.
+        "width": partial(_side, kind=kind, is_whole=kind == "png" and not is_letter),
+        "height": partial(_side, kind=kind, is_whole=kind == "png" and not is_letter),
         "min_padding": partial(_distance, kind=kind),
         "margin": partial(_margin, kind=kind),
         "align": partial(_one_of, words=wire.ALIGNS),
@@ -149,12 +150,12 @@ class WrongValue(ValueError):
     pass
 
 
-def _side(field: str, text: str, kind: Format) -> float | None:
+def _side(field: str, text: str, kind: Format, *, is_whole: bool) -> float | None:
     """Parse a width or height; None is ``auto``."""
     if text.strip().lower() == "auto":
         return None
     points = _distance(field, text, kind)
-    if kind == "png":
+    if is_whole:
         points = float(int(points + 0.5))  # whole pixels, half up
         if points < 1:
             raise WrongValue(f"{field} must be at least 1px")
