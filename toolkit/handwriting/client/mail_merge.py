@@ -135,13 +135,14 @@ def letters(
     if kind == "replay":
         raise InvalidArgument("a letter is a pdf, png or svg")
     style.query(kind)  # refuses wrong distances before anything is written
+    checked_dpi(dpi)
     if background is not None:
         css_colour(background, kind)
     titles = self._calls.titles
     if hand not in map(str, frame.columns):
         id_of(hand, titles)
     rows = letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
-    merge = _Merge(self._calls, LetterFolder(folder), style, kind, checked_dpi(dpi), background)
+    merge = _Merge(self._calls, LetterFolder(folder), style, kind, dpi, background)
     return merge.run(rows, frame.index, progress)
 
 
