@@ -180,6 +180,9 @@ def write_whole(path: Path, data: bytes) -> None:
     try:
         beside.write_bytes(data)
         os.replace(beside, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the caller knows nothing of the other one
+        raise
     finally:
         beside.unlink(missing_ok=True)
 
