@@ -308,7 +308,7 @@ def test_a_page_has_its_size_and_a_letter_all_its_pages(url: str, tmp_path: Path
     )
     card = ["--page=8cmx5cm", "--size=9mm", "--align=middle", "--background=#ffe", "-o", str(tmp_path / "a.png")]
     done = run("write", "Dear Ada\n" * 5, "--hand=Molly", *card)
-    assert "<PNG by Molly, 227 x 142, 5 lines" in done.stdout
+    assert "<PNG by Molly, 227 x 142, 6 lines" in done.stdout
     assert done.stderr == "Warning: some ink did not fit and was cut off, from the line 'Dear Ada' on\n"
     unknown = run("write", "Hi", "--hand=Molly", "--page=B5", "-o", str(tmp_path / "b.pdf"), code=2).stderr
     assert "page 'B5' is unknown: it is one of A3, A4, A5, A6, Letter, Legal" in unknown
