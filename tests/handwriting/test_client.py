@@ -137,7 +137,9 @@ def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection) -> Non
 
 
 def test_a_sheet_shows_every_picture(hands: toolkit.Connection, tmp_path: Path) -> None:
-    notes = [hands.handwriting.png("Hi", "Molly", width=width, height=30, line_spacing=1) for width in (100, 200, 150)]
+    notes = [
+        hands.handwriting.png("Hi", "Molly", width=width, height=30, handwriting_size=16) for width in (100, 200, 150)
+    ]
     shown = hands.handwriting.contact_sheet(notes, columns=2)
     assert repr(shown) == f"<Contact sheet of 3, 448 x 144, {shown.digest}>"
     assert set(shown._repr_mimebundle_()) == {"text/plain", "image/png"}
