@@ -301,6 +301,19 @@ def test_a_text_is_written_as_the_name_says(kind: str, magic: bytes, url: str, t
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_a_page_has_its_size_and_a_letter_all_its_pages(url: str, tmp_path: Path) -> None:
+    letter = ["--hand=Molly", "--page=A6", "--margin=1cm", "--color=navy", "-o", str(tmp_path / "a.pdf")]
+    assert (
+        b"<Letter by Molly, 2 pages of 297.64 x 419.53" in piped(["write", "-", *letter], b"Dear Ada, hello! " * 40)[0]
+    )
+    card = ["--page=8cmx5cm", "--size=9mm", "--align=middle", "--background=#ffe", "-o", str(tmp_path / "a.png")]
+    done = run("write", "Dear Ada\n" * 5, "--hand=Molly", *card)
+    assert "<PNG by Molly, 227 x 142, 6 lines" in done.stdout
+    assert done.stderr == "Warning: some ink did not fit and was cut off, from the line 'Dear Ada' on\n"
+    unknown = run("write", "Hi", "--hand=Molly", "--page=B5", "-o", str(tmp_path / "b.pdf"), code=2).stderr
+    assert "page 'B5' is unknown: it is one of A3, A4, A5, A6, Letter, Legal" in unknown
+
+
 def test_seed_zero_gives_the_same_writing_every_time(url: str, tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
         run("write", "Dear Ada", "--hand=Molly", "--seed=0", "-o", str(tmp_path / name))

@@ -23,7 +23,8 @@ from toolkit.outside_world import OutsideWorld
 
 
 def test_a_style_knows_every_parameter_of_the_wire() -> None:
-    assert {field.name for field in fields(Style)} == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
+    ours = {field.name for field in fields(Style)} - {"page"}  # which gives width and height
+    assert ours == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +133,7 @@ def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection) -> Non
         "Hello", ["Molly", "Perry"], line_spacing=[1, 2, 3], handwriting_color="#123456", random_seed=range(1, 3)
     )
     assert frame.columns.tolist() == ["handwriting", "line_spacing", "random_seed", "thumbnail", "ms", "width",
-                                      "height", "lines", "ink_share", "seed"]  # fmt: skip
+                                      "height", "lines", "ink_share", "seed", "overflow"]  # fmt: skip
     assert frame["handwriting"].tolist() == ["Molly"] * 6 + ["Perry"] * 6
     assert frame["random_seed"].tolist() == [1, 2] * 6
     assert frame.groupby("line_spacing")["height"].max().is_monotonic_increasing
@@ -142,7 +143,9 @@ def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection) -> Non
 
 
 def test_a_sheet_shows_every_picture(hands: toolkit.Connection, tmp_path: Path) -> None:
-    notes = [hands.handwriting.png("Hi", "Molly", width=width, height=30) for width in (100, 200, 150)]
+    notes = [
+        hands.handwriting.png("Hi", "Molly", width=width, height=30, handwriting_size=16) for width in (100, 200, 150)
+    ]
     shown = hands.handwriting.contact_sheet(notes, columns=2)
     assert repr(shown) == f"<Contact sheet of 3, 448 x 144, {shown.digest}>"
     assert set(shown._repr_mimebundle_()) == {"text/plain", "image/png"}

@@ -63,7 +63,7 @@ def test_a_word_wider_than_the_page_breaks_at_characters(page_of):
     page = page_of("a " + "Wonderfully" * 12 + " b", width=120.0, height=None)
     assert "".join(page.layout.text).replace(" ", "") == "a" + "Wonderfully" * 12 + "b"
     assert page.layout.lines > 8
-    assert not page.overflow
+    assert page.cut_line is None
 
 
 def test_a_page_narrower_than_a_letter_still_takes_one_a_line(page_of):
@@ -122,7 +122,7 @@ def test_height_auto_leaves_room_below_the_last_line(page_of):
     assert page.height == np.ceil(SIZE * 3 + SIZE * 0.75)
     deep = page_of("gypsy", height=None, line_spacing=0.1)
     assert deep.height >= float((deep.strokes.y + deep.strokes.radius).max())
-    assert not deep.overflow
+    assert deep.cut_line is None
 
 
 def test_height_auto_is_whole_pixels_in_png_and_hundredths_in_pdf(page_of):

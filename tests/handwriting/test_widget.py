@@ -56,6 +56,7 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
         "size",
         "width",
         "height",
+        "margin",
         "padding",
         "line_spacing",
         "line_variance",
@@ -64,8 +65,12 @@ def test_all_parameters_have_a_control(explorer: HandwritingExplorer) -> None:
     ):
         getattr(look, control).value += getattr(look, control).step
     look.colour.value = "#010203"
-    look.pen.value, look.natural.value, look.paper.value = "felt", True, "ruled"
-    assert set(look.style.given()) == {field.name for field in fields(Style)}
+    look.pen.value, look.natural.value, look.paper.value, look.align.value = "felt", True, "ruled", "middle"
+    assert set(look.style.given()) == {field.name for field in fields(Style)} - {"page"}
+    look.page.value = "A5"
+    assert set(look.style.given()) == {field.name for field in fields(Style)} - {"width", "height"}
+    assert look.width.disabled
+    assert look.height.disabled
 
 
 def test_variances_that_people_have_are_green(explorer: HandwritingExplorer) -> None:

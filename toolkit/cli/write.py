@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from toolkit.cli.gateway_url import local_url
 from toolkit.cli.options import URL
 from toolkit.cli.pipes import stdin
-from toolkit.handwriting.wire import PAPERS, PENS, Format, Paper, Pen
+from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS, Format
 
 _KINDS: dict[str, Format] = {".png": "png", ".pdf": "pdf", ".svg": "svg"}
 
@@ -36,37 +37,58 @@ def _output(context: click.Context, parameter: click.Parameter, path: Path) -> P
 @click.option("--pen", type=click.Choice(PENS), help="The kind of pen.")
 @click.option("--natural", is_flag=True, default=None, help="Let letters vary as a person's do.")
 @click.option("--paper", type=click.Choice(PAPERS), help="Write on paper, as a scanner shows it.")
+@click.option("--size", "handwriting_size", metavar="DISTANCE", help="Height of a capital letter, as 4mm.")
+@click.option("--color", "handwriting_color", metavar="COLOR", help="Color of the ink, as navy or #13a.")
+@click.option("--page", metavar="PAGE", help="A3 to A6, Letter, Legal, or WIDTHxHEIGHT as 12cmx8cm.")
+@click.option("--margin", metavar="DISTANCE", help="Margins, as 2cm, or TOP,RIGHT,BOTTOM,LEFT.")
+@click.option("--align", type=click.Choice(ALIGNS), help="Where the text is between top and bottom.")
+@click.option("--line-spacing", type=float, help="Distance of the lines in sizes of the letters.")
+@click.option("--background", metavar="COLOR", help="Color under the ink of a .png or .svg, which is else transparent.")
 @URL
 def write(
     text: str,
     hand: str,
     output: Path,
     seed: int | None,
-    pen: Pen | None,
-    natural: bool | None,
-    paper: Paper | None,
+    page: str | None,
+    background: str | None,
     url: str | None,
+    **look: Any,  # noqa: ANN401 - the other options, which have the names of `Style`
 ) -> None:
     """Write TEXT in handwriting to a file.
 
-    With "-" it writes the text on stdin. The page is as high as the text needs. If no gateway runs on this machine, it
-    starts one for this text. A gateway that wants an apikey gets that of $TOOLKIT_APIKEY.
+    With "-" it writes the text on stdin. The page is as high as the text needs; with --page a .pdf has as many pages as
+    the text needs. If no gateway runs on this machine, it starts one for this text. A gateway that wants an apikey gets
+    that of $TOOLKIT_APIKEY.
 
     \b
-      toolkit write "Dear Ada" --hand Molly -o letter.pdf
+      toolkit write "Dear Ada" --hand Molly -o note.png
+      toolkit write - --hand Molly --page A4 -o letter.pdf < letter.txt
     """  # noqa: D301 - click keeps the lines behind \b as they are
     if text == "-":
         text = _text_of_stdin()
     from toolkit.connection import connect
     from toolkit.handwriting.client.style import Style
 
-    style = Style(height="auto", random_seed=seed, pen=pen, natural=natural, paper=paper)
+    kind, sides = _KINDS[output.suffix.lower()], None if page is None else _page(page)
     with connect(url or local_url()) as tk:
-        done = tk.handwriting.rendered(text, hand, _KINDS[output.suffix.lower()], style)
-        done.save(output)
+        if sides is not None and kind == "pdf":
+            given = {name: value for name, value in look.items() if value is not None}
+            letter = tk.handwriting.letter(text, hand, page=sides, random_seed=seed, **given)
+            letter.pdf.save(output, background=background)
+            click.echo(f"{output}: {letter!r}")
+            return
+        style = Style(page=sides, height="auto" if sides is None else None, random_seed=seed, **look)
+        done = tk.handwriting.rendered(text, hand, kind, style)
+        done.save(output, background=background)
     click.echo(f"{output}: {done!r}")
     if done.overflow:
-        click.echo("Warning: some ink did not fit and was cut off", err=True)
+        click.echo(f"Warning: some ink did not fit and was cut off, from the line {done.cut!r} on", err=True)
+
+
+def _page(text: str) -> str | tuple[str, str]:
+    width, by, height = text.lower().partition("x")
+    return (width, height) if by and height else text
 
 
 def _text_of_stdin() -> str:

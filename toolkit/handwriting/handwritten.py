@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote
 
-from PIL import Image
+from PIL import Image, ImageColor
 
 from toolkit.errors import InvalidArgument
 from toolkit.handwriting import wire
@@ -43,6 +44,10 @@ class Handwritten:
         Share of the page that is covered by ink, from 0 to 1.
     overflow : bool
         Whether ink outside the page was cut off.
+    cut : str
+        The beginning of the first line that was cut off; empty if nothing was, or if the server does not send it.
+    pages : int
+        How many pages a letter has; the file is one of them if it is no PDF.
     timings : dict of str to float
         Milliseconds of each stage of the rendering, or of the whole call if the server does not send them.
     """
@@ -57,6 +62,8 @@ class Handwritten:
     ink_share: float | None
     overflow: bool
     timings: dict[str, float] = field(compare=False)
+    cut: str = ""
+    pages: int = 1
     preview: Callable[[], bytes] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -64,7 +71,7 @@ class Handwritten:
         return sum(self.timings.values())
 
     def headers(self) -> dict[str, str]:
-        return {
+        headers = {
             wire.SEED_HEADER: str(self.seed),
             wire.OVERFLOW_HEADER: "true" if self.overflow else "false",
             wire.SIZE_HEADER: f"{round(self.width, 2):g}x{round(self.height, 2):g}",
@@ -72,6 +79,11 @@ class Handwritten:
             wire.INK_HEADER: f"{self.ink_share:.6f}",
             wire.TIMING_HEADER: ", ".join(f"{stage};dur={spent:.1f}" for stage, spent in self.timings.items()),
         }
+        if self.cut:
+            headers[wire.CUT_HEADER] = quote(self.cut)
+        if self.pages > 1:
+            headers[wire.PAGES_HEADER] = str(self.pages)
+        return headers
 
     @classmethod
     def from_response(
@@ -95,6 +107,8 @@ class Handwritten:
             float(share) if share else ink_share_of(data) if kind == "png" else None,
             headers.get(wire.OVERFLOW_HEADER.lower()) == "true",
             {stage: float(spent) for stage, _, spent in stages} or {"call": milliseconds},
+            cut=unquote(headers.get(wire.CUT_HEADER.lower(), "")),
+            pages=int(pages) if (pages := headers.get(wire.PAGES_HEADER.lower(), "")).isdigit() else 1,
         )
 
     @property
@@ -105,9 +119,13 @@ class Handwritten:
         image = self.image().convert("RGBA")
         return hashlib.sha256(repr(image.size).encode("ascii") + image.tobytes()).hexdigest()[:12]
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the file and return its path; a name with the suffix of another format raises InvalidArgument."""
-        return save_file(self.data, path, SUFFIXES[self.kind], f"a {self.kind}")
+    def save(self, path: str | os.PathLike[str], *, background: str | None = None) -> Path:
+        """Write the file and return its path; a name with the suffix of another format raises InvalidArgument.
+
+        A PNG or an SVG is transparent without a `background`, a CSS colour as ``"white"`` or ``"#ffe"``.
+        """
+        data = self.data if background is None else on_background(self.data, self.kind, background)
+        return save_file(data, path, SUFFIXES[self.kind], f"a {self.kind}")
 
     def image(self) -> Image.Image:
         """Return the writing as a transparent Pillow image; a PDF or an SVG is rendered again as a PNG."""
@@ -152,8 +170,47 @@ def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, what: str)
     target = Path(path)
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
-    target.write_bytes(data)
+    write_whole(target, data)
     return target
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that nobody, not even after a crash of this process, sees half of it."""
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        beside.write_bytes(data)
+        os.replace(beside, path)
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None  # the caller knows nothing of the other one
+        raise
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def css_colour(colour: str, kind: Format) -> tuple[int, ...]:
+    """Return red, green, blue and maybe alpha of the background of a format; raise InvalidArgument if it has none."""
+    if kind == "pdf":
+        raise InvalidArgument("a PDF has no background: it is shown and printed on paper; save a PNG or an SVG")
+    try:
+        return ImageColor.getrgb(colour)
+    except ValueError:
+        raise InvalidArgument(f"background {colour!r} is no CSS colour, as white or #ffe") from None
+
+
+def on_background(data: bytes, kind: Format, colour: str) -> bytes:
+    """Return a PNG or an SVG with a background; raise InvalidArgument for another format, or no CSS colour."""
+    fill = css_colour(colour, kind)
+    if kind == "png":
+        with Image.open(io.BytesIO(data)) as image:
+            inked, dpi = image.convert("RGBA"), image.info.get("dpi", (72, 72))
+        file = io.BytesIO()
+        flat = Image.alpha_composite(Image.new("RGBA", inked.size, fill), inked)
+        (flat if len(fill) == 4 else flat.convert("RGB")).save(file, "PNG", dpi=dpi)
+        return file.getvalue()
+    opacity = f' fill-opacity="{fill[3] / 255:.3f}"' if len(fill) == 4 else ""
+    sheet = f'<rect width="100%" height="100%" fill="#{bytes(fill[:3]).hex()}"{opacity}/>'
+    head, bracket, body = data.partition(b">")
+    return head + bracket + sheet.encode("ascii") + body
 
 
 def png_bytes(image: Image.Image) -> bytes:

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from toolkit.handwriting.catalogue import Handwriting
-from toolkit.handwriting.wire import Format, Paper, Pen
+from toolkit.handwriting.wire import Align, Format, Paper, Pen
 
 DEFAULT_WIDTH, DEFAULT_HEIGHT = 504.0, 360.0
 _PIXELS = (9000.0, "9000px")
@@ -40,6 +40,15 @@ class CMYK(NamedTuple):
         return RGB(*(int(255 * (1 - ink) * (1 - self.black) + 0.5) for ink in (self.cyan, self.magenta, self.yellow)))
 
 
+class Margin(NamedTuple):
+    """In points."""
+
+    top: float
+    right: float
+    bottom: float
+    left: float
+
+
 @dataclass(frozen=True, slots=True)
 class Parameters:
     """Lengths are in points, 72 to the inch; a pixel is a point."""
@@ -52,7 +61,8 @@ class Parameters:
     handwriting_color: RGB | CMYK = field(default=RGB(0, 0, 0))
     width: float | None = DEFAULT_WIDTH  # None is ``auto``
     height: float | None = DEFAULT_HEIGHT
-    line_spacing: float = 1.5  # pitch of the lines in handwriting sizes, 0 to 5
+    # Pitch of the lines in handwriting sizes, 0 to 5; None, in letters only, is as far as they need to be clear.
+    line_spacing: float | None = 1.5
     line_spacing_variance: float = 0.0  # largest relative change of a pitch, 0 to 1
     word_spacing_variance: float = 0.0  # largest relative change of a gap between words, 0 to 1
     min_padding: float | None = None  # centre the text with at least this margin; None leaves it at the top left
@@ -62,8 +72,17 @@ class Parameters:
     natural: bool = False  # whether letters, joins and gaps vary as a person's do
     paper: Paper = "none"  # none is transparent
     corrections: float = 0.0  # share of words that are crossed out, retouched or squeezed, 0 to 1
+    margin: Margin | None = None
+    align: Align = "top"
+    is_letter: bool = False  # on as many pages as the text needs
+    page_number: int | None = None  # of a letter; None is all pages
+
+    @property
+    def edges(self) -> Margin:
+        """Return the distances of the text from the four edges."""
+        return self.margin or Margin(*[self.min_padding or 0.0] * 4)
 
     @property
     def text_width(self) -> float:
         """Return the width between the margins, in points."""
-        return (self.width or 0.0) - 2 * (self.min_padding or 0.0)
+        return (self.width or 0.0) - self.edges.left - self.edges.right

@@ -26,6 +26,8 @@ Format: TypeAlias = Literal["png", "pdf", "svg", "replay"]
 Pen: TypeAlias = Literal["plain", "ballpoint", "gel", "fountain", "pencil", "felt"]
 Paper: TypeAlias = Literal["none", "blank", "ruled", "grid", "kraft"]
 
+Align: TypeAlias = Literal["top", "middle"]
+
 APIKEY = Parameter("apikey", secret=True)
 
 LISTING_PARAMETERS = ("limit", "offset", "order_by", "order_dir")
@@ -43,7 +45,7 @@ RENDER_PARAMETERS = (
     "random_seed",
 )
 # Ours: the specification has no such parameters, and without them a rendering is as it says.
-OWN_PARAMETERS = ("pen", "natural", "paper", "corrections")
+OWN_PARAMETERS = ("pen", "natural", "paper", "corrections", "margin", "align")
 _RENDER_QUERY = (APIKEY, *(Parameter(name) for name in (*RENDER_PARAMETERS, *OWN_PARAMETERS)))
 
 LISTING = Endpoint("GET", "/handwritings", (APIKEY, *(Parameter(name) for name in LISTING_PARAMETERS)))
@@ -56,6 +58,9 @@ CONTENT_TYPES: dict[Format, str] = {
     "replay": "image/svg+xml",
 }
 RENDER = {kind: Endpoint("GET", f"/render/{kind}", _RENDER_QUERY) for kind in CONTENT_TYPES}
+# A text on as many pages as it needs; the text is in the body.
+LETTER = Endpoint("POST", "/render/letter/{kind}", (*_RENDER_QUERY, Parameter("page_number")))
+LETTER_KINDS: tuple[Format, ...] = ("pdf", "png", "svg")
 
 RATINGS = ("rating_neatness", "rating_cursivity", "rating_embellishment", "rating_character_width")
 RECORD_FIELDS = ("id", "title", "date_created", "date_modified", *RATINGS)
@@ -64,15 +69,20 @@ PENS: tuple[Pen, ...] = get_args(Pen)
 PAPERS: tuple[Paper, ...] = get_args(Paper)
 SWITCH = ("true", "false")
 
+ALIGNS: tuple[Align, ...] = get_args(Align)
+
 #: Headers of a rendering; the service of 2016 has seed and overflow, the others are ours.
 SEED_HEADER = "X-Handwriting-Seed"
 OVERFLOW_HEADER = "X-Handwriting-Overflow"
 SIZE_HEADER = "X-Handwriting-Size"
 LINES_HEADER = "X-Handwriting-Lines"
 INK_HEADER = "X-Handwriting-Ink"
+CUT_HEADER = "X-Handwriting-Cut"
+PAGES_HEADER = "X-Handwriting-Pages"
 TIMING_HEADER = "Server-Timing"
 
 MAX_TEXT = 9000
+MAX_LETTER, MAX_LETTER_BYTES = 60_000, 1_000_000
 DEFAULT_LIMIT, MAX_LIMIT = 200, 1000
 MAX_LINE_SPACING = 5.0
 MAX_VARIANCE = 1.0
@@ -90,9 +100,15 @@ RATE_EXCEEDED = "rate limit exceeded"
 QUERY_MALFORMED = "query string is malformed"
 ID_NOT_FOUND = "handwriting_id not found"
 TEXT_TOO_LONG = f"text maximum length is {MAX_TEXT} characters"
+LETTER_TOO_LONG = f"text maximum length is {MAX_LETTER} characters"
 TEXT_NOT_UTF8 = "text must be valid UTF-8"
 TEXT_HAS_CONTROLS = "text contains control characters"
 NO_ROOM = "min_padding leaves no room for text"
+MARGIN_TOO_LARGE = "margin leaves no room for text"
+PADDING_CENTRES = "min_padding centres the text: give it without margin and align"
+LETTER_SIDE = "{} must be a distance: a letter has pages of one size"
+LETTER_BODY = 'the body must be a JSON object such as {"text": "Dear Ada"}'
+NO_LINE_FITS = "a line of this size does not fit between the margins: use a larger page or a smaller handwriting_size"
 SEED_OUT_OF_RANGE = "random_seed is out of range"
 MISSING_CHARACTERS = "text has characters this handwriting cannot write"
 QUEUE_FULL = "too many texts wait to be rendered, try again later"

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
-from toolkit.errors import InvalidParameters, KeyRejected, Overloaded, RateLimited, ServiceError
+import msgspec
+
+from toolkit.errors import (
+    InvalidParameters,
+    KeyRejected,
+    MalformedRequest,
+    NotFound,
+    Overloaded,
+    RateLimited,
+    ServiceError,
+)
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
 from toolkit.handwriting import wire
+from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.service.handwriting import Caller, HandwritingService, fingerprint
 from toolkit.handwriting.service.query import check_query, listing_of
 from toolkit.handwriting.wire import Format
@@ -34,6 +45,8 @@ class HandwritingRoutes:
         ]
         for kind, endpoint in wire.RENDER.items():
             self.table.append(Route(endpoint, self._admitted(self._render(kind)), cancellable=True))
+        letter = Route(wire.LETTER, self._admitted(self._letter), wire.MAX_LETTER_BYTES, cancellable=True)
+        self.table.append(letter)
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
         if not request.values and error.status in _ROUTER_TEXTS and not isinstance(error, InvalidParameters):
@@ -84,10 +97,26 @@ class HandwritingRoutes:
             if name is not None and f'"{name}"' in request.header(b"if-none-match"):
                 return Response(304, b"", content_type, caching)
             done = await self._service.render(parameters, caller)
-            figures = ((key.lower().encode("ascii"), text.encode("ascii")) for key, text in done.headers().items())
-            return Response(200, done.data, content_type, (*caching, *figures))
+            return Response(200, done.data, content_type, (*caching, *_figures(done)))
 
         return call
+
+    async def _letter(self, request: Request, query: Mapping[str, str], caller: Caller) -> Response:
+        kind = next((kind for kind in wire.LETTER_KINDS if kind == request.values["kind"]), None)
+        if kind is None:
+            raise NotFound(wire.NOT_FOUND)
+        try:
+            text = msgspec.json.decode(request.body, type=dict[str, str])["text"]
+        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError):
+            raise MalformedRequest(wire.LETTER_BODY) from None
+        parameters = await self._service.checked({**query, "text": text}, kind, caller, is_letter=True)
+        done = await self._service.render(parameters, caller)
+        content_type = wire.CONTENT_TYPES[kind].encode("ascii")
+        return Response(200, done.data, content_type, (_NO_STORE, *_figures(done)))
+
+
+def _figures(done: Handwritten) -> Iterator[Header]:
+    return ((name.lower().encode("ascii"), text.encode("ascii")) for name, text in done.headers().items())
 
 
 def _json(data: object) -> Response:

@@ -10,12 +10,15 @@ import pandas as pd
 from toolkit.argument_checks import checked_arguments
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.calls import HandwritingCalls
-from toolkit.handwriting.client.hands_on_offer import Bounds, listing_frame, rated_within
+from toolkit.handwriting.client.hands_on_offer import Bounds, listing_frame, rated_within, sorted_by_rating
+from toolkit.handwriting.client.letter import letter
+from toolkit.handwriting.client.mail_merge import letters
+from toolkit.handwriting.client.page_layout import Distance, Margin, Page
 from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
-from toolkit.handwriting.client.style import Distance, Ink, Style
-from toolkit.handwriting.client.sweeping import Few, swept
+from toolkit.handwriting.client.style import Ink, Style
+from toolkit.handwriting.client.sweeping import sweep
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.wire import Format, Paper, Pen
+from toolkit.handwriting.wire import Align, Format, Paper, Pen
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -75,9 +78,7 @@ class HandwritingClient(PublicNames):
         """
         frame = listing_frame(self._calls.listing({"order_by": order_by, "order_dir": order_dir}))
         if order_by in wire.RATINGS:
-            titles = frame["title"].str.casefold()
-            frame = frame.iloc[titles.argsort(kind="stable")]
-            frame = frame.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
+            frame = sorted_by_rating(frame, order_by, ascending=order_dir == "asc")
         given = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
         return rated_within(frame, dict(zip(wire.RATINGS, given, strict=True)))
 
@@ -121,8 +122,13 @@ class HandwritingClient(PublicNames):
         natural: bool | None = None,
         paper: Paper | None = None,
         corrections: float | None = None,
+        page: Page | None = None,
+        margin: Margin | None = None,
+        align: Align | None = None,
     ) -> Handwritten:
         """Write a text as a PNG with transparent paper: ``GET /render/png``.
+
+        A warning says which line is the first that does not fit on the page.
 
         Parameters
         ----------
@@ -133,7 +139,8 @@ class HandwritingClient(PublicNames):
         handwriting_size
             Baseline to cap height: ``"20px"``, ``"0.3in"``, ``"8 mm"``; a number is pixels (72 an inch). Default 20.
         handwriting_color
-            ``"#rrggbb"``, or four inks (cyan, magenta, yellow, black) from 0 to 1. Default black.
+            ``"#rrggbb"``, ``"#rgb"``, a CSS name as ``"navy"``, or four inks (cyan, magenta, yellow, black) from 0 to
+            1. Default black.
         width, height
             A distance, or ``"auto"`` for what the text needs. Default 504 x 360 pixels.
         min_padding
@@ -154,11 +161,18 @@ class HandwritingClient(PublicNames):
             ``none`` (default, transparent), ``blank``, ``ruled``, ``grid`` or ``kraft``, as a scanner shows it.
         corrections
             Share of words that are crossed out, retouched or squeezed, 0 to 1. Default 0.
+        page
+            ``"A3"`` to ``"A6"``, ``"Letter"``, ``"Legal"`` or (width, height), instead of `width` and `height`.
+        margin
+            One distance, or four: top, right, bottom, left. The text begins at the margins.
+        align
+            ``"top"`` (default) or ``"middle"``, between top and bottom.
 
         Returns
         -------
         Handwritten
-            Shows itself; ``.save(path)``, ``.seed`` to have it again, ``.width``, ``.height``, ``.ink_share``.
+            Shows itself; ``.save(path, background="white")``, ``.seed`` to have it again, ``.width``, ``.height``,
+            ``.ink_share``.
 
         Raises
         ------
@@ -179,8 +193,9 @@ class HandwritingClient(PublicNames):
         style = Style(
             handwriting_size, handwriting_color, width, height, min_padding,
             line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections,
+            page, margin, align,
         )  # fmt: skip
-        return self.rendered(text, handwriting, "png", style)
+        return self._calls.written(text, handwriting, "png", style)
 
     def pdf(
         self,
@@ -200,6 +215,9 @@ class HandwritingClient(PublicNames):
         natural: bool | None = None,
         paper: Paper | None = None,
         corrections: float | None = None,
+        page: Page | None = None,
+        margin: Margin | None = None,
+        align: Align | None = None,
     ) -> Handwritten:
         """Write a text as a PDF whose words can be searched: ``GET /render/pdf``.
 
@@ -216,8 +234,9 @@ class HandwritingClient(PublicNames):
         style = Style(
             handwriting_size, handwriting_color, width, height, min_padding,
             line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections,
+            page, margin, align,
         )  # fmt: skip
-        return self.rendered(text, handwriting, "pdf", style)
+        return self._calls.written(text, handwriting, "pdf", style)
 
     def svg(
         self,
@@ -237,6 +256,9 @@ class HandwritingClient(PublicNames):
         natural: bool | None = None,
         paper: Paper | None = None,
         corrections: float | None = None,
+        page: Page | None = None,
+        margin: Margin | None = None,
+        align: Align | None = None,
     ) -> Handwritten:
         """Write a text as an SVG: ``GET /render/svg``, which only a gateway of this toolkit has. Else as `png`.
 
@@ -250,8 +272,9 @@ class HandwritingClient(PublicNames):
         style = Style(
             handwriting_size, handwriting_color, width, height, min_padding,
             line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections,
+            page, margin, align,
         )  # fmt: skip
-        return self.rendered(text, handwriting, "svg", style)
+        return self._calls.written(text, handwriting, "svg", style)
 
     def animation(
         self,
@@ -269,6 +292,9 @@ class HandwritingClient(PublicNames):
         natural: bool | None = None,
         paper: Paper | None = None,
         corrections: float | None = None,
+        page: Page | None = None,
+        margin: Margin | None = None,
+        align: Align | None = None,
     ) -> Handwritten:
         """Write a text as an SVG that writes itself: ``GET /render/replay``, only of this toolkit. Else as `png`.
 
@@ -280,61 +306,11 @@ class HandwritingClient(PublicNames):
         True
         """
         style = Style(
-            handwriting_size, handwriting_color, width, height, min_padding, line_spacing, random_seed=random_seed,
-            pen=pen, natural=natural, paper=paper, corrections=corrections,
+            handwriting_size, handwriting_color, width, None if page is not None and height == "auto" else height,
+            min_padding, line_spacing, random_seed=random_seed,
+            pen=pen, natural=natural, paper=paper, corrections=corrections, page=page, margin=margin, align=align,
         )  # fmt: skip
-        return self.rendered(text, handwriting, "replay", style)
-
-    def sweep(
-        self,
-        text: str,
-        handwriting: Few[str],
-        *,
-        kind: Format = "png",
-        handwriting_size: Few[Distance] | None = None,
-        handwriting_color: Few[str] | None = None,
-        width: Few[Distance] | None = None,
-        height: Few[Distance] | None = "auto",
-        min_padding: Few[Distance] | None = None,
-        line_spacing: Few[float] | None = None,
-        line_spacing_variance: Few[float] | None = None,
-        word_spacing_variance: Few[float] | None = None,
-        random_seed: Few[int] | None = None,
-        pen: Few[Pen] | None = None,
-        natural: Few[bool] | None = None,
-        paper: Few[Paper] | None = None,
-        corrections: Few[float] | None = None,
-        progress: bool = True,
-    ) -> pd.DataFrame:
-        """Write a text once for each combination of parameters.
-
-        Parameters
-        ----------
-        text, handwriting, ...
-            As in `png`; each may be a list, and the last list changes fastest.
-        progress
-            Show a bar where there are more than 20 combinations.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row a combination: ``handwriting``, a column for each parameter given as a list, then ``thumbnail``
-            (`Handwritten`), ``ms``, ``width``, ``height``, ``lines``, ``ink_share``, ``seed``.
-
-        Examples
-        --------
-        >>> import toolkit
-        >>> with toolkit.connect() as tk:
-        ...     tk.handwriting.sweep("Hello", "Molly", line_spacing=[1, 2], random_seed=7)["height"].tolist()
-        [38.0, 60.0]
-        """
-        lists = {
-            "handwriting_size": handwriting_size, "handwriting_color": handwriting_color, "width": width,
-            "height": height, "min_padding": min_padding, "line_spacing": line_spacing,
-            "line_spacing_variance": line_spacing_variance, "word_spacing_variance": word_spacing_variance,
-            "random_seed": random_seed, "pen": pen, "natural": natural, "paper": paper, "corrections": corrections,
-        }  # fmt: skip
-        return swept(lambda name, style: self.rendered(text, name, kind, style), handwriting, lists, progress)
+        return self._calls.written(text, handwriting, "replay", style)
 
     def contact_sheet(
         self, pictures: pd.DataFrame | Sequence[Handwritten], *, columns: int = 2, labels: Sequence[str] | None = None
@@ -364,6 +340,8 @@ class HandwritingClient(PublicNames):
         448
         """
         return picture_sheet(pictures, columns, labels)
+
+    letter, letters, sweep = letter, letters, sweep
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `png` for the result and the errors."""

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from decimal import Decimal
 from numbers import Real
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+from PIL import ImageColor
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.wire import Format, Paper, Pen
+from toolkit.handwriting.client.page_layout import Distance, Margin, Page, distance_text, margin_text, page_sides
+from toolkit.handwriting.wire import Align, Format, Paper, Pen
 
-#: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels, which are points (72 an inch).
-Distance: TypeAlias = float | str
-#: ``"#1b3a8a"``, or cyan, magenta, yellow, black from 0 to 1.
+#: ``"#1b3a8a"``, ``"#13a"``, a CSS name as ``"navy"``, or cyan, magenta, yellow, black from 0 to 1.
 Ink: TypeAlias = str | Sequence[float]
 
 
@@ -42,13 +42,24 @@ class Style:
     natural: bool | None = None
     paper: Paper | None = None
     corrections: float | None = None
+    page: Page | None = None
+    margin: Margin | None = None
+    align: Align | None = None
 
     def query(self, kind: Format) -> dict[str, str]:
         """Return the given parameters as they are written in a query; a wrong type raises InvalidArgument."""
         unit = "pt" if kind == "pdf" else "px"
-        return {name: _written(name, value, unit) for name, value in self.given().items()}
+        given = self.given()
+        query = {name: _written(name, value, unit) for name, value in given.items() if name not in ("page", "margin")}
+        if self.page is not None:
+            if "width" in given or "height" in given:
+                raise InvalidArgument("give page, or width and height, not both")
+            query["width"], query["height"] = page_sides(self.page, unit)
+        if self.margin is not None:
+            query["margin"] = margin_text(self.margin, unit)
+        return query
 
-    def given(self) -> dict[str, Distance | Ink | Decimal]:
+    def given(self) -> dict[str, Any]:
         """Return the parameters that are not None, by name."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
@@ -71,7 +82,7 @@ _DISTANCES = frozenset({"handwriting_size", "width", "height", "min_padding"})
 
 def _written(name: str, value: Distance | Ink | Decimal, unit: str) -> str:
     if isinstance(value, str):
-        return value
+        return _css_colour(value) if name == "handwriting_color" else value
     if name == "natural" and isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, bool):
@@ -81,9 +92,16 @@ def _written(name: str, value: Distance | Ink | Decimal, unit: str) -> str:
             raise InvalidArgument("random_seed is 0 or above; None gives another writing each time")
         return str(SEED_ZERO)
     if isinstance(value, Real | Decimal):
-        # As a plain decimal: distances are not read with an exponent.
-        number = f"{value:.12f}".rstrip("0").rstrip(".") if name in _DISTANCES else str(value)
-        return number + unit if name in _DISTANCES else number
+        return distance_text(value, unit) if name in _DISTANCES else str(value)
     if name == "handwriting_color" and isinstance(value, Sequence | np.ndarray):
         return f"({', '.join(f'{ink:g}' for ink in value)})"
     raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")
+
+
+def _css_colour(text: str) -> str:
+    """Return a CSS colour as ``#rrggbb``; the service refuses what is none."""
+    try:
+        colour = ImageColor.getrgb(text.strip())
+    except ValueError:
+        return text
+    return "#{:02x}{:02x}{:02x}".format(*colour) if len(colour) == 3 else text

@@ -1,31 +1,96 @@
-"""A rendering for each combination of parameters, as a table."""
+"""`HandwritingClient.sweep`: a rendering for each combination of parameters, as a table."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pandas as pd
 from tqdm.auto import tqdm
 
 from toolkit.errors import InvalidArgument
 from toolkit.frames import declared_frame
+from toolkit.handwriting.client.page_layout import Distance
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.wire import Align, Format, Paper, Pen
+
+if TYPE_CHECKING:
+    from toolkit.handwriting.client.handwriting import HandwritingClient
 
 Value = TypeVar("Value")
 #: One value, or a list of them.
 Few: TypeAlias = Value | Sequence[Value]
 
 _MANY = 20
-_FIGURES = {"width": "float64", "height": "float64", "lines": "Int64", "ink_share": "float64", "seed": "object"}
+_FIGURES = {
+    "width": "float64", "height": "float64", "lines": "Int64", "ink_share": "float64", "seed": "object",
+    "overflow": "bool",
+}  # fmt: skip
 
 
-def swept(
+def sweep(
+    self: HandwritingClient,
+    text: str,
+    handwriting: Few[str],
+    *,
+    kind: Format = "png",
+    handwriting_size: Few[Distance] | None = None,
+    handwriting_color: Few[str] | None = None,
+    width: Few[Distance] | None = None,
+    height: Few[Distance] | None = "auto",
+    min_padding: Few[Distance] | None = None,
+    line_spacing: Few[float] | None = None,
+    line_spacing_variance: Few[float] | None = None,
+    word_spacing_variance: Few[float] | None = None,
+    random_seed: Few[int] | None = None,
+    pen: Few[Pen] | None = None,
+    natural: Few[bool] | None = None,
+    paper: Few[Paper] | None = None,
+    corrections: Few[float] | None = None,
+    page: Few[str] | None = None,
+    margin: Few[Distance] | None = None,
+    align: Few[Align] | None = None,
+    progress: bool = True,
+) -> pd.DataFrame:
+    """Write a text once for each combination of parameters.
+
+    Parameters
+    ----------
+    text, handwriting, ...
+        As in `png`; each may be a list, and the last list changes fastest.
+    progress
+        Show a bar where there are more than 20 combinations.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row a combination: ``handwriting``, a column for each parameter given as a list, then ``thumbnail``
+        (`Handwritten`), ``ms``, ``width``, ``height``, ``lines``, ``ink_share``, ``seed``,
+        ``overflow`` (whether ink was cut off).
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> with toolkit.connect() as tk:
+    ...     tk.handwriting.sweep("Hello", "Molly", line_spacing=[1, 2], random_seed=7)["height"].tolist()
+    [39.0, 60.0]
+    """
+    lists = {
+        "handwriting_size": handwriting_size, "handwriting_color": handwriting_color, "width": width,
+        "height": None if page is not None and height == "auto" else height, "min_padding": min_padding,
+        "line_spacing": line_spacing,
+        "line_spacing_variance": line_spacing_variance, "word_spacing_variance": word_spacing_variance,
+        "random_seed": random_seed, "pen": pen, "natural": natural, "paper": paper, "corrections": corrections,
+        "page": page, "margin": margin, "align": align,
+    }  # fmt: skip
+    return _swept(lambda name, style: self.rendered(text, name, kind, style), handwriting, lists, progress)
+
+
+def _swept(
     render: Callable[[str, Style], Handwritten], handwriting: Few[str], lists: Mapping[str, Any], progress: bool
 ) -> pd.DataFrame:
-    """See `toolkit.handwriting.client.handwriting.HandwritingClient.sweep`."""
     hands = _several("handwriting", handwriting)
     given = {name: _several(name, value) for name, value in lists.items() if value is not None}
     varied = [name for name, value in lists.items() if value is not None and not _is_single(value)]

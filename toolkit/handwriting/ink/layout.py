@@ -32,6 +32,11 @@ class Layout:
     def starts_line(self) -> Integers:
         return np.nonzero(np.diff(self.line, prepend=-1))[0]
 
+    def between(self, first: int, last: int) -> Layout:
+        """Return the lines from `first` to before `last` as a layout of their own."""
+        at = slice(*np.searchsorted(self.line, [first, last]).tolist())
+        return Layout(self.words[at], self.line[at] - first, self.x[at], last - first, self.text[first:last])
+
     def until(self, line: int) -> Layout:
         """Return the layout with only the words before `line`; `lines` and `text` stay complete."""
         keep = int(np.searchsorted(self.line, line))

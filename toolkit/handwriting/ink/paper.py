@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from toolkit.handwriting.parameters import RGB, Parameters
+from toolkit.handwriting.parameters import RGB, Margin, Parameters
 from toolkit.keyed_noise import Floats, KeyedNoise
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ class Sheet:
 
 def with_margin(parameters: Parameters) -> Parameters:
     """Return parameters that keep the text from the edges of the paper, if there is one."""
-    if parameters.paper == "none" or parameters.min_padding is not None:
+    if parameters.paper == "none" or parameters.min_padding is not None or parameters.margin is not None:
         return parameters
-    sides = [side for side in (parameters.width, parameters.height) if side is not None]
-    return replace(parameters, min_padding=min([MARGIN * parameters.handwriting_size, *(side / 5 for side in sides)]))
+    sides = [side / 5 for side in (parameters.width, parameters.height) if side is not None]
+    return replace(parameters, margin=Margin(*[min([MARGIN * parameters.handwriting_size, *sides])] * 4))
 
 
 def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
@@ -77,7 +77,8 @@ def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page
     stock = STOCKS.get(parameters.paper)
     if stock is None:
         return page
-    size, pitch = parameters.handwriting_size, parameters.handwriting_size * parameters.line_spacing
+    size = parameters.handwriting_size
+    pitch = size * (parameters.line_spacing or 0.0)
     turn = (LEAST_TURN + (MOST_TURN - LEAST_TURN) * noise.number("turn")) * (1 if noise.number("turned") < 0.5 else -1)
     lines = _printed(page, stock, pitch, BELOW * size, turn)
     sheet = Sheet(stock, lines, max(RULE_WIDTH * size, 0.4), noise)

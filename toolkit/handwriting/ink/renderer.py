@@ -18,7 +18,7 @@ from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.canvases.png import draw_png
 from toolkit.handwriting.ink.canvases.svg import draw_replay, draw_svg
 from toolkit.handwriting.ink.corrections import corrected, with_false_starts
-from toolkit.handwriting.ink.layout import lay_out
+from toolkit.handwriting.ink.layout import Layout, lay_out
 from toolkit.handwriting.ink.motion import PenPath, write
 from toolkit.handwriting.ink.natural.habits import natural_writer
 from toolkit.handwriting.ink.natural.lines import drifting_lines
@@ -32,7 +32,7 @@ from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.handwriting.parameters import Parameters
 from toolkit.handwriting.wire import Pen
 from toolkit.handwriting.writers import writer_of
-from toolkit.keyed_noise import KeyedNoise
+from toolkit.keyed_noise import Floats, KeyedNoise
 
 STAGES = ("layout", "motion", "pen", "canvas", "encode")
 MOST_POINTS = 1_250_000  # of all strokes; letters of a longer text get fewer points
@@ -42,27 +42,33 @@ _BEYOND = 3.0  # cap heights below the page; no ink of a lower line reaches it
 
 def render(parameters: Parameters) -> Handwritten:
     """Render a text with a positive seed; raise InvalidParameters if that is impossible."""
-    milliseconds, since = dict.fromkeys(STAGES, 0.0), time.perf_counter()
-
-    def lap(stage: str) -> None:
-        nonlocal since
-        now = time.perf_counter()
-        milliseconds[stage] += 1000 * (now - since)
-        since = now
-
-    page = write_page(parameters, lap)
-    data, share = _draw(page, parameters, lap)
-    lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
+    watch = StopWatch()
+    page = write_page(parameters, watch.lap)
+    data, share = draw(page, parameters, watch.lap)
+    watch.lap("encode" if parameters.kind in ("png", "pdf") else "canvas")
     return Handwritten(
         data, parameters.kind, parameters.handwriting.title, parameters.random_seed, page.width, page.height,
-        page.layout.lines, share, page.overflow, milliseconds,
+        page.layout.lines, share, page.cut_line is not None, watch.milliseconds, cut=page.cut_text,
     )  # fmt: skip
+
+
+class StopWatch:
+    """Milliseconds of each stage of a rendering."""
+
+    def __init__(self) -> None:
+        self.milliseconds = dict.fromkeys(STAGES, 0.0)
+        self._since = time.perf_counter()
+
+    def lap(self, stage: str) -> None:
+        now = time.perf_counter()
+        self.milliseconds[stage] += 1000 * (now - self._since)
+        self._since = now
 
 
 def writable_text(parameters: Parameters) -> str:
     """Return the text in NFC with LF as line end; raise InvalidParameters if the hand lacks characters."""
     text = unicodedata.normalize("NFC", parameters.text).replace("\r\n", "\n").replace("\r", "\n")
-    if missing := _shaper(parameters.handwriting, False).missing(text):
+    if missing := shaper_of(parameters).missing(text):
         raise InvalidParameters([Problem("text", wire.MISSING_CHARACTERS, missing)])
     return text
 
@@ -71,34 +77,47 @@ def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage
     """Return the ink before it is drawn; `lap` is called after each stage."""
     parameters = with_margin(parameters)
     text = writable_text(parameters)
-    shaper = _shaper(parameters.handwriting, parameters.natural)
-    noise = KeyedNoise(str(parameters.random_seed), parameters.handwriting.script, shaper.writer.name)
-    most = MOST_POINTS if parameters.pen == "plain" else MOST_INKED_POINTS
+    shaper, most = shaper_of(parameters), most_points(parameters)
     if (points := shaper.points(text)) > most:
-        shaper = _shaper(parameters.handwriting, parameters.natural, -(-points // most))
-    size, penman = parameters.handwriting_size, _penman(shaper) if parameters.natural else None
-    width = None if parameters.width is None else parameters.text_width / size - 2 * shaper.nib
-    if penman is not None and width is not None:
-        width -= penman.habits.margin
-    text = with_false_starts(text, parameters.corrections, noise)
-    layout = visible = lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
-    baseline = baselines(parameters, layout.lines, noise)
+        shaper = shaper_of(parameters, -(-points // most))
+    noise = noise_of(parameters, shaper)
+    layout = visible = broken_lines(parameters, text, shaper, noise)
+    baseline = baselines(parameters, layout.lines, noise, shaper)
     if parameters.height is not None:  # lines far below the page are left out
-        reach = parameters.height + _BEYOND * size
+        reach = parameters.height + _BEYOND * parameters.handwriting_size
         visible = layout.until(max(1, int(np.searchsorted(baseline, reach))))
     lap("layout")
-    if penman is None:
-        path, lines = write(visible, shaper, noise), straight_lines(shaper, layout.lines, noise)
+    page = inked_page(parameters, visible, shaper, noise, baseline, lap)
+    if page.cut_line is None and len(visible.words) < len(layout.words):
+        return replace(page, cut_line=int(layout.line[len(visible.words)]))
+    return page
+
+
+def broken_lines(parameters: Parameters, text: str, shaper: Shaper, noise: KeyedNoise) -> Layout:
+    width = None if parameters.width is None else parameters.text_width / parameters.handwriting_size - 2 * shaper.nib
+    if parameters.natural and width is not None:
+        width -= _penman(shaper).habits.margin
+    text = with_false_starts(text, parameters.corrections, noise)
+    return lay_out(shaper, text, width, parameters.word_spacing_variance, noise, parameters.corrections)
+
+
+def inked_page(
+    parameters: Parameters, layout: Layout, shaper: Shaper, noise: KeyedNoise, baseline: Floats,
+    lap: Callable[[str], None],
+) -> Page:  # fmt: skip
+    if parameters.natural:
+        penman = _penman(shaper)
+        path, lines = write_naturally(layout, penman, noise), drifting_lines(penman, layout.lines, noise)
     else:
-        path, lines = write_naturally(visible, penman, noise), drifting_lines(penman, layout.lines, noise)
-    path = corrected(path, visible, parameters.corrections, noise)
+        path, lines = write(layout, shaper, noise), straight_lines(parameters, shaper, layout.lines, noise)
+    path = corrected(path, layout, parameters.corrections, noise)
     lap("motion")
     path, ink = _inked(path, parameters.pen, shaper, noise)
     lap("pen")
-    page = compose(parameters, visible, path, shaper, noise, baseline, lines)
+    page = replace(compose(parameters, layout, path, shaper, noise, baseline, lines), ink=ink)
     page = laid_on_paper(page, parameters, noise)
     lap("motion")
-    return replace(page, overflow=page.overflow or len(visible.words) < len(layout.words), ink=ink)
+    return page
 
 
 def _inked(path: PenPath, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[PenPath, Ink | None]:
@@ -114,8 +133,22 @@ def _inked(path: PenPath, pen: Pen, shaper: Shaper, noise: KeyedNoise) -> tuple[
     return path._replace(strokes=strokes), ink
 
 
+def noise_of(parameters: Parameters, shaper: Shaper, page: int = 0) -> KeyedNoise:
+    """Return the random numbers of one page; those of the first are those of a text on one page."""
+    seed = str(parameters.random_seed) + (f" page {page}" if page else "")
+    return KeyedNoise(seed, parameters.handwriting.script, shaper.writer.name)
+
+
+def most_points(parameters: Parameters) -> int:
+    return MOST_POINTS if parameters.pen == "plain" else MOST_INKED_POINTS
+
+
+def shaper_of(parameters: Parameters, every: int = 1) -> Shaper:
+    return _shaper(parameters.handwriting, parameters.natural, every)
+
+
 @cache
-def _shaper(handwriting: Handwriting, natural: bool, every: int = 1) -> Shaper:
+def _shaper(handwriting: Handwriting, natural: bool, every: int) -> Shaper:
     writer = (natural_writer if natural else writer_of)(handwriting.script, handwriting.writer)
     return Shaper(handwriting.script, writer, every)
 
@@ -123,15 +156,19 @@ def _shaper(handwriting: Handwriting, natural: bool, every: int = 1) -> Shaper:
 _penman = cache(Penman)
 
 
-def _draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
+def draw(page: Page, parameters: Parameters, lap: Callable[[str], None]) -> tuple[bytes, float]:
     ink, size = parameters.handwriting_color, parameters.handwriting_size
     if parameters.kind == "png":
         return draw_png(page, ink.rgb(), size, lap)
     if parameters.kind == "pdf":
-        data = draw_pdf(page, ink, size, lap)
+        data = draw_pdf([page], ink, size, lap)
     else:
         data = draw_svg(page, ink, size) if parameters.kind == "svg" else draw_replay(page, ink, size)
+    return data, ink_share(page)
+
+
+def ink_share(page: Page) -> float:
     # Length times width of all strokes; crossings count twice, but they are small.
     s = page.strokes
     area = float((s.steps()[:-1] * (s.radius[1:] + s.radius[:-1])).sum()) if len(s.x) else 0.0
-    return data, min(1.0, area / (page.width * page.height))
+    return min(1.0, area / (page.width * page.height))

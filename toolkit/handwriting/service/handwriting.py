@@ -105,9 +105,11 @@ class HandwritingService:
             raise NotFound(wire.HANDWRITING_NOT_FOUND)
         return handwriting.record()
 
-    async def checked(self, query: Mapping[str, str], kind: Format, caller: Caller) -> Parameters:
+    async def checked(
+        self, query: Mapping[str, str], kind: Format, caller: Caller, *, is_letter: bool = False
+    ) -> Parameters:
         """Return the parameters, their seed positive or None, or raise InvalidParameters with all problems."""
-        parameters, problems = parameters_of(query, kind, caller.dialect)
+        parameters, problems = parameters_of(query, kind, caller.dialect, is_letter=is_letter)
         if parameters is None or problems:
             if parameters is not None and not any(problem.field == "text" for problem in problems):
                 problems += await self._pool.missing_characters(parameters, caller.key)

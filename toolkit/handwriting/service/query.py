@@ -11,7 +11,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from toolkit.errors import InvalidParameters, MalformedRequest, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, LONGEST, RGB, Parameters
+from toolkit.handwriting.distances import points_of
+from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, LONGEST, RGB, Margin, Parameters
 from toolkit.handwriting.wire import Format
 
 #: ``strict`` (HTTP Basic) is the service of 2016: a PDF takes CMYK only, other formats RGB only. ``open`` takes both.
@@ -51,7 +52,9 @@ def listing_of(query: Mapping[str, str]) -> Listing:
     return listing
 
 
-def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> tuple[Parameters | None, list[Problem]]:
+def parameters_of(
+    query: Mapping[str, str], kind: Format, dialect: Dialect, *, is_letter: bool = False
+) -> tuple[Parameters | None, list[Problem]]:
     """Return the parameters (None without a handwriting), defaults in place of wrong values, and all problems."""
     problems: list[Problem] = []
     handwriting = catalogue().get(query.get("handwriting_id", ""))
@@ -59,22 +62,53 @@ def parameters_of(query: Mapping[str, str], kind: Format, dialect: Dialect) -> t
         why = wire.ID_NOT_FOUND if query.get("handwriting_id") else "handwriting_id is required"
         problems.append(Problem("handwriting_id", why))
     text = query.get("text", "")
-    if text_problem := _text_problem(text):
+    if text_problem := _text_problem(text, wire.MAX_LETTER if is_letter else wire.MAX_TEXT):
         problems.append(Problem("text", text_problem))
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
     layout_parsers: _Parsers = {
         "handwriting_size": partial(_letter_size, kind=kind),
         "handwriting_color": partial(_colour, kind=kind, strict=dialect == "strict"),
-        "width": partial(_side, kind=kind),
-        "height": partial(_side, kind=kind),
+        # A letter has the same lines in every format.
+        "width": partial(_side, kind=kind, is_whole=kind == "png" and not is_letter),
+        "height": partial(_side, kind=kind, is_whole=kind == "png" and not is_letter),
         "min_padding": partial(_distance, kind=kind),
+        "margin": partial(_margin, kind=kind),
+        "align": partial(_one_of, words=wire.ALIGNS),
     }
     given = {"handwriting_color": black, **_parse_fields(query, layout_parsers, problems)}
-    padding, sides = given.get("min_padding"), [given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)]
-    if padding is not None and any(side is not None and padding > side / 2 for side in sides):
-        problems.append(Problem("min_padding", wire.NO_ROOM))
+    problems += _room_problems(given)
     given |= _parse_fields(query, _VARIATION_PARSERS, problems)
+    if is_letter:
+        given = {"line_spacing": None, **given, "is_letter": True, **_letter_fields(query, kind, given, problems)}
     return (Parameters(handwriting, kind, text, **given) if handwriting else None), problems
+
+
+def _room_problems(given: Mapping[str, Any]) -> list[Problem]:
+    """Return the problems of margins that leave no room, or that exclude each other."""
+    problems = []
+    padding, margin = given.get("min_padding"), given.get("margin")
+    width, height = given.get("width", DEFAULT_WIDTH), given.get("height", DEFAULT_HEIGHT)
+    if padding is not None and any(side is not None and padding > side / 2 for side in (width, height)):
+        problems.append(Problem("min_padding", wire.NO_ROOM))
+    if margin is not None:
+        across, down = margin.left + margin.right, margin.top + margin.bottom
+        if any(side is not None and both >= side for both, side in ((across, width), (down, height))):
+            problems.append(Problem("margin", wire.MARGIN_TOO_LARGE))
+    if padding is not None and (margin is not None or "align" in given):
+        problems.append(Problem("min_padding", wire.PADDING_CENTRES))
+    return problems
+
+
+def _letter_fields(
+    query: Mapping[str, str], kind: Format, given: Mapping[str, Any], problems: list[Problem]
+) -> dict[str, Any]:
+    for side in ("width", "height"):
+        if given.get(side, 1.0) is None:
+            problems.append(Problem(side, wire.LETTER_SIDE.format(side)))
+    fields: dict[str, Any] = {} if kind == "pdf" else {"page_number": 1}
+    if "min_padding" not in given:
+        fields["margin"] = given.get("margin", Margin(0.0, 0.0, 0.0, 0.0))
+    return fields | _parse_fields(query, {"page_number": partial(_integer, least=1)}, problems)
 
 
 def _parse_fields(query: Mapping[str, str], parsers: _Parsers, problems: list[Problem]) -> dict[str, Any]:
@@ -88,25 +122,25 @@ def _parse_fields(query: Mapping[str, str], parsers: _Parsers, problems: list[Pr
     return parsed
 
 
-def _text_problem(text: str) -> str | None:
+def _text_problem(text: str, most: int) -> str | None:
     if _SURROGATE.search(text):
         return wire.TEXT_NOT_UTF8
     if _CONTROL.search(text):
         return wire.TEXT_HAS_CONTROLS
     if not text.strip():
         return "text is required"
-    return wire.TEXT_TOO_LONG if len(text) > wire.MAX_TEXT else None
+    if len(text) > most:
+        return wire.TEXT_TOO_LONG if most == wire.MAX_TEXT else wire.LETTER_TOO_LONG
+    return None
 
 
 # -- values: a parser takes the name of the field and its text, and raises `WrongValue` with the message --
 
-_DISTANCE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(px|pt|in|cm|mm)\s*", re.IGNORECASE)
 _NUMBER = re.compile(r"\s*([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]{1,3})?)\s*", re.IGNORECASE)
 _INTEGER = re.compile(r"\s*([+-]?[0-9]{1,18})\s*")
 _HEXADECIMAL = re.compile(r"\s*#?([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})([0-9A-Fa-f]{2})\s*")
 _CMYK = re.compile(r"\s*\(([^,()]*),([^,()]*),([^,()]*),([^,()]*)\)\s*")
 
-_POINTS = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4}
 _FINEST = 0.01  # points; anything smaller is invisible and would lead to a division by zero
 _LARGEST_SEED = 2**63 - 1
 _LONGEST_SEED = 100  # characters
@@ -116,18 +150,26 @@ class WrongValue(ValueError):
     pass
 
 
-def _side(field: str, text: str, kind: Format) -> float | None:
+def _side(field: str, text: str, kind: Format, *, is_whole: bool) -> float | None:
     """Parse a width or height; None is ``auto``."""
     if text.strip().lower() == "auto":
         return None
     points = _distance(field, text, kind)
-    if kind == "png":
+    if is_whole:
         points = float(int(points + 0.5))  # whole pixels, half up
         if points < 1:
             raise WrongValue(f"{field} must be at least 1px")
     elif points < _FINEST:
         raise WrongValue(f"{field} must be at least {_FINEST}pt")
     return points
+
+
+def _margin(field: str, text: str, kind: Format) -> Margin:
+    parts = text.split(",")
+    if len(parts) not in (1, 4):
+        raise WrongValue(wire.unreadable(field, text))
+    distances = [_distance(field, part, kind) for part in parts]
+    return Margin(*(distances if len(parts) == 4 else distances * 4))
 
 
 def _letter_size(field: str, text: str, kind: Format) -> float:
@@ -184,8 +226,9 @@ def _one_of(field: str, text: str, words: Sequence[str]) -> str:
 
 
 def _distance(field: str, text: str, kind: Format) -> float:
-    hit = _match(_DISTANCE, field, text)
-    points = float(hit[1]) * _POINTS[hit[2].lower()]
+    points = points_of(text)
+    if points is None:
+        raise WrongValue(wire.unreadable(field, text))
     longest, name = LONGEST[kind]
     if points > longest * (1 + 1e-9):  # 254cm are 100in, in spite of rounding
         raise WrongValue(f"{field} maximum is {name}")

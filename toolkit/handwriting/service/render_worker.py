@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Iterator
 
 from toolkit.errors import InvalidParameters
+from toolkit.handwriting.ink.letter import render_letter
 from toolkit.handwriting.ink.renderer import render, writable_text
 from toolkit.handwriting.service.render_pool import Job, Outcome
 from toolkit.worker_process import limit_cpu, serve
@@ -30,7 +31,7 @@ def outcomes(job: Job) -> Iterator[Outcome]:
         if checks_only:
             writable_text(parameters)
         else:
-            outcome = render(parameters)
+            outcome = render_letter(parameters) if parameters.is_letter else render(parameters)
     except InvalidParameters as error:
         outcome = error.problems
     except Exception as error:  # a bug of ours: the gateway logs where it is, never the text

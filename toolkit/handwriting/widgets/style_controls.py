@@ -8,10 +8,12 @@ from typing import Any
 
 import ipywidgets
 
+from toolkit.handwriting.client.page_layout import PAGES
 from toolkit.handwriting.client.style import Style
-from toolkit.handwriting.wire import PAPERS, PENS
+from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
 from toolkit.widget_family import button, check_box, in_turn, row, sized, text_field
 
+_NO_PAGE = "width and height"
 _LABEL, _WIDTH = "7.5em", "22em"
 HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # variances that a person's writing has at most
 
@@ -30,7 +32,9 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.height_auto = check_box("Height as the text needs", width="16em")
         self.height_auto.layout.margin = f"2px 2px 2px {_LABEL}"
         self.height = _slider("Height, px", 360, 20, 1600, 4)
-        self.padding = _slider("Margin, px", 0, 0, 200, 1)
+        self.page, self.align = _choice("Page", (_NO_PAGE, *PAGES)), _choice("Align", ALIGNS)
+        self.margin = _slider("Margin, px", 0, 0, 200, 1)
+        self.padding = _slider("Padding, px", 0, 0, 200, 1)
         picker = ipywidgets.ColorPicker(value="#000000", description="Ink")
         self.colour = sized(picker, _WIDTH, label=_LABEL)
         self.inks = text_field("or CMYK", "(1, 0.5, 0, 0.2)", width=_WIDTH, label=_LABEL)
@@ -44,7 +48,8 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.reroll_button = button("Again", "refresh", "Write it again, differently")
         self._parameters = {
             "handwriting_size": self.size, "handwriting_color": self.colour, "width": self.width,
-            "height": self.height, "min_padding": self.padding, "line_spacing": self.line_spacing,
+            "height": self.height, "page": self.page, "margin": self.margin, "align": self.align,
+            "min_padding": self.padding, "line_spacing": self.line_spacing,
             "line_spacing_variance": self.line_variance, "word_spacing_variance": self.word_variance,
             "pen": self.pen, "natural": self.natural, "paper": self.paper, "corrections": self.corrections,
         }  # fmt: skip
@@ -52,10 +57,13 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         for control, most in ((self.line_variance, HUMAN_LINES), (self.word_variance, HUMAN_WORDS)):
             control.tooltip = f"Up to {most:g} (green) looks as a person writes"
             ipywidgets.dlink((control, "value"), (control.style, "handle_color"), _green_up_to(most))
-        ipywidgets.dlink((self.height_auto, "value"), (self.height, "disabled"))
+        for free in (self.height_auto, self.page):
+            free.observe(lambda _: self._enable_sides(), "value")
+        self._enable_sides()
         controls = (
             self.size, self.line_spacing, self.line_variance, self.word_variance, self.width, self.height_auto,
-            self.height, self.padding, self.colour, self.inks, self.pen, self.natural, self.paper, self.corrections,
+            self.height, self.page, self.margin, self.align, self.padding, self.colour, self.inks,
+            self.pen, self.natural, self.paper, self.corrections,
         )  # fmt: skip
         seed_row = row(self.seed, self.seed_locked, self.reroll_button)
         super().__init__((*controls, seed_row), layout=ipywidgets.Layout(overflow="visible"))
@@ -68,11 +76,18 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         """Return the parameters that differ from the service's defaults, and the seed."""
         values = {name: control.value for name, control in self._parameters.items()}
         given: dict[str, Any] = {name: value for name, value in values.items() if value != self._defaults[name]}
-        if self.height_auto.value:
+        if "page" in given:
+            given = {name: value for name, value in given.items() if name not in ("width", "height")}
+        elif self.height_auto.value:
             given["height"] = "auto"
         if inks := self.inks.value.strip():
             given["handwriting_color"] = inks
         return Style(**given, random_seed=self.seed.value)
+
+    def _enable_sides(self) -> None:
+        has_page = self.page.value != _NO_PAGE
+        self.width.disabled = self.height_auto.disabled = has_page
+        self.height.disabled = has_page or self.height_auto.value
 
     @in_turn
     def _on_change(self, change: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""PDF: one page, the ink as Bezier outlines in true CMYK or RGB, and the words as invisible text to search and copy."""
+"""PDF: pages with the ink as Bezier outlines in true CMYK or RGB, the words as invisible text to search and copy."""
 
 from __future__ import annotations
 
@@ -19,15 +19,25 @@ _PER_FONT = 255  # codes 1..255 of a one-byte font
 _FONT_SIZE = 1.45  # cap heights
 
 
-def draw_pdf(page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> bytes:
-    """Return a file without dates, so that the same page gives the same bytes; `size` is the cap height."""
-    layers = layers_of(page, size)
-    characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
-    codes = {c: divmod(n, _PER_FONT) for n, c in enumerate(characters)}
-    ink_operators = _ink_operators(page, ink, layers)
-    content = _compress(chain(ink_operators, _text_operators(page, codes, _FONT_SIZE * size)))
-    lap("canvas")
+def draw_pdf(pages: Iterable[Page], ink: RGB | CMYK, size: float, lap: Callable[[str], None]) -> bytes:
+    """Return a file without dates, so that the same pages give the same bytes; `size` is the cap height."""
     document = pydyf.PDF()
+    for page in pages:
+        layers = layers_of(page, size)
+        characters = list(dict.fromkeys([" ", *(c for word in page.layout.words for c in word.text)]))
+        codes = {c: divmod(n, _PER_FONT) for n, c in enumerate(characters)}
+        ink_operators = _ink_operators(page, ink, layers)
+        content = _compress(chain(ink_operators, _text_operators(page, codes, _FONT_SIZE * size)))
+        lap("canvas")
+        _add_page(document, page, content, characters, _opacities(layers))
+    out = io.BytesIO()
+    document.write(out, version="1.4", identifier=True)
+    return out.getvalue()
+
+
+def _add_page(
+    document: pydyf.PDF, page: Page, content: bytes, characters: list[str], opacities: dict[str, pydyf.Dictionary]
+) -> None:
     body = pydyf.Stream([content], extra={"Filter": "/FlateDecode"})
     document.add_object(body)
     parts = [characters[first : first + _PER_FONT] for first in range(0, len(characters), _PER_FONT)]
@@ -39,13 +49,10 @@ def draw_pdf(page: Page, ink: RGB | CMYK, size: float, lap: Callable[[str], None
                 "Parent": document.pages.reference,
                 "MediaBox": pydyf.Array([0, 0, number(page.width), number(page.height)]),
                 "Contents": body.reference,
-                "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **_opacities(layers)}),
+                "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **opacities}),
             }
         )
     )
-    out = io.BytesIO()
-    document.write(out, version="1.4", identifier=True)
-    return out.getvalue()
 
 
 def number(value: float) -> str:

@@ -1,0 +1,155 @@
+"""Pages, margins, alignment, CSS colours and backgrounds, and what they say of wrong values."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import toolkit
+from tests.handwriting.conftest import LETTER, Service, errors_of, handwriting
+from toolkit.errors import InvalidArgument, InvalidParameters
+from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.parameters import Margin
+
+EDGES = Margin(30.0, 40.0, 50.0, 60.0)
+
+
+def box(page) -> tuple[float, float, float, float]:
+    """Return left, top, right and bottom of the ink."""
+    s = page.strokes
+    return (
+        float((s.x - s.radius).min()), float((s.y - s.radius).min()),
+        float((s.x + s.radius).max()), float((s.y + s.radius).max()),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("title", ["Winters", "Molly", "Bailey", "Vivian"])
+@pytest.mark.parametrize("spacing", [0.8, 2.5])
+def test_text_begins_at_the_margins_and_stays_inside(page_of, title, spacing) -> None:
+    page = page_of("Élan, " + LETTER, hand=handwriting(title), margin=EDGES, height=None, line_spacing=spacing)
+    left, top, right, bottom = box(page)
+    assert left == pytest.approx(EDGES.left, abs=5)
+    assert left >= EDGES.left
+    assert EDGES.top - 1e-6 <= top <= EDGES.top + 20
+    assert right <= 504 - EDGES.right + 1e-6
+    assert bottom <= page.height - EDGES.bottom
+    assert page.cut_line is None
+
+
+def test_middle_is_between_the_margins(page_of) -> None:
+    page = page_of("Hello\nthere", margin=EDGES, align="middle")
+    _, top, _, bottom = box(page)
+    assert top - EDGES.top == pytest.approx(page.height - EDGES.bottom - bottom)
+    too_long = page_of("a\n" * 40, margin=EDGES, align="middle")
+    assert box(too_long)[1] == pytest.approx(EDGES.top)
+    assert too_long.cut_line is not None
+
+
+def test_a_margin_of_the_wire_is_one_distance_or_four(service: Service) -> None:
+    four = service.render("svg", margin="10px, 1in,2cm,0.5in", width="300px", height="auto", random_seed="7")
+    assert four.status == 200
+    assert service.render("svg", margin="20px", height="auto", width="100px").status == 200
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"margin": "180px"}, "margin leaves no room for text"),
+        ({"margin": "0px,300px,0px,204px"}, "margin leaves no room for text"),
+        ({"margin": "1cm,2cm"}, 'margin unable to parse: "1cm,2cm"'),
+        ({"margin": "-2cm"}, 'margin unable to parse: "-2cm"'),
+        ({"margin": "auto"}, 'margin unable to parse: "auto"'),
+        ({"align": "bottom"}, "align must be one of: top, middle"),
+        ({"margin": "1cm", "min_padding": "1cm"}, "min_padding centres the text: give it without margin and align"),
+        ({"align": "top", "min_padding": "1cm"}, "min_padding centres the text: give it without margin and align"),
+    ],
+)
+def test_wrong_margins_and_alignments_are_refused(service: Service, given: dict[str, str], problem: str) -> None:
+    reply = service.render(**given)
+    assert reply.status == 400
+    assert [error["error"] for error in errors_of(reply)] == [problem]
+
+
+@pytest.mark.parametrize(
+    ("style", "query"),
+    [
+        (Style(page="a5"), {"width": "148mm", "height": "210mm"}),
+        (Style(page=("10 cm", "7in"), margin=12.5), {"width": "10 cm", "height": "7in", "margin": "12.5pt"}),
+        (Style(page=[9, 8], margin=(1, 2, 3, 4)), {"width": "9pt", "height": "8pt", "margin": "1pt,2pt,3pt,4pt"}),
+        (Style(margin="1cm, 2cm, 1cm, 2cm", align="middle"), {"align": "middle", "margin": "1cm,2cm,1cm,2cm"}),
+        (Style(handwriting_color="navy"), {"handwriting_color": "#000080"}),
+        (Style(handwriting_color="#1b3"), {"handwriting_color": "#11bb33"}),
+        (Style(handwriting_color="RebeccaPurple"), {"handwriting_color": "#663399"}),
+        (Style(handwriting_color="1b3a8a"), {"handwriting_color": "1b3a8a"}),
+        (Style(handwriting_color="#1b3a8a80"), {"handwriting_color": "#1b3a8a80"}),
+    ],
+)  # fmt: skip
+def test_pages_margins_and_colours_on_the_wire(style: Style, query: dict[str, str]) -> None:
+    assert style.query("pdf") == query
+
+
+@pytest.mark.parametrize(
+    ("style", "said"),
+    [
+        (Style(page="B5"), "page 'B5' is unknown: it is one of A3, A4, A5, A6, Letter, Legal, or"),
+        (Style(page="A4", width=300), "give page, or width and height"),
+        (Style(page=("21cm", 842)), "page mixes numbers, which are pixels, with texts"),
+        (Style(page=(-1, 5)), "page cannot be negative: -1"),
+        (Style(page=(float("nan"), 5)), "page cannot be nan"),
+        (Style(margin="-2cm"), "margin cannot be negative: -2cm"),
+        (Style(margin=(1, 2)), "margin is one distance, or four .*, not 2"),
+        (Style(margin=("1cm", "2cm", 3, 4)), "margin mixes numbers"),
+        (Style(margin="2"), "margin has '2', which is no distance: write its unit, as 2mm"),
+        (Style(margin="2cm 3cm"), "margin has '2cm 3cm', which is no distance"),
+    ],
+)
+def test_wrong_pages_and_margins_are_named(style: Style, said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        style.query("pdf")
+
+
+def test_text_that_does_not_fit_warns_with_what_is_cut(hands: toolkit.Connection) -> None:
+    text = "\n".join(f"Line {n} of the song" for n in range(1, 9))
+    with pytest.warns(UserWarning, match="from the line 'Line 4 of the song' on") as warned:
+        done = hands.handwriting.png(text, "Molly", page=("6in", "110px"), handwriting_size=20)
+    assert warned[0].filename == __file__
+    assert done.overflow
+    assert done.cut == "Line 4 of the song"
+    frame = hands.handwriting.sweep(text, "Molly", height=[110, 600])
+    assert frame["overflow"].tolist() == [True, False]
+
+
+def test_a_background_is_under_the_ink(hands: toolkit.Connection, tmp_path: Path) -> None:
+    png = hands.handwriting.png("Hello", "Molly", height="auto", handwriting_color="navy")
+    saved = Image.open(png.save(tmp_path / "a.png", background="#ffe"))
+    assert saved.mode == "RGB"
+    assert saved.getpixel((0, 0)) == (255, 255, 238)
+    assert round(saved.info["dpi"][0]) == 72
+    assert np.asarray(saved).min(axis=(0, 1)).tolist()[0] < 60
+    svg = hands.handwriting.svg("Hello", "Molly", height="auto")
+    data = svg.save(tmp_path / "a.svg", background="#ff000080").read_bytes()
+    assert b'fill="#ff0000" fill-opacity="0.502"/><path' in data
+    pdf = hands.handwriting.pdf("Hello", "Molly", height="auto")
+    with pytest.raises(InvalidArgument, match="a PDF has no background"):
+        pdf.save(tmp_path / "a.pdf", background="white")
+    with pytest.raises(InvalidArgument, match="'bluish' is no CSS colour"):
+        png.save(tmp_path / "b.png", background="bluish")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.png", "a.svg"]
+
+
+def test_a_colour_that_is_none_is_refused(hands: toolkit.Connection) -> None:
+    with pytest.raises(InvalidParameters, match="handwriting_color must be valid RGB"):
+        hands.handwriting.png("Hello", "Molly", handwriting_color="bluish")
+
+
+def test_a_failed_save_leaves_the_old_file(hands: toolkit.Connection, tmp_path: Path) -> None:
+    png = hands.handwriting.png("Hello", "Molly", height="auto")
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(OSError, match="folder"):
+        png.save(tmp_path / "folder.png")
+    assert [path.name for path in tmp_path.iterdir()] == ["folder.png"]
+    assert Image.open(io.BytesIO(png.data)).size == (png.width, png.height)

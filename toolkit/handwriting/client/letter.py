@@ -1,0 +1,164 @@
+"""`HandwritingClient.letter`: a text on as many pages as it needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit.errors import InvalidArgument, warn_caller
+from toolkit.handwriting.client.page_layout import Distance, Margin, Page
+from toolkit.handwriting.client.style import Ink, Style
+from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.wire import Align, Paper, Pen
+
+if TYPE_CHECKING:
+    from toolkit.handwriting.client.handwriting import HandwritingClient
+
+LETTER_SIZE = 12
+_SHOWN_DPI, _MOST_DPI = 96, 1200
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A letter of one or more pages. It shows its first page in a notebook.
+
+    Attributes
+    ----------
+    pdf : Handwritten
+        All pages in one file whose words can be searched.
+    pages : int
+    seed : int, Decimal or None
+        Gives the same letter again.
+    """
+
+    pdf: Handwritten
+    draw: Callable[[int, float], Handwritten] = field(repr=False, compare=False)
+
+    @property
+    def pages(self) -> int:
+        """How many pages it has."""
+        return self.pdf.pages
+
+    @property
+    def seed(self) -> int | Decimal | None:
+        """Gives the same letter again."""
+        return self.pdf.seed
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the PDF and return its path."""
+        return self.pdf.save(path)
+
+    def picture(self, page: int = 1, *, dpi: float = 144) -> Handwritten:
+        """Return one page, the first is 1, as a PNG with so many pixels to the inch."""
+        if not 1 <= page <= self.pages:
+            raise InvalidArgument(f"page is between 1 and {self.pages}, not {page}")
+        return self.draw(page, checked_dpi(dpi))
+
+    def save_pictures(
+        self, folder: str | os.PathLike[str], *, dpi: float = 144, background: str | None = None
+    ) -> list[Path]:
+        """Write each page as ``page-1.png``, ``page-2.png``, ... into a folder, and return the paths.
+
+        They are transparent without a `background`, a CSS colour.
+        """
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        numbers = range(1, self.pages + 1)
+        return [self.picture(n, dpi=dpi).save(target / f"page-{n}.png", background=background) for n in numbers]
+
+    def __repr__(self) -> str:
+        pages = f"{self.pages} page{'s' * (self.pages != 1)}"
+        size = f"{self.pdf.width:g} x {self.pdf.height:g}"
+        return f"<Letter by {self.pdf.handwriting}, {pages} of {size}, {self.pdf.lines} lines, seed {self.seed}>"
+
+    def _repr_mimebundle_(self, **given: object) -> dict[str, Any]:
+        return {**self.picture(1, dpi=_SHOWN_DPI)._repr_mimebundle_(**given), "text/plain": repr(self)}
+
+
+def letter(
+    self: HandwritingClient,
+    text: str,
+    hand: str,
+    *,
+    page: Page = "A4",
+    margin: Margin = "2cm",
+    align: Align | None = None,
+    handwriting_size: Distance = LETTER_SIZE,
+    handwriting_color: Ink | None = None,
+    line_spacing: float | None = None,
+    line_spacing_variance: float | None = None,
+    word_spacing_variance: float | None = None,
+    random_seed: int | Decimal | None = None,
+    pen: Pen | None = None,
+    natural: bool | None = None,
+    paper: Paper | None = None,
+    corrections: float | None = None,
+) -> Letter:
+    r"""Write a letter on as many pages as it needs: ``POST /render/letter/pdf``, only of this toolkit.
+
+    Parameters
+    ----------
+    text
+        At most 60,000 characters; lines end with a line feed.
+    hand
+        Id or title.
+    page
+        ``"A3"`` to ``"A6"``, ``"Letter"``, ``"Legal"`` or (width, height).
+    margin
+        One distance, or four: top, right, bottom, left.
+    align
+        ``"top"`` (default) or ``"middle"``, on each page.
+    handwriting_size
+        Baseline to cap height; a number is points.
+    line_spacing
+        Pitch of the lines in handwriting sizes. None for the distance at which the lines of this hand do not collide.
+    handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections
+        As in `png`; here `line_spacing_variance` only adds to the distance of the lines.
+
+    Returns
+    -------
+    Letter
+        Shows its first page; ``.save("letter.pdf")``, ``.save_pictures(folder)``, ``.picture(page)``, ``.pages``.
+
+    Raises
+    ------
+    InvalidArgument
+        There is no such hand or page, a distance cannot be, or the text is too long; nothing was rendered.
+    InvalidParameters
+        The service refused, for example since the margins leave no room; the message names every problem.
+    Overloaded
+        Too many texts wait to be rendered; try again after ``retry_after`` seconds.
+
+    Examples
+    --------
+    >>> import toolkit
+    >>> with toolkit.connect() as tk:
+    ...     tk.handwriting.letter("Dear Ada,\nhello", "Molly", page="A5", random_seed=7)
+    <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
+    """
+    calls = self._calls
+    style = Style(
+        handwriting_size, handwriting_color, line_spacing=line_spacing, line_spacing_variance=line_spacing_variance,
+        word_spacing_variance=word_spacing_variance, random_seed=random_seed, pen=pen, natural=natural, paper=paper,
+        corrections=corrections, page=page, margin=margin, align=align,
+    )  # fmt: skip
+    done = calls.letter(text, hand, "pdf", style)
+    again = replace(style, random_seed=done.seed)
+
+    def draw(number: int, dpi: float) -> Handwritten:
+        return calls.letter(text, hand, "png", again, page_number=number, dpi=dpi)
+
+    if done.overflow:
+        warn_caller(f"some ink was cut off, from the line {done.cut!r} on: use smaller letters, or a larger page")
+    return Letter(replace(done, preview=lambda: draw(1, _SHOWN_DPI).data), draw)
+
+
+def checked_dpi(dpi: float) -> float:
+    """Return pixels to the inch, or raise InvalidArgument."""
+    if not 1 <= dpi <= _MOST_DPI:
+        raise InvalidArgument(f"dpi is between 1 and {_MOST_DPI}, not {dpi}")
+    return dpi

@@ -1,0 +1,126 @@
+"""The rows of a mail merge: the text and the file name of each letter."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from string import Formatter
+from typing import Any
+
+import pandas as pd
+
+from toolkit.errors import InvalidArgument
+
+_NUMBER = "number"
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f\x7f]')
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?", re.IGNORECASE)  # of Windows
+_MOST_BYTES = 240  # of a file name; most systems allow 255
+
+
+@dataclass(frozen=True)
+class LetterRow:
+    """A letter that is to be written, or why it cannot be."""
+
+    number: int  # from 1
+    text: str = ""
+    hand: str = ""
+    file_name: str = ""
+    error: str = ""
+
+
+class _RowProblem(Exception):
+    pass
+
+
+class Template:
+    """A text with fields such as ``{name}`` or ``{amount:.2f}``; each is a column, or ``{number}`` of the row."""
+
+    def __init__(self, what: str, text: str, columns: list[str]) -> None:
+        try:
+            self._parts = list(Formatter().parse(text))
+        except ValueError as error:
+            raise InvalidArgument(f"{what} cannot be read: {error}; write {{{{ and }}}} for braces") from None
+        self.fields = [field for _, field, _, _ in self._parts if field is not None]
+        for _, field, spec, conversion in self._parts:
+            if field is None:
+                continue
+            if field not in columns and field != _NUMBER:
+                raise InvalidArgument(f"{what} has {{{field}}}, which is no column: there are {', '.join(columns)}")
+            if conversion or "{" in (spec or ""):
+                raise InvalidArgument(f"{what}: a field is written as {{{field}}} or {{{field}:.2f}}")
+
+    def filled(self, values: Mapping[str, Any]) -> str:
+        """Return the text with the values of one row in the place of its fields."""
+        return "".join(self._pieces(values))
+
+    def _pieces(self, values: Mapping[str, Any]) -> Iterator[str]:
+        for literal, field, spec, _ in self._parts:
+            yield literal
+            if field is None:
+                continue
+            value = values[field]
+            if is_missing(value):
+                raise _RowProblem(f"{field} is missing")
+            try:
+                yield format(value, spec or "")
+            except (ValueError, TypeError) as error:
+                raise _RowProblem(f"{field} cannot be written as {{{field}:{spec}}}: {error}") from None
+
+
+def letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, suffix: str) -> list[LetterRow]:
+    """Return a row for each letter, with an error where it cannot be; raise InvalidArgument where none can be."""
+    columns = [str(name) for name in frame.columns]
+    if len(set(columns)) < len(columns):
+        raise InvalidArgument("the frame has two columns of one name")
+    text, name = Template("the template", template, columns), Template("file_name", file_name, columns)
+    if not text.fields and hand not in columns:
+        advice = f"write {{{columns[0]}}} where its value belongs" if columns else "the frame has none"
+        raise InvalidArgument(f"the template uses no column, so all letters would be the same: {advice}")
+    taken: dict[str, int] = {}
+    return [
+        _row(number, dict(zip(columns, values, strict=True)), text, name, hand, suffix, taken)
+        for number, values in enumerate(frame.itertuples(index=False, name=None), 1)
+    ]
+
+
+def is_missing(value: object) -> bool:
+    """Return whether a cell has no value."""
+    return bool(pd.api.types.is_scalar(value) and pd.isna(value))  # type: ignore[call-overload]
+
+
+def _row(
+    number: int, values: dict[str, Any], text: Template, name: Template, hand: str, suffix: str, taken: dict[str, int]
+) -> LetterRow:
+    values = {_NUMBER: number, **values}
+    try:
+        file_name = name.filled(values) + suffix
+        _check_file_name(file_name, suffix)
+        key = unicodedata.normalize("NFC", file_name).casefold()  # some systems ignore the case
+        if key in taken:
+            raise _RowProblem(f"row {taken[key]} has the file name {file_name!r} too")
+        taken[key] = number
+        chosen = values.get(hand, hand)
+        if is_missing(chosen):
+            raise _RowProblem(f"{hand} is missing")
+        return LetterRow(number, text.filled(values), str(chosen), file_name)
+    except _RowProblem as problem:
+        return LetterRow(number, error=str(problem))
+
+
+def _check_file_name(file_name: str, suffix: str) -> None:
+    stem = file_name.removesuffix(suffix)
+    reason = ""
+    if not stem.strip(". "):
+        reason = "nothing is left of it"
+    elif hit := _FORBIDDEN.search(stem):
+        reason = f"it has {hit[0]!r}"
+    elif stem != stem.strip() or stem.startswith("."):
+        reason = "it begins with a dot, or begins or ends with a space"
+    elif _RESERVED.fullmatch(stem):
+        reason = "Windows reserves it"
+    elif len(file_name.encode("utf-8", "surrogatepass")) > _MOST_BYTES:
+        reason = f"it is longer than {_MOST_BYTES} bytes"
+    if reason:
+        raise _RowProblem(f"{file_name[:_MOST_BYTES]!r} cannot be a file name: {reason}")

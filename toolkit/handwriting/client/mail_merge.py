@@ -1,0 +1,241 @@
+"""`HandwritingClient.letters`: one letter for each row of a frame, written into a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from tqdm.auto import tqdm
+
+from toolkit.errors import (
+    InvalidArgument,
+    InvalidParameters,
+    Overloaded,
+    RateLimited,
+    ServiceFailure,
+    warn_caller,
+)
+from toolkit.frames import declared_frame
+from toolkit.handwriting.client.calls import HandwritingCalls
+from toolkit.handwriting.client.hands_on_offer import id_of
+from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
+from toolkit.handwriting.client.letter_folder import Finished, LetterFolder
+from toolkit.handwriting.client.letter_rows import LetterRow, letter_rows
+from toolkit.handwriting.client.page_layout import Distance, Margin, Page
+from toolkit.handwriting.client.style import Ink, Style
+from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background
+from toolkit.handwriting.wire import Align, Format, Paper, Pen
+
+if TYPE_CHECKING:
+    from toolkit.handwriting.client.handwriting import HandwritingClient
+
+_AT_ONCE = 4
+_MOST_ATTEMPTS = 100  # at one letter while the service has no time for it
+_COLUMNS = {
+    "path": "str", "hand": "str", "pages": "Int64", "width": "float64", "height": "float64", "bytes": "Int64",
+    "seed": "str", "overflow": "boolean", "is_new": "boolean", "error": "str",
+}  # fmt: skip
+
+
+def letters(
+    self: HandwritingClient,
+    frame: pd.DataFrame,
+    template: str,
+    hand: str,
+    folder: str | os.PathLike[str],
+    *,
+    file_name: str = "letter-{number:04}",
+    kind: Format = "pdf",
+    page: Page = "A4",
+    margin: Margin = "2cm",
+    align: Align | None = None,
+    handwriting_size: Distance = LETTER_SIZE,
+    handwriting_color: Ink | None = None,
+    line_spacing: float | None = None,
+    line_spacing_variance: float | None = None,
+    word_spacing_variance: float | None = None,
+    random_seed: int | Decimal | None = None,
+    pen: Pen | None = None,
+    natural: bool | None = None,
+    paper: Paper | None = None,
+    corrections: float | None = None,
+    background: str | None = None,
+    dpi: float = 144,
+    progress: bool = True,
+) -> pd.DataFrame:
+    r"""Write a letter for each row of a frame into a folder: a mail merge.
+
+    Files are complete or absent. The same call after an interruption writes the rest; a letter is written again if
+    its text or a parameter has changed, or its file.
+
+    Parameters
+    ----------
+    frame
+        One row a letter.
+    template
+        The text, with columns in braces: ``"Dear {name},\nyou owe us {amount:.2f}"``; ``{number}`` is the row, from 1.
+    hand
+        Id or title, or the name of a column that has them.
+    folder
+        Made if it does not exist; beside the letters it has their list, ``letters.jsonl``.
+    file_name
+        A template too; the suffix is added.
+    kind
+        ``"pdf"`` with as many pages as needed; ``"png"`` and ``"svg"`` hold one page.
+    random_seed
+        The same letters every time; the rows differ from each other. None: each letter has its own seed.
+    background, dpi
+        CSS colour, and pixels to the inch, of a PNG.
+    progress
+        Show a bar.
+    page, margin, align, handwriting_size, ..., corrections
+        As in `letter`.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The index of `frame`; ``path``, ``hand``, ``pages``, ``width`` and ``height`` of a page in points (pixels of a
+        PNG), ``bytes``, ``seed``, ``overflow`` (some text did not fit), ``is_new`` (written by this call), and
+        ``error``: why there is no letter.
+
+    Raises
+    ------
+    InvalidArgument
+        No letter can be written: a field of a template is no column, the folder cannot be written, ...
+    Unreachable
+        The service does not answer; the letters before stay.
+
+    Warns
+    -----
+    UserWarning
+        Some rows have an error, or text that did not fit.
+
+    Examples
+    --------
+    >>> import tempfile, pandas as pd, toolkit
+    >>> guests = pd.DataFrame({"name": ["Ada", "Grace"]})
+    >>> with toolkit.connect() as tk, tempfile.TemporaryDirectory() as folder:
+    ...     done = tk.handwriting.letters(guests, "Dear {name}", "Molly", folder, file_name="{name}", progress=False)
+    >>> done["pages"].tolist()
+    [1, 1]
+    """
+    style = Style(
+        handwriting_size, handwriting_color, line_spacing=line_spacing, line_spacing_variance=line_spacing_variance,
+        word_spacing_variance=word_spacing_variance, random_seed=random_seed, pen=pen, natural=natural, paper=paper,
+        corrections=corrections, page=page, margin=margin, align=align,
+    )  # fmt: skip
+    if kind == "replay":
+        raise InvalidArgument("a letter is a pdf, png or svg")
+    style.query(kind)  # refuses wrong distances before anything is written
+    checked_dpi(dpi)
+    if background is not None:
+        css_colour(background, kind)
+    titles = self._calls.titles
+    if hand not in map(str, frame.columns):
+        id_of(hand, titles)
+    rows = letter_rows(frame, template, hand, file_name, SUFFIXES[kind])
+    merge = _Merge(self._calls, LetterFolder(folder), style, kind, dpi, background)
+    return merge.run(rows, frame.index, progress)
+
+
+@dataclass
+class _Merge:
+    calls: HandwritingCalls
+    folder: LetterFolder
+    style: Style
+    kind: Format
+    dpi: float
+    background: str | None
+    _stopping: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, rows: Sequence[LetterRow], index: pd.Index, progress: bool) -> pd.DataFrame:
+        outcomes: dict[int, Finished | str] = {row.number: row.error for row in rows if row.error}
+        waiting: list[tuple[LetterRow, str]] = []
+        for row in rows:
+            if not row.error:
+                request = self._request(row)
+                entry = self.folder.finished(row.file_name, request)
+                outcomes[row.number] = entry or ""
+                waiting += [] if entry else [(row, request)]
+        new = self._written(waiting, progress, len(rows))
+        frame = _result({**outcomes, **new}, set(new), self.folder)
+        return frame.set_index(index)
+
+    def _written(
+        self, waiting: Sequence[tuple[LetterRow, str]], progress: bool, total: int
+    ) -> dict[int, Finished | str]:
+        bar = tqdm(total=total, initial=total - len(waiting), unit="letter", disable=not progress)
+        outcomes: dict[int, Finished | str] = {}
+        with bar, ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="letters") as pool:
+            futures = {pool.submit(self._write, row, request): row.number for row, request in waiting}
+            try:
+                for future in as_completed(futures):
+                    outcomes[futures[future]] = future.result()
+                    bar.update()
+            except BaseException:  # an interruption too: letters that are under way are finished, no other begins
+                self._stopping.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        return outcomes
+
+    def _write(self, row: LetterRow, request: str) -> Finished | str:
+        """Return a finished letter, or why there is none."""
+        try:
+            done = self._rendered(row)
+        except (InvalidArgument, InvalidParameters) as error:
+            return str(error)
+        except ServiceFailure as error:
+            if isinstance(error, Overloaded):
+                raise
+            return str(error)
+        data = done.data if self.background is None else on_background(done.data, self.kind, self.background)
+        return self.folder.keep(row.file_name, request, done, data)
+
+    def _rendered(self, row: LetterRow) -> Handwritten:
+        """Render a letter; wait while the service has no time for it."""
+        style = self._style_of(row)
+        attempts = 1
+        while True:
+            try:
+                return self.calls.letter(row.text, row.hand, self.kind, style, dpi=self.dpi)
+            except (RateLimited, Overloaded) as error:
+                if attempts == _MOST_ATTEMPTS or self._stopping.wait(error.retry_after):
+                    raise
+            attempts += 1
+
+    def _style_of(self, row: LetterRow) -> Style:
+        """Return the parameters with the seed of this letter: two with one seed would begin alike."""
+        seed = self.style.random_seed
+        if seed is None:
+            return self.style
+        digest = hashlib.sha256(f"{seed} {row.file_name}".encode("utf-8", "surrogatepass")).digest()
+        return replace(self.style, random_seed=1 + int.from_bytes(digest[:6], "big"))
+
+    def _request(self, row: LetterRow) -> str:
+        look = self._style_of(row).query(self.kind), self.kind, self.dpi, self.background
+        return hashlib.sha256(json.dumps([row.text, row.hand, *look]).encode("ascii")).hexdigest()
+
+
+def _result(outcomes: Mapping[int, Finished | str], new: set[int], folder: LetterFolder) -> pd.DataFrame:
+    records = []
+    for number in sorted(outcomes):
+        outcome = outcomes[number]
+        if isinstance(outcome, str):
+            records.append({"error": outcome, "is_new": False})
+            continue
+        figures = {name: getattr(outcome, name) for name in _COLUMNS if hasattr(outcome, name)}
+        records.append({**figures, "path": str(folder.path / outcome.file), "is_new": number in new})
+    frame = declared_frame(records, _COLUMNS)
+    if failed := int(frame["error"].notna().sum()):
+        warn_caller(f"{failed} of {len(frame)} letters could not be written: the column error says why")
+    if cut := int(frame["overflow"].sum()):
+        warn_caller(f"{cut} of {len(frame)} letters have text that did not fit: see the column overflow")
+    return frame
