@@ -122,13 +122,13 @@ def test_height_of_letters_drifts_and_is_no_white_noise():
 def test_ink_stays_on_a_page_that_holds_the_lines(title):
     for seed in range(1, 6):
         page = natural_page(title, "The first line\ngoes up or down\nand the last", seed, width=600.0, height=230.0)
-        assert not page.overflow
+        assert page.cut_line is None
         assert (page.strokes.y - page.strokes.radius).min() > -0.5
         assert (page.strokes.x + page.strokes.radius).max() < 600.5
 
 
 def test_a_page_that_is_too_low_tells_that_ink_is_cut_off():
-    assert natural_page("Winters", "one\ntwo\nthree\nfour", height=100.0).overflow
+    assert natural_page("Winters", "one\ntwo\nthree\nfour", height=100.0).cut_line is not None
 
 
 @pytest.mark.parametrize("text", ["x", ".", "...", "t", "\n\nü\n", "한국어", "😀", "a\u2060b", "ß", "x" * 200])
