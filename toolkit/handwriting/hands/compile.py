@@ -39,7 +39,7 @@ LICENCES = HANDS / "licences"
 _FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
 _STEMS = "bdhklpqtijfHITNMEFL"
 LINE = "Thanks for the quick jam, Zoë!"
-_COLUMNS, _WIDTH, _HEIGHT = 4, 560, 66  # of the contact sheet
+_COLUMNS, _WIDTH, _HEIGHT, _LABEL = 4, 560, 72, 12  # of the contact sheet
 
 
 def main() -> None:
@@ -173,8 +173,8 @@ def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
     for n, handwriting in enumerate(handwritings):
         left, top = n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT
         draw.text((left, top), f"{handwriting.title}  {handwriting.id}", fill=120)
-        line = render(Parameters(handwriting, "png", LINE, 22, width=_WIDTH - 16, height=_HEIGHT - 6, random_seed=1))
-        sheet.paste(0, (left, top + 6), line.image().getchannel("A"))
+        line = render(Parameters(handwriting, "png", LINE, 20, width=_WIDTH - 16, height=_HEIGHT - _LABEL, random_seed=1))
+        sheet.paste(0, (left, top + _LABEL), line.image().getchannel("A"))
     sheet.quantize(16).save(path, optimize=True)
 
 
