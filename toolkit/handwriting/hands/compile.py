@@ -173,7 +173,9 @@ def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
     for n, handwriting in enumerate(handwritings):
         left, top = n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT
         draw.text((left, top), f"{handwriting.title}  {handwriting.id}", fill=120)
-        line = render(Parameters(handwriting, "png", LINE, 20, width=_WIDTH - 16, height=_HEIGHT - _LABEL, random_seed=1))
+        line = render(
+            Parameters(handwriting, "png", LINE, 20, width=_WIDTH - 16, height=_HEIGHT - _LABEL, random_seed=1)
+        )
         sheet.paste(0, (left, top + _LABEL), line.image().getchannel("A"))
     sheet.quantize(16).save(path, optimize=True)
 
