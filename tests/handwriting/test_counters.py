@@ -12,10 +12,24 @@ LEAST_PIXELS = 20  # of a counter, where a cap height has 200 pixels
 EYES = {
     "ferris": {"e": 1, "é": 1, "6": 1, "@": 1, "$": 2, "%": 2},
     "kingsley": {"e": 1, "é": 1, "6": 1, "@": 2, "$": 2, "%": 2},
+    "molly": {"2": 1, "S": 4, "p": 2},
+    "winters": {"&": 1},
+    "perry": {"U": 1, "%": 1},
+    "squire": {"M": 1, "f": 2},
+    "larkin": {"f": 2, "@": 2},
+    "walden": {"o": 0, "T": 0},
+    "flint": {"0": 2, "q": 1},
 }
 TITLES = {
     "ferris": ["Ferris", "Ridley", "Sloane", "Dexter"],
     "kingsley": ["Kingsley", "Beatrix", "Stilton", "Ottoline"],
+    "molly": ["Molly"],
+    "winters": ["Winters", "Delaney"],
+    "perry": ["Perry"],
+    "squire": ["Squire"],
+    "larkin": ["Larkin"],
+    "walden": ["Walden"],
+    "flint": ["Flint"],
 }
 
 

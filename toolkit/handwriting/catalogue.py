@@ -29,6 +29,12 @@ class Source:
     word_space: float = 1.0
     companions: tuple[str, ...] = ()
     dots_moved: dict[str, float] = field(default_factory=dict)
+    replaced: dict[str, str] = field(default_factory=dict)
+    drawn: dict[str, str] = field(default_factory=dict)
+    added: dict[str, str] = field(default_factory=dict)
+    stretched: dict[str, float] = field(default_factory=dict)
+    quotes_from_comma: bool = False
+    digits: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,7 +133,7 @@ class HandwritingClient(PublicNames):
         Parameters
         ----------
         text
-            At most 9,000 characters; lines end with a line feed.
+            At most 9,000 characters; lines end with a line feed. Straight quotes are written as curly ones.
         handwriting
             Id or title.
         handwriting_size

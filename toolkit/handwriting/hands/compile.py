@@ -26,10 +26,10 @@ from tqdm.auto import tqdm
 
 from toolkit.handwriting.catalogue import HANDS, Handwriting, Source, sources
 from toolkit.handwriting.hands import shaping_font
-from toolkit.handwriting.hands.known_losses import Loss, check_losses, known_losses
 from toolkit.handwriting.hands.outline import glyph_path
 from toolkit.handwriting.hands.ratings import handwritings
-from toolkit.handwriting.hands.tracing import NOTHING, Tracing, trace_outline
+from toolkit.handwriting.hands.repairs import Glyphs, repair
+from toolkit.handwriting.hands.tracing import NOTHING, trace_outline
 from toolkit.handwriting.ink.hand import PACKS, Measures, write_pack
 from toolkit.handwriting.ink.renderer import render
 from toolkit.handwriting.ink.ribbons import DOT, Strokes
@@ -37,8 +37,9 @@ from toolkit.handwriting.parameters import Parameters
 
 LICENCES = HANDS / "licences"
 _FEATURES = ["ccmp", "locl", "calt", "liga", "clig", "rlig", "kern", "mark", "mkmk", "curs"]
+_STEMS = "bdhklpqtijfHITNMEFL"
 LINE = "Thanks for the quick jam, Zoë!"
-_COLUMNS, _WIDTH, _HEIGHT = 4, 560, 66  # of the contact sheet
+_COLUMNS, _WIDTH, _HEIGHT, _LABEL = 4, 560, 72, 12  # of the contact sheet
 
 
 def main() -> None:
@@ -84,37 +85,21 @@ def read_member(archive: Path, name: str) -> bytes:
 
 
 def compile_hand(source: Source, font: bytes) -> tuple[int, int]:
-    """Write the pack and return its number of glyphs, and of glyphs kept as outlines; raise UnknownLoss."""
+    """Write the pack and return its number of glyphs, and of glyphs kept as outlines."""
     cut = shaping_font.subset_font(font, shaping_font.characters(source.name), _FEATURES)
     units, lift = _scale(cut, source.name)
-    made = _trace_glyphs(source.name, cut, Affine2D().scale(1 / units).translate(0, lift))
-    check_losses(source.name, _losses(source.name, cut, made))
+    paths = {name: glyph_path(cut.getGlyphSet(), name) for name in cut.getGlyphOrder()}
+    to_caps = Affine2D().scale(1 / units).translate(0, lift)
+    made = {
+        name: NOTHING if path is None else trace_outline(to_caps.transform_path(path)) for name, path in paths.items()
+    }
     moved = {cut.getBestCmap()[ord(letter)]: by for letter, by in source.dots_moved.items()}
-    order = cut.getGlyphOrder()
-    strokes = [_move_dots(glyph.strokes, moved.get(name, 0.0)) for name, glyph in zip(order, made, strict=True)]
+    strokes = {name: _move_dots(glyph.strokes, moved.get(name, 0.0)) for name, glyph in made.items()}
     measures = _measures(source, cut, units, strokes)
-    write_pack(PACKS / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), strokes)
-    return len(made), sum(glyph.is_outline for glyph in made)
-
-
-def _trace_glyphs(hand: str, font: TTFont, to_caps: Affine2D) -> list[Tracing]:
-    glyphs, listed = font.getGlyphSet(), {loss.glyph for loss in known_losses() if loss.hand == hand}
-    paths = {name: glyph_path(glyphs, name) for name in font.getGlyphOrder()}
-    return [
-        NOTHING if path is None else trace_outline(to_caps.transform_path(path), known_loss=name in listed)
-        for name, path in paths.items()
-    ]
-
-
-def _losses(hand: str, font: TTFont, made: list[Tracing]) -> list[Loss]:
-    text: dict[str, str] = {}
-    for code, name in sorted(font.getBestCmap().items()):
-        text[name] = text.get(name, "") + chr(code)
-    return [
-        Loss(hand, number, name, text.get(name, ""), glyph.outline_form, glyph.form)
-        for number, (name, glyph) in enumerate(zip(font.getGlyphOrder(), made, strict=True))
-        if glyph.form != glyph.outline_form
-    ]
+    repair(Glyphs(cut, units, strokes, measures.nib), source)
+    order = [strokes[name] for name in cut.getGlyphOrder()]
+    write_pack(PACKS / f"{source.name}.npz", measures, shaping_font.drop_outlines(cut), order)
+    return len(made), sum(glyph.is_outline for glyph in made.values())
 
 
 def _move_dots(strokes: Strokes, by: float) -> Strokes:
@@ -142,11 +127,12 @@ def _extent(font: TTFont, character: str) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _measures(source: Source, font: TTFont, units: float, strokes: list[Strokes]) -> Measures:
-    cmap, order = font.getBestCmap(), {name: i for i, name in enumerate(font.getGlyphOrder())}
-    letters = [strokes[order[cmap[ord(c)]]] for c in string.ascii_letters if ord(c) in cmap] or strokes
+def _measures(source: Source, font: TTFont, units: float, strokes: dict[str, Strokes]) -> Measures:
+    cmap = font.getBestCmap()
+    letters = [strokes[cmap[ord(c)]] for c in string.ascii_letters if ord(c) in cmap] or list(strokes.values())
     radii = np.concatenate([s.radius[s.radius > 0] for s in letters])
     deep = [_extent(font, c)[0] for c in "gjpqy" if ord(c) in cmap]
+    stems = Strokes.concatenate(strokes[cmap[ord(c)]] for c in _STEMS if ord(c) in cmap)
     return Measures(
         name=source.name,
         units_per_cap=float(units),
@@ -154,7 +140,19 @@ def _measures(source: Source, font: TTFont, units: float, strokes: list[Strokes]
         descender=max(0.0, -min(deep, default=0.0) / units),
         nib=float(radii.mean()),
         joined=source.joined,
+        x_height=float(np.median([_extent(font, c)[1] for c in "xvz"])) / units if ord("x") in cmap else None,
+        slant=_slant(stems) if len(stems.x) else None if source.name == "emoji" else 0.0,
     )
+
+
+def _slant(stems: Strokes) -> float:
+    """Return the slope of the steep strokes, weighted by length: 0 is upright, above 0 leans to the right."""
+    inside = np.diff(stems.stroke_of_point) == 0
+    dx, dy = np.diff(stems.x)[inside], np.diff(stems.y)[inside]
+    steep = np.abs(dy) > np.abs(dx)
+    slope, weight = dx[steep] / dy[steep], np.hypot(dx, dy)[steep]
+    order = np.argsort(slope)
+    return float(slope[order][np.searchsorted(np.cumsum(weight[order]), weight.sum() / 2)])
 
 
 def _licence(source: Source, archive: Path) -> str:
@@ -175,8 +173,10 @@ def _contact_sheet(handwritings: list[Handwriting], path: Path) -> None:
     for n, handwriting in enumerate(handwritings):
         left, top = n % _COLUMNS * _WIDTH + 8, n // _COLUMNS * _HEIGHT
         draw.text((left, top), f"{handwriting.title}  {handwriting.id}", fill=120)
-        line = render(Parameters(handwriting, "png", LINE, 22, width=_WIDTH - 16, height=_HEIGHT - 6, random_seed=1))
-        sheet.paste(0, (left, top + 6), line.image().getchannel("A"))
+        line = render(
+            Parameters(handwriting, "png", LINE, 20, width=_WIDTH - 16, height=_HEIGHT - _LABEL, random_seed=1)
+        )
+        sheet.paste(0, (left, top + _LABEL), line.image().getchannel("A"))
     sheet.quantize(16).save(path, optimize=True)
 
 

@@ -17,13 +17,16 @@ MARGIN = 8  # empty pixels around the picture
 LEAST_PIXELS = 0.001 * RESOLUTION**2  # a smaller counter or part is invisible at the size of a letter
 
 
-class _PathPen(BasePen):
+class PathPen(BasePen):
     """A fontTools pen that writes a matplotlib path; Agg flattens its curves."""
 
-    def __init__(self, glyphs: Any) -> None:  # noqa: ANN401 - fontTools' glyph sets have no common type
+    def __init__(self, glyphs: Any) -> None:  # noqa: ANN401 - fontTools' glyph sets have no common type; or None
         super().__init__(glyphs)
         self.vertices: list[tuple[float, float]] = []
         self.codes: list[np.uint8] = []
+
+    def path(self) -> Path:
+        return Path(self.vertices, self.codes)
 
     def _add(self, code: np.uint8, *points: tuple[float, float]) -> None:
         self.vertices += points
@@ -47,9 +50,9 @@ class _PathPen(BasePen):
 
 def glyph_path(glyphs: Any, name: str) -> Path | None:  # noqa: ANN401
     """Return the outline in font units, or None for a blank glyph."""
-    pen = _PathPen(glyphs)
+    pen = PathPen(glyphs)
     glyphs[name].draw(pen)
-    return Path(pen.vertices, pen.codes) if pen.vertices else None
+    return pen.path() if pen.vertices else None
 
 
 class Picture:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,7 @@ from toolkit.handwriting.ink.ribbons import DOT, ENDS_IN_INK, STARTS_IN_INK, Str
 from toolkit.keyed_noise import Floats
 
 STEP = RESOLUTION / 30  # pixels between the points of a stroke
-_PINHOLE = 0.004 * RESOLUTION**2  # pixels; smaller holes are filled
-_EYE_GROWTH = RESOLUTION // 50  # pixels on every side; otherwise smoothing and a wide nib close a small eye again
+_PINHOLE = 0.004 * RESOLUTION**2  # pixels; most holes as small as the eye of an e are scanning errors
 _STRAIGHT = -0.35  # cosine between two arms that are one movement of the pen
 _SMOOTHING = 4  # standard deviation, in quarters of a `STEP`
 
@@ -23,19 +23,22 @@ Arm = tuple[int, int]
 Line = tuple[Floats, int]  # (row, column, radius) of shape (n, 3), and flags
 
 
-def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
-    """Return the strokes in cap heights, y upwards, in writing order.
+class Cleaning(NamedTuple):
+    """How the ink of a glyph is prepared before it is thinned."""
 
-    Most holes as small as the eye of an e are scanning errors and are filled. With `open_eyes` they stay open, a
-    little larger than in the font.
-    """
-    ink = ndimage.binary_closing(np.pad(picture.ink, 2))[2:-2, 2:-2] | picture.ink
-    filled = _fill_holes(ink, _PINHOLE)
-    if open_eyes:
-        clean = _fill_holes(ink, LEAST_PIXELS)
-        filled = np.asarray(clean & ~ndimage.binary_dilation(filled & ~clean, iterations=_EYE_GROWTH))
+    closes_gaps: bool  # of two pixels: scanned ink has cracks, but neat letters have gaps as narrow
+    eye_growth: int | None  # pixels by which small holes grow on every side, or None to fill them
+
+
+# Smoothing and a wide nib close a small eye again unless it grows.
+CLEANINGS = (Cleaning(True, None), Cleaning(True, RESOLUTION // 50), Cleaning(False, RESOLUTION // 100))
+
+
+def glyph_strokes(picture: Picture, cleaning: Cleaning = CLEANINGS[0]) -> Strokes:
+    """Return the strokes in cap heights, y upwards, in writing order."""
+    filled = _clean(picture.ink, cleaning)
     lines = [
-        _direct(points if flags & DOT else _resample(_cut_hooks(points, flags)), flags)
+        _direct(points if flags & DOT else resample(_cut_hooks(points, flags)), flags)
         for points, flags in _replace_dots(_lines(skeleton(filled)), filled)
     ]
     if not lines:
@@ -45,6 +48,17 @@ def glyph_strokes(picture: Picture, *, open_eyes: bool = False) -> Strokes:
     x, y = picture.to_caps(points[:, :2]).T
     length = np.array([len(line[0]) for line in lines], np.int64)
     return Strokes(x, y, points[:, 2] / RESOLUTION, length, np.array([line[1] for line in lines], np.uint8))
+
+
+def _clean(ink: npt.NDArray[np.bool_], cleaning: Cleaning) -> npt.NDArray[np.bool_]:
+    if cleaning.closes_gaps:
+        ink = ndimage.binary_closing(np.pad(ink, 2))[2:-2, 2:-2] | ink
+    filled = _fill_holes(ink, _PINHOLE)
+    if cleaning.eye_growth is None:
+        return filled
+    clean = _fill_holes(ink, LEAST_PIXELS)
+    eyes = ndimage.binary_dilation(filled & ~clean, iterations=cleaning.eye_growth)
+    return np.asarray(clean & ~eyes)
 
 
 def _fill_holes(ink: npt.NDArray[np.bool_], least: float) -> npt.NDArray[np.bool_]:
@@ -182,8 +196,8 @@ def _hook_length(points: Floats) -> int:
     return int(np.argmax(points[:, 2] >= 0.8 * points[inside, 2]))
 
 
-def _resample(points: Floats) -> Floats:
-    """Smooth away the pixel noise and space the points evenly, a `STEP` apart."""
+def resample(points: Floats) -> Floats:
+    """Smooth away the pixel noise and space the points evenly, a `STEP` apart; columns y, x and radius, in pixels."""
     arc = arc_length(points)
     moved = np.concatenate([[True], np.diff(arc) > 0])
     points, arc = points[moved], arc[moved]

@@ -11,12 +11,12 @@ from matplotlib.path import Path
 from scipy import ndimage
 
 from toolkit.handwriting.hands.outline import LEAST_PIXELS, Picture
-from toolkit.handwriting.hands.strokes import arc_length, glyph_strokes
+from toolkit.handwriting.hands.strokes import CLEANINGS, arc_length, glyph_strokes
 from toolkit.handwriting.ink.canvases.raster import coverage
 from toolkit.handwriting.ink.ribbons import DOT, OUTLINE, Strokes, refine, ribbons
 from toolkit.keyed_noise import Floats
 
-LEAST_OVERLAP = 0.75  # of strokes and outline: intersection over union of their ink
+LEAST_OVERLAP = 0.65  # of strokes and outline: intersection over union of their ink
 _DENSITY = 40  # points in one cap height of a stored contour
 _EIGHT = np.ones((3, 3), bool)
 
@@ -32,39 +32,31 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """The strokes of a glyph, their form, and the form of the outline."""
+    """The strokes of a glyph, and the form of its outline."""
 
     strokes: Strokes
     form: Form
-    outline_form: Form
 
     @property
     def is_outline(self) -> bool:
         return bool(np.any(self.strokes.flags & OUTLINE))
 
 
-NOTHING = Tracing(Strokes.empty(), Form(0, 0), Form(0, 0))
+NOTHING = Tracing(Strokes.empty(), Form(0, 0))
 
 
-def trace_outline(outline: Path, *, known_loss: bool = False) -> Tracing:
-    """Return strokes with the ink and the form of an outline, or else the outline itself.
-
-    If the strokes lack a counter or a part, the glyph is traced again with its small eyes open. A glyph with a
-    `known_loss` (``known_losses.json``) keeps the strokes of the first attempt.
-    """
+def trace_outline(outline: Path) -> Tracing:
+    """Return strokes with the ink and the form of an outline, or else the outline itself."""
     picture = Picture(outline)
     wanted = form_of(picture.ink)
-    for open_eyes in (False, True):
-        strokes = glyph_strokes(picture, open_eyes=open_eyes)
+    for cleaning in CLEANINGS:
+        strokes = glyph_strokes(picture, cleaning)
         ink = draw_ink(strokes, picture)
         only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT))
         overlap = (ink & picture.ink).sum() / max(1, (ink | picture.ink).sum())
-        if not only_dots and overlap < LEAST_OVERLAP:
-            break
-        if known_loss or form_of(ink) == wanted:
-            return Tracing(strokes, form_of(ink), wanted)
-    strokes = outline_as_strokes(outline)
-    return Tracing(strokes, form_of(draw_ink(strokes, picture)), wanted)
+        if form_of(ink) == wanted and (only_dots or overlap >= LEAST_OVERLAP):
+            return Tracing(strokes, wanted)
+    return Tracing(outline_as_strokes(outline), wanted)
 
 
 def form_of(ink: Ink) -> Form:

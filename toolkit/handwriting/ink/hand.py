@@ -28,6 +28,8 @@ class Measures:
     descender: float  # depth of the lowest of ``gjpqy`` below the baseline
     nib: float  # mean half width of the strokes of the letters
     joined: bool  # whether letters are joined: then only whole words may move
+    x_height: float | None  # None for a hand without small letters
+    slant: float | None  # of the stems, run over rise: above 0 they lean to the right; None for pictures
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import numpy as np
 from cachetools import LRUCache, cached
 
 from toolkit.handwriting.catalogue import fallback_chain
+from toolkit.handwriting.ink.fallback import ALIKE, INVISIBLE, Fit, curly_quotes
 from toolkit.handwriting.ink.hand import Hand, PlacedGlyph, open_hand
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes, every_nth
 from toolkit.handwriting.writers import Writer
@@ -30,15 +31,6 @@ _WORD_OVERHEAD = 60  # cost of a cached word besides its points, in points
 _COMPARED = 256  # points of a letter that are compared with the next one
 
 _XY: TypeAlias = tuple[Floats, Floats]
-
-_ALIKE = {
-    "\u00a0": " ", "\u202f": " ", "\u2007": " ", "\u2009": " ", "\u2010": "-", "\u2011": "-", "\u2012": "-",
-    "\u2013": "-", "\u2014": "-", "\u2015": "-", "\u2212": "-", "\u2018": "'", "\u2019": "'", "\u201b": "'",
-    "\u2032": "'", "\u201c": '"', "\u201d": '"', "\u2033": '"', "\u2044": "/", "\u00ad": "", "\u2022": "\u00b7",
-}  # fmt: skip
-_INVISIBLE = frozenset(
-    ["\u200b", "\u200c", "\u200d", "\u2060", "\ufe0e", "\ufe0f", "\ufeff", *map(chr, range(0x1F3FB, 0x1F400))]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +62,7 @@ class Shaper:
         self.writer = writer
         self._every = every
         self.measures = self.hands[0].measures
+        self._fits = {hand: fit for hand in self.hands if (fit := Fit.of(hand.measures, self.measures))}
         self.nib = min(self.measures.nib, THICKEST_NIB) * writer.nib
         self.space = min(max(self.measures.space, 0.42), 0.85) * writer.width
         self._hand_of = lru_cache(4096)(self._find_hand)
@@ -82,9 +75,9 @@ class Shaper:
         for number, run, places in self._runs(text):
             placed += [(number, at, places[at.cluster]) for at in self.hands[number].shape(run)]
         letters = [self.letter(number, at.glyph) for number, at, _ in placed]
-        stretch = self.writer.width
-        advances = np.array([at.advance * stretch for _, at, _ in placed])
-        shift = np.array([(at.dx + at.dy * self.writer.slant) * stretch for _, at, _ in placed])
+        stretch = np.array([self._stretch(number) for number, _, _ in placed])
+        advances = stretch * [at.advance for _, at, _ in placed]
+        shift = stretch * [at.dx + at.dy * self.writer.slant for _, at, _ in placed]
         characters = [text[place] for _, _, place in placed]
         extra = self._clearances(letters, characters, advances, shift)
         origin = np.cumsum(advances) - advances + np.cumsum(extra) if placed else np.zeros(0)
@@ -111,8 +104,14 @@ class Shaper:
             kept, length = every_nth(strokes.length, every)
             strokes = Strokes(strokes.x[kept], strokes.y[kept], strokes.radius[kept], length, strokes.flags)
             strokes = strokes.select(shown)
+        if fit := self._fits.get(hand):
+            strokes = fit.apply(strokes)
         x = (strokes.x + strokes.y * writer.slant) * writer.width
         return replace(strokes, x=x, radius=strokes.radius / hand.measures.nib)
+
+    def _stretch(self, number: int) -> float:
+        fit = self._fits.get(self.hands[number])
+        return self.writer.width * (fit.width if fit else 1.0)
 
     def points(self, text: str) -> int:
         """Estimate the number of points of the strokes of `text`."""
@@ -129,9 +128,9 @@ class Shaper:
 
     def _find_hand(self, character: str) -> tuple[int, str] | None:
         """Return the hand that writes `character`, and the character that it writes instead."""
-        if character in _INVISIBLE:
+        if character in INVISIBLE:
             return 0, ""
-        for wanted in (character, _ALIKE.get(character, character)):
+        for wanted in (character, ALIKE.get(character, character)):
             if not wanted:
                 return 0, ""
             for number, hand in enumerate(self.hands):
@@ -142,7 +141,7 @@ class Shaper:
     def _runs(self, text: str) -> list[tuple[int, str, list[int]]]:
         """Cut a word into runs of one hand: (hand, characters to shape, their indices in the word)."""
         runs: list[tuple[int, str, list[int]]] = []
-        for place, character in enumerate(text):
+        for place, character in enumerate(curly_quotes(text)):
             number, written = self._hand_of(character) or (0, "")
             if not written:
                 continue

@@ -1,0 +1,134 @@
+"""Repairs of the fonts: dots, quotes, dashes, bearings, digits, signs, letters that read as others, fitted faces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from toolkit.handwriting.catalogue import sources
+from toolkit.handwriting.hands.repairs import drawn_strokes
+from toolkit.handwriting.ink.fallback import Fit
+from toolkit.handwriting.ink.hand import Hand, open_hand
+from toolkit.handwriting.ink.ribbons import DOT, Strokes
+from toolkit.handwriting.ink.shaping import Shaper
+from toolkit.handwriting.writers import WRITERS
+
+SCRIPTS = [source.name for source in sources() if source.titles]
+SIGNS = "√∞₂⅓≈≠≤≥±×÷°µπ∑∫←→✓✗☐☆♪⇒∈∩∪∠"
+
+
+def glyph(script: str, character: str, before: str = "") -> Strokes:
+    hand = open_hand(script)
+    return hand.glyph(hand.shape(before + character)[-1].glyph)
+
+
+def width(script: str, character: str) -> float:
+    return float(np.ptp(glyph(script, character).x))
+
+
+def shaper(script: str) -> Shaper:
+    return Shaper(script, WRITERS[0])
+
+
+def top(script: str, letter: str) -> float:
+    return float(shaper(script).word(letter).strokes.y.max())
+
+
+def bearings(hand: Hand, character: str) -> tuple[float, float]:
+    placed = hand.shape(character)[0]
+    s = hand.glyph(placed.glyph)
+    return float((s.x - s.radius).min()), placed.advance - float((s.x + s.radius).max())
+
+
+def same(one: Strokes, other: Strokes) -> bool:
+    return len(one.x) == len(other.x) and np.allclose(one.x - one.x.min(), other.x - other.x.min(), atol=0.01)
+
+
+@pytest.mark.parametrize("letter", "ij")
+def test_evangeline_dots_its_letters(letter):
+    strokes = glyph("evangeline", letter)
+    assert np.count_nonzero(strokes.flags & DOT) == 1
+    assert strokes.y.max() > 1.4 * top("evangeline", "x")
+
+
+def test_no_quote_is_reversed():
+    assert [script for script in SCRIPTS if max(bulge(glyph(script, quote)) for quote in "‘“") > 0.005] == []
+    assert [script for script in SCRIPTS if min(bulge(glyph(script, quote)) for quote in "’”") < -0.005] == []
+
+
+def bulge(quote: Strokes) -> float:
+    """Return how far the first mark bulges to the right of the straight line between its ends."""
+    x, y = (values[: quote.length[0]] for values in (quote.x, quote.y))
+    return float((x - x[0] - (x[-1] - x[0]) * (y - y[0]) / (y[-1] - y[0])).mean())
+
+
+def test_straight_quotes_are_written_as_curly_ones():
+    hand = shaper("winters")
+    for straight, curly in (('"it\'s"', "“it’s”"), ("('a')", "(‘a’)"), ("'98", "’98"), ("\"'b'\"", "“‘b’”")):
+        written, wanted = hand.word(straight), hand.word(curly)
+        assert written.text == straight
+        assert np.array_equal(written.strokes.x, wanted.strokes.x)
+
+
+def test_dashes_keep_their_lengths():
+    widths = {script: [width(script, dash) for dash in "-–—"] for script in SCRIPTS}
+    assert [s for s, (hyphen, en, em) in widths.items() if hyphen > 0.46 or en < 1.3 * hyphen or em < 1.35 * en] == []
+
+
+def test_commas_and_stops_stand_near_their_word():
+    stops = [(script, c) for script in SCRIPTS for c in ",.;:" if max(bearings(open_hand(script), c)) > 0.13]
+    assert stops == []
+    assert [(script, c) for script in SCRIPTS for c in "‘’“”" if sum(bearings(open_hand(script), c)) > 0.21] == []
+
+
+def test_digits_are_as_high_as_capitals():
+    heights = {script: np.mean([digit_height(script, digit) for digit in "0123456789"]) for script in SCRIPTS}
+    assert {script: height for script, height in heights.items() if not 0.79 < height < 1.01} == {}
+
+
+def digit_height(script: str, digit: str) -> float:
+    return float(np.ptp(glyph(script, digit).y)) + 2 * open_hand(script).measures.nib
+
+
+def test_letters_that_read_as_others_are_replaced():
+    assert same(glyph("beekman", "n", before="a"), glyph("beekman", "n"))
+    assert same(glyph("ramona", "s", before="k"), glyph("ramona", "s"))
+    assert glyph("squire", "l").y.max() > 1.5 * glyph("squire", "e").y.max()
+    foot = glyph("cassidy", "k").y < 0.15  # the leg of a k points away from the stem, that of an h does not
+    assert np.ptp(glyph("cassidy", "k").x[foot]) > 0.4
+
+
+def test_usual_signs_are_written_in_every_hand():
+    assert {script: missing for script in SCRIPTS if (missing := shaper(script).missing(SIGNS))} == {}
+
+
+@pytest.mark.parametrize("script", ["squire", "evangeline", "linden", "draper"])
+@pytest.mark.parametrize("letter", "жнα")
+def test_fallback_faces_have_the_x_height_of_the_hand(script, letter):
+    assert top(script, letter) == pytest.approx(top(script, "x"), rel=0.25)
+
+
+def test_fallback_faces_have_the_slant_of_the_hand():
+    for script in ("bailey", "draper"):
+        hand = open_hand(script).measures
+        for face in (open_hand(name).measures for name in ("adelaide", "beekman", "haneul")):
+            y = np.linspace(0.0, 0.6, 9)
+            stem = replace(Strokes.empty(), x=y * face.slant, y=y)
+            fitted = Fit.of(face, hand).apply(stem)
+            assert np.polyfit(fitted.y, fitted.x, 1)[0] == pytest.approx(hand.slant, abs=0.06)
+
+
+def test_a_hand_and_pictures_keep_their_form():
+    winters, emoji = open_hand("winters").measures, open_hand("emoji").measures
+    assert Fit.of(winters, winters) is None
+    assert Fit.of(emoji, winters) is None
+
+
+def test_a_short_path_is_drawn_as_a_dot():
+    line, dot = drawn_strokes("M 0 0 L 0 1 M .2 1 l .02 -.02", 0.03), 1
+    assert line.flags.tolist() == [0, DOT]
+    assert line.length[0] > 20
+    assert line.length[dot] == 2
+    assert set(line.radius) == {0.03}

@@ -1,0 +1,219 @@
+"""Repairs of what is wrong in the fonts themselves: letters that read as others, missing signs, quotes, dashes, digits.
+
+Lengths are in cap heights. ``sources.toml`` says which repairs a hand needs; quotes that it has, dashes, bearings and
+the size of digits are measured.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass, replace
+
+import numpy as np
+from fontTools.svgLib.path import parse_path
+from fontTools.ttLib import TTFont
+from matplotlib.transforms import Affine2D
+
+from toolkit.handwriting.catalogue import Source
+from toolkit.handwriting.hands.outline import RESOLUTION, PathPen
+from toolkit.handwriting.hands.strokes import arc_length, resample
+from toolkit.handwriting.ink.ribbons import DOT, Strokes
+
+LONGEST_HYPHEN = 0.45
+EN_DASH, EM_DASH = 1.4, 1.5  # least factors on the hyphen and on the en dash
+WIDEST_BEARING = 0.1  # beside commas, stops and quotes
+LOWEST_DIGITS, HIGHEST_DIGITS, TALLEST_DIGIT = 0.8, 1.0, 1.15
+_QUOTE_HEIGHT, _QUOTE_STEP, _QUOTE_BEARING = 0.28, 0.15, 0.07
+_LONGEST_DOT = 0.12
+_FRACTIONS = {"½": "12", "⅓": "13", "⅔": "23", "¼": "14", "¾": "34", "⅛": "18", "⅜": "38", "⅝": "58", "⅞": "78"}
+_LOWERED, _RAISED = "₀₁₂₃₄₅₆₇₈₉", "⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The strokes of a font by glyph name, with the font for characters and advances."""
+
+    font: TTFont
+    units: float  # font units in a cap height
+    strokes: dict[str, Strokes]
+    nib: float
+
+    def name(self, character: str) -> str | None:
+        name: str | None = self.font.getBestCmap().get(ord(character))
+        return name
+
+    def advance(self, name: str) -> float:
+        return float(self.font["hmtx"][name][0] / self.units)
+
+    def put(self, name: str, strokes: Strokes, advance: float) -> None:
+        self.strokes[name] = strokes
+        self.font["hmtx"][name] = (round(advance * self.units), 0)
+
+    def add(self, character: str) -> str:
+        """Add a blank glyph for `character` and return its name."""
+        name = f"uni{ord(character):04X}"
+        self.font.setGlyphOrder([*self.font.getGlyphOrder(), name])
+        self.font["maxp"].numGlyphs += 1
+        for table in self.font["cmap"].tables:
+            if table.isUnicode():
+                table.cmap[ord(character)] = name
+        self.put(name, Strokes.empty(), 0.0)
+        return name
+
+
+def repair(glyphs: Glyphs, source: Source) -> None:
+    _replace(glyphs, source.replaced)
+    for letter, path in source.drawn.items():
+        _draw(glyphs, letter, path)
+    for letter, factor in source.stretched.items():
+        if name := glyphs.name(letter):
+            taller = replace(glyphs.strokes[name], y=glyphs.strokes[name].y * factor)
+            _change_letter(glyphs, letter, taller, glyphs.advance(name))
+    for letter, path in source.added.items():
+        if name := glyphs.name(letter):
+            strokes = Strokes.concatenate([glyphs.strokes[name], drawn_strokes(path, glyphs.nib)])
+            glyphs.put(name, strokes, glyphs.advance(name))
+    if source.quotes_from_comma:
+        _make_quotes(glyphs)
+    _lengthen_dashes(glyphs)
+    _cap_bearings(glyphs)
+    if glyphs.name("0"):
+        _scale_digits(glyphs, source.digits)
+        _compose_signs(glyphs)
+
+
+def drawn_strokes(path: str, nib: float) -> Strokes:
+    """Return the strokes of a path in SVG syntax, y upwards; a very short one is a dot."""
+    pen = PathPen(None)
+    parse_path(path, pen)
+    lines = pen.path().transformed(Affine2D().scale(RESOLUTION)).to_polygons(closed_only=False)
+    made = []
+    for line in map(np.asarray, lines):
+        is_dot = arc_length(line)[-1] < _LONGEST_DOT * RESOLUTION
+        points = line if is_dot else resample(np.column_stack([line, np.zeros(len(line))]))
+        x, y = points[:, 0] / RESOLUTION, points[:, 1] / RESOLUTION
+        made.append(Strokes(x, y, np.full(len(x), nib), np.array([len(x)]), np.array([DOT * is_dot], np.uint8)))
+    return Strokes.concatenate(made)
+
+
+def _replace(glyphs: Glyphs, names: dict[str, str]) -> None:
+    """Draw other glyphs instead: one, or several one after another."""
+    new = {name: [(glyphs.strokes[part], glyphs.advance(part)) for part in names[name].split()] for name in names}
+    for name, parts in new.items():
+        ends = np.cumsum([advance for _, advance in parts])
+        moved = [replace(strokes, x=strokes.x + end - step) for (strokes, step), end in zip(parts, ends, strict=True)]
+        glyphs.put(name, Strokes.concatenate(moved), float(ends[-1]))
+
+
+def _draw(glyphs: Glyphs, letter: str, path: str) -> None:
+    strokes = drawn_strokes(path, glyphs.nib)
+    if name := glyphs.name(letter):
+        _change_letter(glyphs, letter, strokes, glyphs.advance(name))
+    else:
+        glyphs.put(glyphs.add(letter), strokes, float(strokes.x.max()) + 0.12)
+
+
+def _change_letter(glyphs: Glyphs, letter: str, strokes: Strokes, advance: float) -> None:
+    """Change a letter, and below its accents the letters composed of it."""
+    name = glyphs.name(letter)
+    assert name is not None
+    old = glyphs.strokes[name]
+    for code, composed in glyphs.font.getBestCmap().items():
+        parts = unicodedata.normalize("NFD", chr(code))
+        if len(parts) > 1 and parts[0] == letter:
+            kept = Strokes.concatenate([strokes, _outside(glyphs.strokes[composed], old)])
+            glyphs.put(composed, kept, glyphs.advance(composed))
+    glyphs.put(name, strokes, advance)
+
+
+def _outside(accented: Strokes, letter: Strokes) -> Strokes:
+    """Return the strokes above, below or to the right of the letter: its accents."""
+    start = accented.start
+    above = np.minimum.reduceat(accented.y, start) > letter.y.max() - 0.03
+    below = np.maximum.reduceat(accented.y, start) < letter.y.min() + 0.03
+    beside = np.minimum.reduceat(accented.x, start) > letter.x.max() - 0.03
+    return accented.select(above | below | beside)
+
+
+def _make_quotes(glyphs: Glyphs) -> None:
+    """Make curly quotes of the comma, where the font only repeats its straight ones."""
+    comma = glyphs.strokes[glyphs.name(",") or ""]
+    height = np.ptp(comma.y) + 2 * glyphs.nib
+    factor = min(_QUOTE_HEIGHT / height, 1.2)
+    x, y = (comma.x - comma.x.min()) * factor, (comma.y - comma.y.max()) * factor
+    closing = replace(comma, x=x + _QUOTE_BEARING, y=y + 1 - glyphs.nib, radius=comma.radius * min(factor, 1.0))
+    x, y = (closing.x.max() + _QUOTE_BEARING - closing.x)[::-1], (1 - 2 * glyphs.nib + y.min() - y)[::-1] + glyphs.nib
+    opening = Strokes(x, y, closing.radius[::-1], comma.length[::-1], comma.flags[::-1])
+    for characters, count in (("‘’", 1), ("“”", 2)):
+        for character, one in zip(characters, (opening, closing), strict=True):
+            step = _QUOTE_STEP + 0.3 * float(np.ptp(one.x))
+            strokes = Strokes.concatenate(replace(one, x=one.x + n * step) for n in range(count))
+            glyphs.put(glyphs.name(character) or glyphs.add(character), strokes, strokes.x.max() + _QUOTE_BEARING)
+
+
+def _lengthen_dashes(glyphs: Glyphs) -> None:
+    """Shorten a long hyphen, and make the en dash longer than it, and the em dash longer than the en dash."""
+    hyphen, en, em = (glyphs.name(character) for character in "-–—")
+    if not (hyphen and en and em):
+        return
+    width = min(_width(glyphs, hyphen), LONGEST_HYPHEN)
+    _widen(glyphs, hyphen, width)
+    _widen(glyphs, en, max(_width(glyphs, en), EN_DASH * width))
+    _widen(glyphs, em, max(_width(glyphs, em), EM_DASH * _width(glyphs, en)))
+
+
+def _width(glyphs: Glyphs, name: str) -> float:
+    return float(np.ptp(glyphs.strokes[name].x)) + 2 * glyphs.nib
+
+
+def _widen(glyphs: Glyphs, name: str, width: float) -> None:
+    strokes, change = glyphs.strokes[name], width - _width(glyphs, name)
+    left, span = strokes.x.min(), float(np.ptp(strokes.x))
+    if span:
+        wider = replace(strokes, x=left + (strokes.x - left) * (span + change) / span)
+        glyphs.put(name, wider, glyphs.advance(name) + change)
+
+
+def _cap_bearings(glyphs: Glyphs) -> None:
+    """Cap the white beside commas, stops and quotes, so that they stand near their word."""
+    for name in filter(None, map(glyphs.name, ",.;:‘’“”")):
+        strokes, advance = glyphs.strokes[name], glyphs.advance(name)
+        left = float((strokes.x - strokes.radius).min())
+        right = advance - float((strokes.x + strokes.radius).max())
+        # Ink that overhangs its advance belongs above the next letter and stays there.
+        before, after = min(left - WIDEST_BEARING, left + right), right - WIDEST_BEARING
+        before, after = max(before, 0.0), max(after, 0.0)
+        glyphs.put(name, replace(strokes, x=strokes.x - before), advance - before - after)
+
+
+def _scale_digits(glyphs: Glyphs, height: float | None) -> None:
+    """Scale the digits to `height` on average, or else to between 0.8 and 1 cap height."""
+    names = [glyphs.name(digit) or "" for digit in "0123456789"]
+    heights = np.array([np.ptp(glyphs.strokes[name].y) for name in names])
+    ink = 2 * glyphs.nib  # does not grow with the digit
+    mean = float(heights.mean())
+    factor = ((height or min(max(mean + ink, LOWEST_DIGITS), HIGHEST_DIGITS)) - ink) / mean
+    factor = min(factor, max((TALLEST_DIGIT - ink) / float(heights.max()), 1.0))
+    for name, strokes in list(glyphs.strokes.items()):
+        if name.partition(".")[0] in names:
+            glyphs.put(name, _resized(strokes, factor), glyphs.advance(name) * factor)
+
+
+def _resized(strokes: Strokes, factor: float, rise: float = 0.0) -> Strokes:
+    return replace(strokes, x=strokes.x * factor, y=strokes.y * factor + rise)
+
+
+def _compose_signs(glyphs: Glyphs) -> None:
+    """Compose the fractions of small digits, and the raised and lowered digits that the font lacks."""
+    digit = {d: (glyphs.strokes[name], glyphs.advance(name)) for d in "0123456789" if (name := glyphs.name(d))}
+    for character, digits in _FRACTIONS.items():
+        upper, lower = _resized(digit[digits[0]][0], 0.55, 0.45), _resized(digit[digits[1]][0], 0.55)
+        foot = float(upper.x.max()) - 0.04
+        slash = drawn_strokes(f"M {foot} -.02 L {foot + 0.34} 1.02", glyphs.nib)
+        lower = replace(lower, x=lower.x - lower.x.min() + foot + 0.32)
+        strokes = Strokes.concatenate([upper, slash, lower])
+        glyphs.put(glyphs.name(character) or glyphs.add(character), strokes, float(lower.x.max()) + 0.1)
+    for characters, rise in ((_LOWERED, -0.2), (_RAISED, 0.5)):
+        for character, (strokes, advance) in zip(characters, digit.values(), strict=True):
+            if glyphs.name(character) is None:
+                glyphs.put(glyphs.add(character), _resized(strokes, 0.6, rise), 0.6 * advance)
