@@ -206,3 +206,11 @@ def test_a_notebook_is_committed_as_it_ran(path: Path) -> None:
     # nbval compares nothing in a cell that was never run, and says so nowhere.
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     assert "widgets" not in notebook["metadata"], "widget state hides the pictures and spoils differences"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_cells_of_a_tutorial_are_short(path: Path) -> None:
+    cells = ["".join(cell["source"]) for cell in json.loads(path.read_bytes())["cells"] if cell["cell_type"] == "code"]
+    lines = [line for cell in cells for line in cell.splitlines()]
+    assert len(lines) <= 3 * len(cells)
+    assert max(map(len, lines)) <= 90
