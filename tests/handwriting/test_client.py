@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import pandas as pd
 import pytest
 from PIL import Image
 
@@ -128,7 +129,7 @@ def test_every_problem_is_in_the_error(hands: toolkit.Connection) -> None:
         hands.handwriting.png("क", "Molly")
 
 
-def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection) -> None:
+def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection, tmp_path: Path) -> None:
     frame = hands.handwriting.sweep(
         "Hello", ["Molly", "Perry"], line_spacing=[1, 2, 3], handwriting_color="#123456", random_seed=range(1, 3)
     )
@@ -138,6 +139,13 @@ def test_a_sweep_is_a_row_for_each_combination(hands: toolkit.Connection) -> Non
     assert frame["random_seed"].tolist() == [1, 2] * 6
     assert frame.groupby("line_spacing")["height"].max().is_monotonic_increasing
     assert hands.handwriting.contact_sheet(frame, columns=3).image.width == 3 * (504 + 24)
+    assert str(frame["thumbnail"][0]).startswith("<PNG by Molly")
+    frame.to_parquet(tmp_path / "sweep.parquet")
+    read = pd.read_parquet(tmp_path / "sweep.parquet")
+    assert read["thumbnail"][0] == frame["thumbnail"][0].writing.data
+    assert read.drop(columns="thumbnail").equals(frame.drop(columns="thumbnail"))
+    with pytest.raises(InvalidArgument, match="the frame has no renderings"):
+        hands.handwriting.contact_sheet(read)
     with pytest.raises(InvalidArgument, match="line_spacing is an empty list"):
         hands.handwriting.sweep("Hello", "Molly", line_spacing=[])
 

@@ -53,9 +53,7 @@ def picture_sheet(
     pictures: pd.DataFrame | Sequence[Handwritten], columns: int, labels: Sequence[str] | None
 ) -> ContactSheet:
     """See `toolkit.handwriting.client.handwriting.HandwritingClient.contact_sheet`."""
-    if isinstance(pictures, pd.DataFrame) and "thumbnail" not in pictures.columns:
-        raise InvalidArgument("the frame has no column thumbnail: give what sweep returned")
-    writings: list[Handwritten] = list(pictures["thumbnail"] if isinstance(pictures, pd.DataFrame) else pictures)
+    writings = _writings(pictures) if isinstance(pictures, pd.DataFrame) else list(pictures)
     texts = list(labels) if labels is not None else _labels(pictures)
     if not writings or columns < 1 or len(texts) != len(writings):
         raise InvalidArgument("a contact sheet needs pictures, at least one column, and one label a picture")
@@ -76,6 +74,13 @@ def picture_sheet(
         sheet.paste(image, (left, top + _LABEL))
     digest = hashlib.sha256("".join(writing.digest for writing in writings).encode("ascii")).hexdigest()[:12]
     return ContactSheet(sheet, len(writings), digest)
+
+
+def _writings(frame: pd.DataFrame) -> list[Handwritten]:
+    try:
+        return [thumbnail.writing for thumbnail in frame["thumbnail"]]
+    except (KeyError, AttributeError):  # a frame that was read from a file has only the bytes
+        raise InvalidArgument("the frame has no renderings in a column thumbnail: give what sweep returned") from None
 
 
 def _labels(pictures: pd.DataFrame | Sequence[Handwritten]) -> list[str]:

@@ -30,6 +30,23 @@ _FIGURES = {
 }  # fmt: skip
 
 
+class Thumbnail(bytes):
+    """The file of a rendering: bytes, so that a frame can be written to Parquet, that show as the rendering does."""
+
+    writing: Handwritten
+
+    @classmethod
+    def of(cls, writing: Handwritten) -> Thumbnail:
+        thumbnail = cls(writing.data)
+        thumbnail.writing = writing
+        return thumbnail
+
+    def __repr__(self) -> str:
+        return repr(self.writing)
+
+    __str__ = __repr__
+
+
 def sweep(
     self: HandwritingClient,
     text: str,
@@ -67,7 +84,7 @@ def sweep(
     -------
     pandas.DataFrame
         One row a combination: ``handwriting``, a column for each parameter given as a list, then ``thumbnail``
-        (`Handwritten`), ``ms``, ``width``, ``height``, ``lines``, ``ink_share``, ``seed``,
+        (the bytes of the file; ``.writing`` is the `Handwritten`), ``ms``, ``width``, ``height``, ``lines``, ``ink_share``, ``seed``,
         ``overflow`` (whether ink was cut off).
 
     Examples
@@ -101,7 +118,7 @@ def _swept(
         done = render(hand, Style(**style))
         row = {"handwriting": done.handwriting, **{name: style[name] for name in varied}}
         figures = {name: getattr(done, name) for name in _FIGURES}
-        rows.append({**row, "thumbnail": done, "ms": done.milliseconds, **figures})
+        rows.append({**row, "thumbnail": Thumbnail.of(done), "ms": done.milliseconds, **figures})
     dtypes = {name: pd.Series(given[name]).dtype.name for name in varied}
     # A width or height that was asked for gives way to the one that came out.
     return declared_frame(rows, {"handwriting": "str", **dtypes, "thumbnail": "object", "ms": "float64", **_FIGURES})
