@@ -84,8 +84,8 @@ def sweep(
     -------
     pandas.DataFrame
         One row a combination: ``handwriting``, a column for each parameter given as a list, then ``thumbnail``
-        (the bytes of the file; ``.writing`` is the `Handwritten`), ``ms``, ``width``, ``height``, ``lines``, ``ink_share``, ``seed``,
-        ``overflow`` (whether ink was cut off).
+        (the bytes of the file; ``.writing`` is the `Handwritten`), ``ms``, ``width``, ``height``, ``lines``,
+        ``ink_share``, ``seed``, ``overflow`` (whether ink was cut off).
 
     Examples
     --------
