@@ -182,7 +182,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         lambda w: toolkit.LiveDweets(FRAME, "roof"),
         "tk is what toolkit.connect.. returns, not a DataF",
     ),
-    "live of no thing": (lambda w: toolkit.LiveDweets(w.tk, None), "thing is a str, not None"),
+    "live of no thing": (lambda w: toolkit.LiveDweets(w.tk, None), "things is a str or a list of str, not None"),
     "handwriting of a client": (
         lambda w: toolkit.HandwritingExplorer(w.hands),
         "tk is what toolkit.connect.. returns, not a HandwritingClient",

@@ -363,7 +363,7 @@ def test_reads_of_one_entry_do_not_hinder_recovery(tmp_path: Path, monkeypatch: 
         with pytest.raises(OutcomeUnknown):
             await store.journals.append("a", [line("lost")])
         await store.journals.append("a", [line("2")])
-        assert [ids(await read) for read in reads] == [["1"]]
+        assert [ids(await read) for read in reads] in ([["1"]], [["2"]]), "it ends, before or after the next append"
         assert read_meanwhile == [False], "it waits: its cursor would keep the database open"
 
     with_store(tmp_path, work)

@@ -137,9 +137,10 @@ WORST = [
         "png",
         {"text": "M" * 9000, "width": "9000px", "height": "9000px", "handwriting_size": "300px", "line_spacing": "0"},
     ),
-    (
+    pytest.param(
         "png",
         {"text": "M" * 9000, "width": "9000px", "height": "9000px", "handwriting_size": "9000px", "line_spacing": "0"},
+        marks=pytest.mark.long,
     ),
     pytest.param(
         "png",

@@ -22,7 +22,7 @@ _CLEAR, _FARTHEST = 0.1, 0.16  # white that is wanted between two lines, and how
 def drifting_lines(penman: Penman, lines: int, noise: KeyedNoise) -> Lines:
     habits, shaper = penman.habits, penman.shaper
     trend = np.minimum(np.arange(lines) / _TREND_LINES, 1.0) - 0.5
-    margin = habits.margin + habits.margin_trend * trend + MARGIN_DRIFT * series(noise, "natural margin", lines, 0.3)
+    margin = habits.margin + habits.margin_trend * trend + MARGIN_DRIFT * series(noise, "natural margin", lines, 0.75)
     slope = habits.line_slope * (1 + trend) + SLOPE_DRIFT * series(noise, "natural slope", lines)
     slope = np.minimum(np.maximum(slope, -STEEPEST), STEEPEST)
     wander = shaper.writer.wander * BASELINE_WANDER * WANDER
