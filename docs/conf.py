@@ -27,6 +27,7 @@ extensions = [
     "sphinx_click",
     "sphinx_copybutton",
     "endpoint_pages",
+    "gallery_page",
 ]
 exclude_patterns = ["deploy/*.md"]
 

@@ -33,6 +33,13 @@ _SETTLED = """() => !document.querySelector('.toolkit-busy')
   && [...document.images].every(image => image.complete)"""
 
 
+def chromium_program() -> str:
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if program is None:
+        raise click.ClickException("Chromium is not installed. On Debian: apt-get install chromium")
+    return program
+
+
 def widgets_of(notebook: NotebookNode) -> Iterator[tuple[int, int, NotebookNode]]:
     """Yield the outputs that are widgets, with the number of their code cell and their place in it."""
     code_cells = (cell for cell in notebook.cells if cell.cell_type == "code")
@@ -91,14 +98,11 @@ def with_pictures(page: Page, lab: RunningLab, path: str) -> str:
 def main(names: tuple[str, ...]) -> None:
     """Run the notebooks whose names begin with one of NAMES, or all, and store pictures of their widgets."""
     paths = [path for path in sorted(strip_notebooks.NOTEBOOKS.glob("*.ipynb")) if path.name.startswith(names or "")]
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        raise click.ClickException("Chromium is not installed. On Debian: apt-get install chromium")
     with (
         tempfile.TemporaryDirectory() as folder,
         running_lab(Path(folder), *EXPOSED) as lab,
         sync_playwright() as playwright,
-        playwright.chromium.launch(executable_path=program, args=CHROMIUM_FLAGS) as browser,
+        playwright.chromium.launch(executable_path=chromium_program(), args=CHROMIUM_FLAGS) as browser,
     ):
         for path in paths:
             with browser.new_page(viewport=_WINDOW, reduced_motion="reduce") as page:
