@@ -16,7 +16,7 @@ from tests.browser.lab_page import CHROMIUM_FLAGS, EXPOSED, open_notebook, run_o
 from tests.conftest import ROOT
 from tests.notebook_pictures import chromium_program
 
-PICTURE = ROOT / "data" / "widgets.gif"
+PICTURE = ROOT / "docs" / "_static" / "widgets.gif"
 _WINDOW = {"width": 1000, "height": 860}
 _SIZE = 900, 560
 _MOST_BYTES = 1_500_000
