@@ -10,7 +10,7 @@ from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Lines
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-MARGIN_DRIFT = 0.5  # cap heights, standard deviation
+MARGIN_DRIFT = 0.62  # cap heights, standard deviation
 STEEPEST, SLOPE_DRIFT = 0.0175, 0.004
 WANDER = 1.6  # times that of the wire's pages
 _WIDEST_MARGIN = 1.6  # cap heights
@@ -22,7 +22,7 @@ _CLEAR, _FARTHEST = 0.1, 0.16  # white that is wanted between two lines, and how
 def drifting_lines(penman: Penman, lines: int, noise: KeyedNoise) -> Lines:
     habits, shaper = penman.habits, penman.shaper
     trend = np.minimum(np.arange(lines) / _TREND_LINES, 1.0) - 0.5
-    margin = habits.margin + habits.margin_trend * trend + MARGIN_DRIFT * series(noise, "natural margin", lines, 0.75)
+    margin = habits.margin + habits.margin_trend * trend + MARGIN_DRIFT * series(noise, "natural margin", lines, 0.6)
     slope = habits.line_slope * (1 + trend) + SLOPE_DRIFT * series(noise, "natural slope", lines)
     slope = np.minimum(np.maximum(slope, -STEEPEST), STEEPEST)
     wander = shaper.writer.wander * BASELINE_WANDER * WANDER
