@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -287,6 +288,29 @@ def test_a_csv_on_a_terminal_has_no_control_characters(url: str, tk: toolkit.Con
         os.close(ours)
         os.close(its)
     assert shown.splitlines()[1].endswith(",a\ufffd]0;owned\ufffdb\ufffdc")
+
+
+@pytest.mark.parametrize("content", ["n=1", "-"])
+def test_the_error_of_a_service_cannot_command_a_terminal(content: str) -> None:
+    body = json.dumps({"this": "failed", "with": 400, "because": "no\x1b]0;owned\x07 \x9b2J"}).encode()
+    head = (
+        b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as service:
+        answered = service.submit(answer_once, server, head % len(body) + body)
+        url = f"--url=http://127.0.0.1:{server.getsockname()[1]}"
+        error = piped(["post", "kitchen", content, url], b"1\n", code=1)[1]
+        answered.result()
+    assert "no\ufffd]0;owned\ufffd \ufffd2J" in error
+
+
+def answer_once(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(65536)
+        connection.sendall(answer)
+        while connection.recv(65536):  # until the caller has read it
+            pass
 
 
 # -- write --------------------------------------------------------------------------------------------------

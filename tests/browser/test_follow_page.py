@@ -126,11 +126,15 @@ def test_a_locked_thing_needs_its_key(tk: toolkit.Connection, gateway: Gateway, 
 
 def test_hostile_fields_are_text_and_long_ones_fit(tk: toolkit.Connection, gateway: Gateway, follow: Follow) -> None:
     many = {f"n{number}": number for number in range(250)}
-    tk.dweets.post(EVIL, {EVIL: EVIL, WIDE: 1e-9, f"{EVIL} n": 1234567890, "deep": {"list": list(range(300))}, **many})
+    tk.dweets.post(
+        EVIL,
+        {EVIL: EVIL, WIDE: 1e-9, "constructor": 2, f"{EVIL} n": 1234567890, "deep": {"list": list(range(300))}, **many},
+    )
     tab = follow(gateway, "%3Cimg%20src=http:%2F%2Fevil.example%2Fx%20onerror=%22document.title=%27ran%27%22%3E")
     expect(tab.get_by_role("heading", level=1)).to_have_text(EVIL)
     expect(tab.get_by_role("definition").first).to_have_text(EVIL)
     expect(chart(tab, "last 1,234,567,890")).to_be_visible()
+    expect(chart(tab, "constructor: from 2 to 2")).to_be_visible()
     expect(tab.get_by_text("only the first 200 are shown")).to_be_visible()
     assert tab.locator(".toolkit-chart").count() == 24
     assert tab.locator("img").count() == 0

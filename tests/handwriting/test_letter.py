@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import sys
+import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -124,6 +126,16 @@ def test_line_variance_never_brings_lines_of_a_letter_nearer() -> None:
     assert varied.max() > 1.2 * exact[0]
 
 
+def test_one_long_line_beside_short_ones_costs_little_memory() -> None:
+    parameters = replace(of(handwriting("Molly"), 1), handwriting_size=0.1, text="a\n" * 1000 + "m" * 1500)
+    tracemalloc.start()
+    try:
+        pages_of(parameters)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
 def test_pages_of_a_letter_differ_and_a_seed_repeats_them() -> None:
     parameters = of(handwriting("Winters"), 0, height=150.0, line_spacing=2.0)
     parameters = replace(parameters, text="\n".join(["the same words"] * 4))
@@ -220,3 +232,11 @@ def test_a_letter_on_the_wire_tells_its_pages(service: Service) -> None:
     assert reply.headers["content-type"] == "image/svg+xml"
     assert int(reply.headers["x-handwriting-pages"]) > 2
     assert raw_call(service.base_url, "GET", target).status == 405
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
+def test_a_letter_that_takes_too_much_memory_is_refused(service: Service) -> None:
+    target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&handwriting_size=12px&width=595px&height=842px"
+    reply = raw_call(service.base_url, "POST", target, json.dumps({"text": "\N{GRINNING FACE} " * 30_000}).encode())
+    assert (reply.status, errors_of(reply)) == (400, [{"error": wire.TOO_MUCH_WORK}])
+    assert service.render().status == 200, "the renderer goes on"

@@ -20,7 +20,7 @@ _INTERRUPTED = 130
 _RECURSION_LIMIT = 5_000
 # What a terminal may obey or a reader cannot see; JSON leaves these as they are, and they are always inside of a text.
 _CONTROL = {sign: f"\\u{sign:04x}" for sign in (*range(0x7F, 0xA0), *range(0x2028, 0x202F), *range(0x2066, 0x206A))}
-# Replaced in a CSV on a terminal: its texts come from others.
+# Replaced in what a terminal shows and others have written: a CSV, the message of a service.
 _OBEYED = dict.fromkeys([*_CONTROL, *range(0x20)], "\N{REPLACEMENT CHARACTER}") | {0x09: "\t", 0x0A: "\n"}
 
 
@@ -45,7 +45,7 @@ def ends_as_in_a_pipe() -> Iterator[None]:
                 sys.stdout.flush()
     except ToolkitError as error:
         kind = WrongArgument if isinstance(error, InvalidArgument) else click.ClickException
-        raise kind(str(error)) from None
+        raise kind(plain(str(error))) from None
     except KeyboardInterrupt:
         raise SystemExit(_INTERRUPTED) from None
     except BrokenPipeError:  # as with `| head -1`, which is no error
@@ -68,7 +68,7 @@ def _warn_in_one_line(
     line: str | None = None,  # noqa: ARG001
 ) -> None:
     if category is UserWarning:  # ours; deprecations in other libraries do not concern users of a command
-        click.echo(f"Warning: {message}", err=True)
+        click.echo(f"Warning: {plain(str(message))}", err=True)
 
 
 def stdin() -> BinaryIO:
@@ -82,9 +82,14 @@ def json_text(value: Any) -> str:  # noqa: ANN401
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_CONTROL)
 
 
+def plain(text: str) -> str:
+    """Return a text without what a terminal would obey."""
+    return text.translate(_OBEYED)
+
+
 def write_text(text: str) -> None:
     """Write to stdout in UTF-8, whatever the locale is."""
-    shown = text.translate(_OBEYED) if sys.stdout is not None and sys.stdout.isatty() else text
+    shown = plain(text) if sys.stdout is not None and sys.stdout.isatty() else text
     write_bytes(shown.encode("utf-8", "backslashreplace"))
 
 

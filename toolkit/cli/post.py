@@ -9,7 +9,7 @@ import click
 
 from toolkit.cli.gateway_url import dweet_calls
 from toolkit.cli.options import KEY, URL
-from toolkit.cli.pipes import json_text, stdin, write_text
+from toolkit.cli.pipes import json_text, plain, stdin, write_text
 
 if TYPE_CHECKING:
     from toolkit.dweets.client.calls import DweetCalls
@@ -86,7 +86,9 @@ def _posted_lines(calls: DweetCalls, thing: str, key: str | None, source: Binary
             unknown = "; whether this was sent is unknown" if isinstance(error, Unreachable) else ""
             first, last = lines[0][0], lines[len(contents) - 1][0]
             where = f"line {first:,}" if first == last else f"lines {first:,} to {last:,}"
-            raise click.ClickException(f"{where}: {error}{unknown}; before that {_dweets(sent)} sent") from None
+            raise click.ClickException(
+                f"{where}: {plain(str(error))}{unknown}; before that {_dweets(sent)} sent"
+            ) from None
         sent += len(receipts)
         yield receipts
         if refusal:

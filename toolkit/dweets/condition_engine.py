@@ -18,8 +18,8 @@ import quickjs
 from toolkit.worker_process import limit_cpu, limit_memory, serve
 
 MEMORY_BYTES = 16 * 1024 * 1024
-#: Memory of the whole process: one engine, a job, and Python itself.
-PROCESS_BYTES = 64 * 1024 * 1024
+#: Memory of one engine and a job.
+PROCESS_BYTES = 48 * 1024 * 1024
 SECONDS = 0.05
 #: CPU seconds of one evaluation or compilation, after which the kernel ends the process.
 CPU_SECONDS = 0.5

@@ -139,7 +139,8 @@ class Chart {
         isNew = true;
         const first = y.find(value => value !== null && value !== undefined);
         const kind = { boolean: "boolean", string: "text" }[typeof first] ?? "number";
-        line = new Line({ name, kind, unit: this.options.units[name], x: [], y: [] });
+        const { units } = this.options;
+        line = new Line({ name, kind, unit: Object.hasOwn(units, name) ? units[name] : "", x: [], y: [] });
         this.lines.push(line);
       }
       line.append(x, Array.from(y, value => coded(line, value)), keep);

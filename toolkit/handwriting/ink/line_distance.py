@@ -54,9 +54,16 @@ def _closest(layout: Layout) -> float:
     y = np.concatenate([word.origin_y[word.letter] + word.strokes.y for word in layout.words])
     column = np.maximum((np.concatenate(x) / _COLUMN).astype(np.int64) + _NEAR, 0)
     line = np.repeat(layout.line, [len(word.letter) for word in layout.words])
-    shape = layout.lines, int(column.max()) + _NEAR + 1
-    top, bottom = np.full(shape, -np.inf), np.full(shape, np.inf)
-    np.maximum.at(top, (line, column), y)
-    np.minimum.at(bottom, (line, column), y)
-    near = np.lib.stride_tricks.sliding_window_view(top, 2 * _NEAR + 1, axis=1).max(axis=2)
-    return float((near[1:] - bottom[:-1, _NEAR : shape[1] - _NEAR]).max(initial=0.0))
+    wide = int(column.max()) + 2 * _NEAR
+    # Only cells with ink: an array of all lines and columns takes gigabytes if one line is long and the others short.
+    cells, at = np.unique(line * wide + column, return_inverse=True)
+    top, bottom = np.full(len(cells), -np.inf), np.full(len(cells), np.inf)
+    np.maximum.at(top, at, y)
+    np.minimum.at(bottom, at, y)
+    is_right_of_margin = cells % wide >= _NEAR
+    closest = 0.0
+    for aside in range(-_NEAR, _NEAR + 1):
+        below = np.minimum(np.searchsorted(cells, cells + wide + aside), len(cells) - 1)
+        meet = is_right_of_margin & (cells[below] == cells + wide + aside)
+        closest = max(closest, float((top[below] - bottom)[meet].max(initial=0.0)))
+    return closest

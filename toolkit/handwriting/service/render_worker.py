@@ -10,16 +10,22 @@ import os
 import traceback
 from collections.abc import Iterator
 
-from toolkit.errors import InvalidParameters
+from toolkit.errors import InvalidParameters, Problem
+from toolkit.handwriting import wire
 from toolkit.handwriting.ink.letter import render_letter
 from toolkit.handwriting.ink.renderer import render, writable_text
 from toolkit.handwriting.service.render_pool import Job, Outcome
-from toolkit.worker_process import limit_cpu, serve
+from toolkit.worker_process import limit_cpu, limit_memory, serve
 
 _NICENESS = 2  # lower priority than streams and small requests, but rendering still progresses on a busy machine
 
 
+#: Of one text; a letter of 60,000 characters in pencil takes 450 MB.
+MEMORY_BYTES = 480 * 1024 * 1024
+
+
 def main() -> None:
+    limit_memory(MEMORY_BYTES)
     serve(outcomes, _NICENESS)
 
 
@@ -34,6 +40,8 @@ def outcomes(job: Job) -> Iterator[Outcome]:
             outcome = render_letter(parameters) if parameters.is_letter else render(parameters)
     except InvalidParameters as error:
         outcome = error.problems
+    except MemoryError:
+        outcome = (Problem(None, wire.TOO_MUCH_WORK),)
     except Exception as error:  # a bug of ours: the gateway logs where it is, never the text
         last = traceback.extract_tb(error.__traceback__)[-1]
         outcome = f"{type(error).__name__} at {os.path.basename(last.filename)}:{last.lineno}"

@@ -89,10 +89,11 @@ class Scan:
             along = np.arange(rows) if upright else np.arange(self._width)
             before = 0 if upright else first_row
             steps = along + (first_row if upright else 0) + 0.5
-            centre = np.array([line.at for line in alike])[:, None] + alike[0].slope * steps - before
             limit = self._width if upright else rows
-            near = ((centre > -2 * half - 2) & (centre < limit + 2 * half + 2)).any(axis=1)
-            centre = centre[near]
+            at = np.array([line.at for line in alike])[:, None] - before
+            ends = at + alike[0].slope * steps[[0, -1]]
+            near = (ends.max(axis=1) > -2 * half - 2) & (ends.min(axis=1) < limit + 2 * half + 2)
+            centre = at[near] + alike[0].slope * steps
             place_along = np.broadcast_to(along, centre.shape)
             for step in range(int(2 * half) + 2):
                 at = np.floor(centre - half).astype(np.intp) + step
