@@ -93,6 +93,7 @@ def test_a_chart_shows_a_picture_where_it_cannot_run() -> None:
     assert shown["text/plain"] == "<Chart: 144 points of celsius, open, mode>"
     assert b"<svg" in Chart(MIXED, ["celsius"]).svg()
     assert repr(Chart()) == "<Chart: no data>"
+    assert "1970" not in Chart().svg().decode("utf-8")
     assert Chart().png().startswith(b"\x89PNG")
 
 

@@ -201,6 +201,7 @@ class Chart(anywidget.AnyWidget):
             time_name=self._data["timeName"],
             known=self._known,
             range_shown=self.visible_range,
+            empty=self._data["empty"],
         )
         return figure_file(figure, kind)
 

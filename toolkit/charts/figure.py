@@ -73,8 +73,9 @@ def chart_figure(
     time_name: str = "",
     known: dict[str, Style] | None = None,
     range_shown: tuple[pd.Timestamp, pd.Timestamp] | None = None,
+    empty: str = "no data",
 ) -> Figure:
-    """Return the panels of a chart as a figure that pyplot does not know."""
+    """Return the panels of a chart, or the text `empty` without lines, as a figure that pyplot does not know."""
     from matplotlib.figure import Figure
 
     panels = panels_of(lines, dict(units or {})) or [[]]
@@ -82,7 +83,10 @@ def chart_figure(
     heights = [_height(panel) for panel in panels]
     places = list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
     _draw_panels(places, panels, marks, dict(units or {}), time_name, None, known)
-    if range_shown is not None:
+    if not lines:  # axes without data would show the year 1970
+        places[0].set_axis_off()
+        places[0].text(0.5, 0.5, empty, ha="center", va="center", transform=places[0].transAxes)
+    elif range_shown is not None:
         places[0].set_xlim(*range_shown)
     return figure
 
