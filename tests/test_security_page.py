@@ -16,6 +16,7 @@ from toolkit.gateway import landing_page, wrong_keys
 from toolkit.gateway.connections import LIMITS
 from toolkit.handwriting import wire as handwriting
 from toolkit.handwriting.service.handwriting import LONGEST_KEY, HandwritingSettings
+from toolkit.handwriting.service.render_worker import MEMORY_BYTES
 from toolkit.identity import wire as identity
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.outside_world import Timings
@@ -53,6 +54,7 @@ KIB = 1024
         f"| addresses of an alert | {dweets.MAX_RECIPIENTS} |",
         f"| mails of a lock | {dweets.ALERTS_A_DAY} a day |",
         f"| {HandwritingSettings().burst:,} at once, {HandwritingSettings().calls_a_second:g} a second |",
+        f"| {HandwritingSettings().render_seconds:g} s of CPU time (`render_seconds`), {MEMORY_BYTES // KIB**2} MiB",
         f"| {IdentitySettings().calls_a_minute} and {IdentitySettings().failures_a_minute} a minute |",
         f"{landing_page.MOST_VALUES} values of {MOST_THINGS} public things, each as escaped text of at most "
         f"{landing_page.LONGEST_TEXT} characters",

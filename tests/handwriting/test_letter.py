@@ -234,6 +234,24 @@ def test_a_letter_on_the_wire_tells_its_pages(service: Service) -> None:
     assert raw_call(service.base_url, "GET", target).status == 405
 
 
+JOINER = "\N{ZERO WIDTH JOINER}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("png", {"text": "a", "width": 0.01, "margin": None, "handwriting_size": 0.1}),
+        ("png", {"text": "a", "width": 0.01, "margin": None, "handwriting_size": 0.1, "paper": "grid"}),
+        ("pdf", {"text": JOINER}),
+        ("svg", {"text": f"\t{JOINER}", "width": 0.01, "margin": None, "natural": True}),
+        ("pdf", {"handwriting": handwriting("Sorrel"), "text": "m" * 40, "width": 3.0, "margin": None,
+                 "handwriting_size": 1.0, "natural": True, "corrections": 0.3, "random_seed": 1}),
+    ],
+)  # fmt: skip
+def test_pages_without_room_and_words_without_ink(kind: str, given: dict[str, object]) -> None:
+    assert render_letter(replace(of(handwriting("Molly"), 1, kind, page_number=1), **given)).data
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited on Linux only")
 def test_a_letter_that_takes_too_much_memory_is_refused(service: Service) -> None:
     target = f"/render/letter/png?apikey=k&handwriting_id={MOLLY}&handwriting_size=12px&width=595px&height=842px"

@@ -104,7 +104,8 @@ def _break_lines(
             word.shaped = replace(word.shaped, text="", is_struck=True)
         begin = _after_blank(shaper, x, word, line[-1].shaped.text if line else None)
         if width is not None and begin + word.shaped.advance > width:
-            share = (width - begin) / word.shaped.advance
+            # A joiner alone takes no room.
+            share = (width - begin) / word.shaped.advance if word.shaped.advance else 0.0
             if line and share > TIGHTEST and next(may_squeeze, False):
                 line.append(_Word(blank, replace(word.shaped, squeeze=share, advance=width - begin)))
                 x, blank = width, ""

@@ -52,6 +52,8 @@ def _closest(layout: Layout) -> float:
         return 0.0
     x = [at + word.origin_x[word.letter] + word.strokes.x for at, word in zip(layout.x, layout.words, strict=True)]
     y = np.concatenate([word.origin_y[word.letter] + word.strokes.y for word in layout.words])
+    if not len(y):
+        return 0.0
     column = np.maximum((np.concatenate(x) / _COLUMN).astype(np.int64) + _NEAR, 0)
     line = np.repeat(layout.line, [len(word.letter) for word in layout.words])
     wide = int(column.max()) + 2 * _NEAR

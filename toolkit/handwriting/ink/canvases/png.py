@@ -38,7 +38,8 @@ Lap = Callable[[str], None]
 
 def draw_png(page: Page, ink: RGB, size: float, lap: Lap) -> tuple[bytes, float]:
     """Return the file, and the share of the page that is covered by ink; `size` is the cap height."""
-    width, height = int(page.width + 0.5), int(page.height + 0.5)
+    # Pages of a letter have any size.
+    width, height = max(1, int(page.width + 0.5)), max(1, int(page.height + 0.5))
     visible = page.visible_strokes()
     strokes = page.strokes if visible.all() else page.strokes.select(visible)
     # Differences between rows are almost all zero: compressing them is two to three times faster than trying all
