@@ -40,9 +40,9 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._attempt = attempt
         self._listing = pd.DataFrame({"title": pd.Series(dtype="str")})
         self._snippet, self._first = "", 0
-        self.name = sized(ipywidgets.Combobox(description="Hand", continuous_update=False), "15em", label="3em")
+        self.name = sized(ipywidgets.Combobox(description="Hand", continuous_update=False), "14em", label="3em")
         self.name.tooltip = "Type a title or its beginning, or click a picture"
-        self.order = sized(ipywidgets.Dropdown(options=list(_ORDERS), description="Sorted"), "15em", label="3.5em")
+        self.order = sized(ipywidgets.Dropdown(options=list(_ORDERS), description="Sorted"), "16.5em", label="3.5em")
         self.order.tooltip = "The order of the pictures; the highest rating first, 1400 is the average"
         self.back_button = button("", "arrow-left", "Hands before these")
         self.on_button = button("", "arrow-right", "More hands")
@@ -53,7 +53,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._cells = [ipywidgets.Box(pair) for pair in zip(self.cards, self.pictures, strict=True)]
         for cell in self._cells:
             cell.add_class("toolkit-hand")
-        pages = row(self.name, self.order, self.back_button, self.place, self.on_button, self.ratings)
+        turning = ipywidgets.HBox((self.back_button, self.place, self.on_button))
+        pages = row(self.name, self.order, turning, self.ratings)
         super().__init__((pages, row(*self._cells)), layout=ipywidgets.Layout(overflow="visible"))
         self.handwriting = handwriting
         self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
@@ -74,7 +75,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
     def show_text(self, text: str) -> None:
         """Write the beginning of `text` in all pictures of the page."""
         line = (text.strip().splitlines() or [""])[0] or "Hello"
-        snippet = textwrap.shorten(line, _CHARACTERS, placeholder="") or line.split()[0][:_LONGEST_WORD]
+        fitting = textwrap.wrap(line, _CHARACTERS, break_long_words=False, break_on_hyphens=False)
+        snippet = fitting[0][:_LONGEST_WORD]
         if snippet != self._snippet:
             self._snippet = snippet
             self._draw()

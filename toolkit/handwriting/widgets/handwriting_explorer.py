@@ -99,7 +99,7 @@ class HandwritingExplorer(ServiceWidget):
             self._draw_text()
         self.text.observe(lambda _: self._draw_text(), "value")
         self.picker.observe(lambda _: self._draw(), "handwriting")
-        self.kind.observe(lambda _: self._attempt(self._describe), "value")
+        self.kind.observe(lambda _: self._attempt(self._present), "value")
         self.keep_button.on_click(lambda _: self._keep())
         self.drop_button.on_click(lambda _: self._drop())
 
@@ -112,17 +112,17 @@ class HandwritingExplorer(ServiceWidget):
         names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _KINDS]
         self.kind = ipywidgets.ToggleButtons(options=names, tooltips=[words for _, words in _KINDS.values()])
         self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
-        self.keep_button = button("Compare", "columns", "Keep this one at the left, and go on at the right")
+        self.keep_button = button("Compare", "columns", "Keep this one, to compare it with the next ones")
         self.drop_button = button("Stop comparing", "times", "Take the kept one away")
         self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
 
     def _lay_out(self) -> None:
-        desk = ipywidgets.Box((self.paper,), tabbable=True, tooltip="The page at its true size")
-        desk.add_class("toolkit-desk")
+        self.paper.add_class("toolkit-desk")
+        self.paper.tabbable, self.paper.tooltip = True, "The page at its true size"
         offers = row(self.kind, self.link, self.keep_button, self.drop_button)
-        main = ipywidgets.VBox((self.text, desk, self.status, offers, self.code_line))
+        main = ipywidgets.VBox((self.text, self.paper, self.status, offers, self.code_line))
         main.add_class("toolkit-main")
-        self.look.add_class("toolkit-controls")
+        self.look.add_class("toolkit-controls").add_class("toolkit-look")
         beside = ipywidgets.Box((main, self.look), layout=ipywidgets.Layout(width="100%", overflow="visible"))
         beside.add_class("toolkit-beside")
         self.show_laid_out(self.picker, beside)
@@ -183,8 +183,7 @@ class HandwritingExplorer(ServiceWidget):
         with self._replacing_link():
             done = self._render(settings, "png")
             self._shown, self.result = settings, done
-            self._show_comparison()  # also if the file of the chosen kind cannot be made
-            self._describe()
+            self._present()
 
     def _show_comparison(self, moving: Handwritten | None = None) -> None:
         """Show the picture, or the animation of it, alone or side by side with the kept one."""
@@ -202,8 +201,8 @@ class HandwritingExplorer(ServiceWidget):
             f"<figure>{image}<figcaption>{escape(code)}</figcaption></figure>" for image, code in cells
         ) + "</div>"  # fmt: skip
 
-    def _describe(self) -> None:
-        """Show the code of the picture, and a link to the file for the present settings."""
+    def _present(self) -> None:
+        """Show the picture, its code, and a link to the file for the present settings."""
         if self._shown is None:
             return
         with self._replacing_link():
@@ -214,9 +213,10 @@ class HandwritingExplorer(ServiceWidget):
                 f'title="Copy the Python code of this picture" onclick="{copy}">Copy code</button> '
                 f"<code>{code}</code></div>"
             )
+            self._show_comparison()  # also if the file of the chosen kind cannot be made
             file, is_moving = self.file, self.kind.value == "animation"
-            if self._shown == self._settings:
-                self._show_comparison(file if is_moving else None)
+            if is_moving:
+                self._show_comparison(file)
             name = escape(f"{file.handwriting.lower()}{'-animation' * is_moving}{SUFFIXES[file.kind]}", quote=True)
             data = base64.b64encode(file.data).decode("ascii")
             self.link.value = (

@@ -66,7 +66,9 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.colour = _field(picker, "Choose a colour, or type #1b3a8a or a name as navy")
         names = ipywidgets.Combobox(placeholder="navy or (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
         names.description, names.continuous_update = "or typed", False
-        self.inks = _field(names, "A colour's name, or cyan, magenta, yellow and black from 0 to 1 for print")
+        self.inks = _field(
+            names, "In place of the colour above: a name, or cyan, magenta, yellow and black from 0 to 1 for print"
+        )
         self.pen = _choice("Pen", PENS, "What writes: its ink follows speed and pressure")
         self.paper = _choice("Paper", PAPERS, "What is behind the ink; none is transparent")
         self.natural = check_box("Vary as a person does", value=False, width="auto")
@@ -87,9 +89,9 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.section.style.button_width = "auto"
         everything = [control for controls in self._sections.values() for control in controls]
         super().__init__((self.section, *everything))
-        for free in (self.height_auto, self.page, self.margin, self.align, self.padding):
-            free.observe(lambda _: self._enable_sides(), "value")
-        self._enable_sides()
+        for free in (self.height_auto, self.page, self.margin, self.align, self.padding, self.inks):
+            free.observe(lambda _: self._enable(), "value")
+        self._enable()
         self._open_section()
 
     def _open_section(self) -> None:
@@ -110,10 +112,11 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             given["handwriting_color"] = inks
         return Style(**given, random_seed=self.seed.value)
 
-    def _enable_sides(self) -> None:
+    def _enable(self) -> None:
         has_page, is_centred = self.page.value != _NO_PAGE, self.padding.value > 0
         self.width.disabled = self.height_auto.disabled = has_page
         self.height.disabled = has_page or self.height_auto.value
+        self.colour.disabled = bool(self.inks.value.strip())
         self.margin.disabled = self.align.disabled = is_centred
         self.padding.disabled = not is_centred and (self.margin.value > 0 or self.align.value != self.align.options[0])
 
