@@ -140,11 +140,12 @@ def test_enter_takes_what_was_typed(explorer: Page) -> None:
     button(explorer, "Ink").press("Enter")
     for field, typed, said in (
         ("Ink", "navy", "handwriting_color='navy'"),
-        ("or typed", "teal", "handwriting_color='teal'"),
-        ("Hand", "Perry", "'Perry', height"),
+        ("Ink", "(1, 0.5, 0, 0.2)", "handwriting_color='(1, 0.5, 0, 0.2)'"),
+        ("Hand", "Perry", "'Perry', handwriting_color="),
     ):
         control = explorer.get_by_label(field, exact=True).first
-        control.fill(typed)
+        control.press("ControlOrMeta+a")
+        control.press_sequentially(typed)
         control.press("Enter")
         expect(explorer.get_by_text(said)).to_be_visible()
     button(explorer, "Writing").press("Enter")
@@ -153,7 +154,8 @@ def test_enter_takes_what_was_typed(explorer: Page) -> None:
         (explorer.get_by_label("Seed"), "9007199254740991", "random_seed=9007199254740991"),
         (readout, "33", "handwriting_size=33"),
     ):
-        control.fill(typed)
+        control.press("ControlOrMeta+a")
+        control.press_sequentially(typed)
         control.press("Enter")
         expect(explorer.get_by_text(said)).to_be_visible()
     seed = explorer.get_by_label("Seed")

@@ -62,12 +62,13 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.align = _choice("Align", ALIGNS, "Where the text is between top and bottom; not together with padding")
         self.padding = _slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least so far from the edges")
 
-        picker = ipywidgets.ColorPicker(value="#000000", description="Ink")
-        self.colour = _field(picker, "Choose a colour, or type #1b3a8a or a name as navy")
-        names = ipywidgets.Combobox(placeholder="navy or (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
-        names.description, names.continuous_update = "or typed", False
+        # Without the text field of a ColorPicker, which ignores Enter in JupyterLab.
+        self.colour = ipywidgets.ColorPicker(value="#000000", concise=True)
+        self.colour.tooltip = "Choose a colour; first empty the field beside it"
+        names = ipywidgets.Combobox(placeholder="navy, #1b3a8a, (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
+        names.description, names.continuous_update, names.layout.flex = "Ink", False, "1"
         self.inks = _field(
-            names, "In place of the colour above: a name, or cyan, magenta, yellow and black from 0 to 1 for print"
+            names, "A colour's name or number; or cyan, magenta, yellow and black from 0 to 1, for print"
         )
         self.pen = _choice("Pen", PENS, "What writes: its ink follows speed and pressure")
         self.paper = _choice("Paper", PAPERS, "What is behind the ink; none is transparent")
@@ -82,7 +83,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "Page": (
                 self.page, self.width, self.height_auto, self.height, self.margin, self.align, self.padding,
             ),
-            "Ink": (self.colour, self.inks, self.pen, self.paper, self.natural, self.corrections),
+            "Ink": (ipywidgets.HBox((self.inks, self.colour)), self.pen, self.paper, self.natural, self.corrections),
         }  # fmt: skip
         tooltips = ["Size, spacing and seed", "Sides, margin and padding", "Colour, pen, paper and corrections"]
         self.section = ipywidgets.ToggleButtons(options=list(self._sections), tooltips=tooltips)
