@@ -260,8 +260,13 @@ def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "init
     return control
 
 
-def column(*parts: ipywidgets.Widget) -> ipywidgets.VBox:
-    return ipywidgets.VBox(parts, layout=ipywidgets.Layout(margin="0 1.5em 0 0", overflow="visible"))
+def explained(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
+    """Give a control a tooltip; that of a text field or a list is at its description."""
+    control.tooltip = tooltip
+    if isinstance(control, ipywidgets.Text | ipywidgets.Dropdown):  # ipywidgets shows theirs only without a description
+        control.description_allow_html = True
+        control.description = f'<span title="{escape(tooltip, quote=True)}">{escape(control.description)}</span>'
+    return control
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:

@@ -12,7 +12,7 @@ from PIL import ImageColor
 from toolkit.handwriting.client.page_layout import PAGES
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
-from toolkit.widget_family import button, check_box, in_turn, row, sized
+from toolkit.widget_family import button, check_box, explained, in_turn, row, sized
 
 _NO_PAGE = "width and height"
 HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # variances that a person's writing has at most
@@ -62,14 +62,14 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.align = _choice("Align", ALIGNS, "Where the text is between top and bottom; not together with padding")
         self.padding = _slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least so far from the edges")
 
-        # Without the text field of a ColorPicker, which ignores Enter in JupyterLab.
-        self.colour = ipywidgets.ColorPicker(value="#000000", concise=True)
-        self.colour.tooltip = "Choose a colour; first empty the field beside it"
-        names = ipywidgets.Combobox(placeholder="navy, #1b3a8a, (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
-        names.description, names.continuous_update, names.layout.flex = "Ink", False, "1"
+        names = ipywidgets.Combobox(placeholder="navy or (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
+        names.description, names.continuous_update = "Ink", False
         self.inks = _field(
-            names, "A colour's name or number; or cyan, magenta, yellow and black from 0 to 1, for print"
+            names, "A colour's name or #1b3a8a; or cyan, magenta, yellow and black from 0 to 1, for print"
         )
+        # Without its text field, which ignores Enter in JupyterLab.
+        picker = ipywidgets.ColorPicker(value="#000000", concise=True, description="or choose")
+        self.colour = _field(picker, "The ink while the field above is empty")
         self.pen = _choice("Pen", PENS, "What writes: its ink follows speed and pressure")
         self.paper = _choice("Paper", PAPERS, "What is behind the ink; none is transparent")
         self.natural = check_box("Vary as a person does", value=False, width="auto")
@@ -83,7 +83,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
             "Page": (
                 self.page, self.width, self.height_auto, self.height, self.margin, self.align, self.padding,
             ),
-            "Ink": (ipywidgets.HBox((self.inks, self.colour)), self.pen, self.paper, self.natural, self.corrections),
+            "Ink": (self.inks, self.colour, self.pen, self.paper, self.natural, self.corrections),
         }  # fmt: skip
         tooltips = ["Size, spacing and seed", "Sides, margin and padding", "Colour, pen, paper and corrections"]
         self.section = ipywidgets.ToggleButtons(options=list(self._sections), tooltips=tooltips)
@@ -141,8 +141,7 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
 
 
 def _field(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
-    control.tooltip = tooltip
-    return sized(control, "auto", label="4.5em")
+    return sized(explained(control, tooltip), "auto", label="5.2em")
 
 
 def _choice(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:
