@@ -154,6 +154,7 @@ def test_enter_takes_what_was_typed(explorer: Page) -> None:
         ("Hand", "Perry", "'Perry', handwriting_color="),
     ):
         control = explorer.get_by_label(field, exact=True).first
+        expect(control).to_be_visible()
         control.press("ControlOrMeta+a")
         control.press_sequentially(typed)
         control.press("Enter")
@@ -164,6 +165,7 @@ def test_enter_takes_what_was_typed(explorer: Page) -> None:
         (explorer.get_by_label("Seed"), "9007199254740991", "random_seed=9007199254740991"),
         (readout, "33", "handwriting_size=33"),
     ):
+        expect(control).to_be_visible()
         control.press("ControlOrMeta+a")
         control.press_sequentially(typed)
         control.press("Enter")
