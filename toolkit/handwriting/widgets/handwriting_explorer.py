@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import ipywidgets
@@ -82,6 +83,7 @@ class HandwritingExplorer(ServiceWidget):
     >>> tk.close()
     """
 
+    sheet = Path(__file__).with_suffix(".css").read_text("utf-8")
     result = traitlets.Instance(Handwritten, allow_none=True)
     kept = traitlets.Instance(Handwritten, allow_none=True)
 
