@@ -23,7 +23,7 @@ from toolkit.argument_checks import described
 from toolkit.errors import InvalidArgument, ToolkitError
 from toolkit.notebook_cell import cell_that_runs
 
-_SHEET = f"<style>{Path(__file__).with_suffix('.css').read_text('utf-8')}</style>"
+_SHEET = Path(__file__).with_suffix(".css").read_text("utf-8")
 
 _Given = ParamSpec("_Given")
 _Told = TypeVar("_Told")
@@ -50,6 +50,8 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     runs again, the earlier widget is closed.
     """
 
+    #: CSS of a subclass, in addition to that of all widgets.
+    sheet = ""
     #: Controls stay enabled while it is busy: a disabled button loses the keyboard's focus and clicks.
     busy = traitlets.Bool(False)
     #: The error in the status line.
@@ -60,7 +62,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         self.add_class("toolkit-widget")
         # Screen readers read it aloud: what changes many times a second belongs elsewhere.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
-        self._sheet = ipywidgets.HTML(_SHEET, layout=ipywidgets.Layout(display="none"))
+        self._sheet = ipywidgets.HTML(f"<style>{_SHEET}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
         self.made_in = cell_that_runs()
         for other in [one for one in open_widgets() if self.made_in.replaces(one.made_in)]:
             other.close()
@@ -260,8 +262,13 @@ def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "init
     return control
 
 
-def column(*parts: ipywidgets.Widget) -> ipywidgets.VBox:
-    return ipywidgets.VBox(parts, layout=ipywidgets.Layout(margin="0 1.5em 0 0", overflow="visible"))
+def explained(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
+    """Give a control a tooltip; that of a text field or a list is at its description."""
+    control.tooltip = tooltip
+    if isinstance(control, ipywidgets.Text | ipywidgets.Dropdown):  # ipywidgets shows theirs only without a description
+        control.description_allow_html = True
+        control.description = f'<span title="{escape(tooltip, quote=True)}">{escape(control.description)}</span>'
+    return control
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.lab_page import RunningLab, run_again, run_all, shut_down_kernels
+from tests.browser.widget_page import click, settled_box
 
 _EXPLORER = """
 import toolkit
@@ -96,18 +97,81 @@ def test_hands_are_chosen_by_their_pictures(explorer: Page) -> None:
     explorer.get_by_label("Sorted").select_option("by neatness")
     expect(cards.last).not_to_have_text(before)
     title = cards.last.inner_text()
-    cards.last.click()
+    click(explorer.locator(".toolkit-hand img").last)  # the picture, not only the title
     expect(explorer.get_by_alt_text(f"(in the hand of {title})")).to_be_visible()
     expect(explorer.get_by_text(f"'{title}', height='auto'")).to_be_visible()
 
 
-@pytest.mark.parametrize("kind", ["png", "pdf"])
-def test_the_file_is_downloaded(explorer: Page, kind: str) -> None:
-    button(explorer, kind.upper()).click()
-    with explorer.expect_download() as download:
-        explorer.get_by_role("link", name=f"Download molly.{kind}").click()
-    with open(download.value.path(), "rb") as file:
-        assert file.read(5) == {"png": b"\x89PNG\r", "pdf": b"%PDF-"}[kind]
+def test_every_kind_of_file_is_downloaded(explorer: Page) -> None:
+    files = {
+        "PNG": ("molly.png", b"\x89PNG\r"),
+        "PDF": ("molly.pdf", b"%PDF-"),
+        "SVG": ("molly.svg", b"<svg "),
+        "Animation": ("molly-animation.svg", b"<svg "),
+    }
+    for kind, (name, beginning) in files.items():
+        button(explorer, kind).click()
+        with explorer.expect_download() as download:
+            explorer.get_by_role("link", name=f"Download {name}", exact=False).click()
+        assert download.value.suggested_filename == name
+        with open(download.value.path(), "rb") as file:
+            assert file.read(5) == beginning
+
+
+def test_it_fits_and_the_page_has_its_true_size(explorer: Page) -> None:
+    explorer.set_viewport_size({"width": 1280, "height": 800})
+    for section in ("Writing", "Page", "Ink"):
+        button(explorer, section).click()
+        expect(button(explorer, section)).to_have_class(re.compile("mod-active"))
+        assert settled_box(explorer.locator(".toolkit-widget"))[3] <= 680, section
+    button(explorer, "Page").click()
+    explorer.get_by_label("Page", exact=True).select_option("A4")
+    expect(explorer.get_by_text("page='A4'")).to_be_visible()
+    picture = explorer.get_by_alt_text("Dear Ada")
+    assert settled_box(picture)[2:] == (595, 842)
+    assert settled_box(explorer.locator(".toolkit-widget"))[3] <= 680
+    desk = explorer.locator(".toolkit-desk")
+    desk.focus()
+    desk.press("End")
+    explorer.wait_for_function("document.querySelector('.toolkit-desk').scrollTop > 0")
+
+
+def test_every_control_shows_a_tooltip(explorer: Page) -> None:
+    controls = explorer.locator(".toolkit-widget :is(button, input, select, textarea, .noUi-handle, .toolkit-desk, a)")
+    assert controls.count() > 40
+    silent = """controls => controls.filter(one => {
+      const widget = one.closest('.jupyter-widgets'), explained = '[title]:not([title=""])';
+      return !one.closest(explained) && !widget?.querySelector(explained);
+    }).map(one => one.labels?.[0]?.textContent || one.outerHTML)"""
+    assert controls.evaluate_all(silent) == []
+
+
+def test_enter_takes_what_was_typed(explorer: Page) -> None:
+    button(explorer, "Ink").press("Enter")
+    for field, typed, said in (
+        ("Ink", "navy", "handwriting_color='navy'"),
+        ("Ink", "(1, 0.5, 0, 0.2)", "handwriting_color='(1, 0.5, 0, 0.2)'"),
+        ("Hand", "Perry", "'Perry', handwriting_color="),
+    ):
+        control = explorer.get_by_label(field, exact=True).first
+        expect(control).to_be_visible()
+        control.press("ControlOrMeta+a")
+        control.press_sequentially(typed)
+        control.press("Enter")
+        expect(explorer.get_by_text(said)).to_be_visible()
+    button(explorer, "Writing").press("Enter")
+    readout = explorer.locator(".widget-slider", has_text="Size, px").locator(".widget-readout")
+    for control, typed, said in (
+        (explorer.get_by_label("Seed"), "9007199254740991", "random_seed=9007199254740991"),
+        (readout, "33", "handwriting_size=33"),
+    ):
+        expect(control).to_be_visible()
+        control.press("ControlOrMeta+a")
+        control.press_sequentially(typed)
+        control.press("Enter")
+        expect(explorer.get_by_text(said)).to_be_visible()
+    seed = explorer.get_by_label("Seed")
+    assert seed.evaluate("field => field.scrollWidth <= field.clientWidth"), "a long seed is seen whole"
 
 
 def test_a_mistake_is_a_sentence_and_no_traceback(explorer: Page) -> None:

@@ -176,6 +176,7 @@ def handwriting_by_keyboard(widget: Locator) -> None:
     tab_to(widget, "Line spacing")
     keys.press("ArrowRight")
     expect(widget.get_by_text("line_spacing=1.55")).to_be_visible()
+    focus_first(widget)
     tab_to(widget, "Compare")
     keys.press("Space")
     expect(widget.get_by_alt_text("What it is compared with")).to_be_visible()

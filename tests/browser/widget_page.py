@@ -20,10 +20,12 @@ _SETTLED_BOX = """element => new Promise(resolve => {
 _STOPS = """widget => [...widget.querySelectorAll('button, input, select, textarea, a, [tabindex], .widget-readout')]
   .filter(one => !one.disabled && (one.tabIndex >= 0 || one.isContentEditable) && one.getClientRects().length)"""
 
-# The next control that was not used yet and can be used now.
+# The next control that was not used yet and can be used now; toggle buttons last, because they may hide others.
 _NEXT_CONTROL = """widget => {
-  const controls = widget.querySelectorAll('button, input, select, textarea, a[href], .noUi-handle');
-  const next = [...controls].find(one => !one.disabled && !one.dataset.used && one.getClientRects().length);
+  const controls = [...widget.querySelectorAll('button, input, select, textarea, a[href], .noUi-handle')];
+  const hides = one => one.matches('.widget-toggle-button');
+  const ordered = [...controls.filter(one => !hides(one)), ...controls.filter(hides)];
+  const next = ordered.find(one => !one.disabled && !one.dataset.used && one.getClientRects().length);
   if (next) next.dataset.used = 'yes';
   return next || null;
 }"""

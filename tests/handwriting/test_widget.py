@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import fields
 from html import unescape
 
+import ipywidgets
 import pytest
 from PIL import Image
 
@@ -85,9 +87,12 @@ def test_variances_that_people_have_are_green(explorer: HandwritingExplorer) -> 
 def test_the_code_gives_what_is_shown(explorer: HandwritingExplorer, hands: toolkit.Connection) -> None:
     explorer.text.value = 'It\'s "quoted"\nand \\ on two lines'
     explorer.look.size.value = 33
-    for kind in ("png", "pdf"):
+    explorer.look.line_variance.value = explorer.look.word_variance.value = 0.1
+    explorer.look.height_auto.value = False
+    for kind in ("png", "pdf", "svg", "animation"):
         explorer.kind.value = kind
-        assert eval(explorer.code, {"tk": hands}).data == explorer.file.data
+        assert f"tk.handwriting.{kind}(" in explorer.code
+        assert eval(explorer.code, {"tk": hands}).data == explorer.file.data == file_offered(explorer)
 
 
 def test_the_seed_stays_or_goes(explorer: HandwritingExplorer) -> None:
@@ -115,7 +120,77 @@ def test_a_hand_by_title_by_id_or_by_its_picture(explorer: HandwritingExplorer) 
     for _ in range(30):
         explorer.picker.on_button.click()
     assert explorer.picker.on_button.disabled
-    assert any(card.layout.visibility == "visible" for card in explorer.picker.cards)
+    assert explorer.picker.place.value == "page 20 of 20"
+
+
+def test_a_card_shows_whole_words_and_a_rating(explorer: HandwritingExplorer) -> None:
+    picker = explorer.picker
+    shown = {}
+    # The pictures of the hands have 14 characters at most, but all of a long first word.
+    for text in ("The quick brown fox", "The quick", "Counterclockwise turns", "Counterclockwise", "Counterclockwi"):
+        explorer.text.value = text
+        shown[text] = [picture.value for picture in picker.pictures]
+    assert shown["The quick brown fox"] == shown["The quick"]
+    assert shown["Counterclockwise turns"] == shown["Counterclockwise"] != shown["Counterclockwi"]
+    molly = [card.description for card in picker.cards].index("Molly")
+    assert "neatness 1471" in picker.pictures[molly].value
+    assert "cursivity 1601" in picker.cards[molly].tooltip
+    assert "cursivity 1601" in picker.ratings.value
+    picker.order.value = "by cursivity"
+    assert all("cursivity " in picture.value for picture in picker.pictures)
+
+
+def controls_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
+    for child in getattr(widget, "children", ()):
+        yield from controls_of(child)
+    if isinstance(widget, ipywidgets.Button | ipywidgets.ValueWidget):
+        yield widget
+
+
+def test_every_control_explains_itself(explorer: HandwritingExplorer) -> None:
+    shown = (ipywidgets.HTML, ipywidgets.Label)
+    controls = [control for control in controls_of(explorer) if not isinstance(control, shown)]
+    assert len(controls) > 30
+    assert [control for control in controls if not (getattr(control, "tooltips", None) or control.tooltip)] == []
+
+
+def test_one_section_of_controls_is_open(explorer: HandwritingExplorer) -> None:
+    look = explorer.look
+    examples = {"Writing": look.seed, "Page": look.padding, "Ink": look.pen}
+    for section in examples:
+        look.section.value = section
+        assert [name for name, control in examples.items() if control.layout.display != "none"] == [section]
+
+
+def test_padding_excludes_margin_and_align(explorer: HandwritingExplorer) -> None:
+    look = explorer.look
+    look.padding.value = 10
+    assert (look.margin.disabled, look.align.disabled, look.padding.disabled) == (True, True, False)
+    look.padding.value, look.align.value = 0, "middle"
+    assert (look.margin.disabled, look.align.disabled, look.padding.disabled) == (False, False, True)
+    look.align.value = "top"
+    assert not look.padding.disabled
+    assert explorer.error is None
+
+
+def test_the_page_is_shown_at_true_scale(explorer: HandwritingExplorer) -> None:
+    explorer.look.page.value = "A4"
+    width, height = explorer.result.image().size
+    assert f'width="{width}" height="{height}"' in explorer.paper.value
+    assert "background:white" in explorer.paper.value
+    explorer.look.inks.value = "ivory"
+    assert "handwriting_color='ivory'" in explorer.code
+    assert explorer.look.colour.disabled
+    assert "background:#2b2b2b" in explorer.paper.value  # light ink is seen on dark paper only
+
+
+def test_an_animation_is_played_in_place_of_the_picture(explorer: HandwritingExplorer) -> None:
+    explorer.kind.value = "animation"
+    assert 'src="data:image/svg+xml;' in explorer.paper.value
+    assert 'download="molly-animation.svg"' in explorer.link.value
+    explorer.kind.value = "svg"
+    assert 'src="data:image/png;' in explorer.paper.value
+    assert 'download="molly.svg"' in explorer.link.value
 
 
 @pytest.mark.parametrize(
@@ -142,7 +217,7 @@ def file_offered(explorer: HandwritingExplorer) -> bytes | None:
     return base64.b64decode(link[1]) if link and explorer.link.layout.visibility != "hidden" else None
 
 
-@pytest.mark.parametrize("kind", ["png", "pdf"])
+@pytest.mark.parametrize("kind", ["png", "pdf", "svg", "animation"])
 def test_a_failed_rendering_removes_the_link(explorer: HandwritingExplorer, kind: str) -> None:
     explorer.kind.value = kind
     before = explorer.file.data
@@ -157,7 +232,7 @@ def test_a_failed_rendering_removes_the_link(explorer: HandwritingExplorer, kind
 
 def test_no_other_kind_of_an_earlier_letter_is_offered(explorer: HandwritingExplorer) -> None:
     explorer.text.value = "क"
-    for kind in ("pdf", "png"):
+    for kind in ("pdf", "svg", "animation", "png"):
         explorer.kind.value = kind
         assert explorer.link.value == ""
         assert "cannot write" in explorer.status.value

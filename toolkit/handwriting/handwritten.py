@@ -135,10 +135,7 @@ class Handwritten:
     def on_paper(self) -> Image.Image:
         """Return the writing on white, or on dark paper where the ink is light."""
         inked = self.image().convert("RGBA")
-        # Every pixel has the colour of the ink, also the transparent ones.
-        red, green, blue, _ = inked.getpixel((0, 0))  # type: ignore[misc]
-        light = 0.3 * red + 0.6 * green + 0.1 * blue > _LIGHT_INK
-        paper = Image.new("RGBA", inked.size, "#2b2b2b" if light else "white")
+        paper = Image.new("RGBA", inked.size, paper_colour(inked))
         return Image.alpha_composite(paper, inked).convert("RGB")
 
     def __repr__(self) -> str:
@@ -211,6 +208,13 @@ def on_background(data: bytes, kind: Format, colour: str) -> bytes:
     sheet = f'<rect width="100%" height="100%" fill="#{bytes(fill[:3]).hex()}"{opacity}/>'
     head, bracket, body = data.partition(b">")
     return head + bracket + sheet.encode("ascii") + body
+
+
+def paper_colour(inked: Image.Image) -> str:
+    """Return white, or dark grey where the ink of a transparent picture is light."""
+    # Every pixel has the colour of the ink, also the transparent ones.
+    red, green, blue, _ = inked.convert("RGBA").getpixel((0, 0))  # type: ignore[misc]
+    return "#2b2b2b" if 0.3 * red + 0.6 * green + 0.1 * blue > _LIGHT_INK else "white"
 
 
 def png_bytes(image: Image.Image) -> bytes:

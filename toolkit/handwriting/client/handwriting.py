@@ -287,6 +287,8 @@ class HandwritingClient(PublicNames):
         height: Distance | None = "auto",
         min_padding: Distance | None = None,
         line_spacing: float | None = None,
+        line_spacing_variance: float | None = None,
+        word_spacing_variance: float | None = None,
         random_seed: int | Decimal | None = None,
         pen: Pen | None = None,
         natural: bool | None = None,
@@ -307,8 +309,8 @@ class HandwritingClient(PublicNames):
         """
         style = Style(
             handwriting_size, handwriting_color, width, None if page is not None and height == "auto" else height,
-            min_padding, line_spacing, random_seed=random_seed,
-            pen=pen, natural=natural, paper=paper, corrections=corrections, page=page, margin=margin, align=align,
+            min_padding, line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper,
+            corrections, page, margin, align,
         )  # fmt: skip
         return self._calls.written(text, handwriting, "replay", style)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Sequence
 from functools import partial
 from html import escape
 
@@ -13,24 +14,21 @@ import traitlets
 
 from toolkit.handwriting.client.handwriting import HandwritingClient
 from toolkit.handwriting.client.style import Style
-from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.wire import RATINGS
-from toolkit.widget_family import button, row, sized
+from toolkit.handwriting.handwritten import Handwritten, paper_colour
+from toolkit.handwriting.wire import CONTENT_TYPES, RATINGS
+from toolkit.widget_family import button, explained, html_line, row, sized
 
 PAGE = 6
-_CHARACTERS = 12
-_WIDTH = 116  # pixels
-_PICTURE_STYLE = Style(handwriting_size=14, width=_WIDTH, height=38, random_seed=1)
-_ORDERS = {
-    "by title": ("title", True),
-    **{f"by {name.removeprefix('rating_').replace('_', ' ')}": (name, False) for name in RATINGS},
-}
+_CHARACTERS, _LONGEST_WORD = 14, 24
+_PICTURE_STYLE = Style(handwriting_size=20, width="auto", height="auto", random_seed=1)
+_WORDS = {name: name.removeprefix("rating_").replace("_", " ") for name in RATINGS}
+_ORDERS = {"by title": ("title", True), **{f"by {words}": (name, False) for name, words in _WORDS.items()}}
 
 
 class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
     """A field for the title, and a page of hands. `attempt` runs the action of a click and shows its error.
 
-    ``handwriting`` is the title of the chosen hand, ``cards`` are the buttons under the pictures.
+    ``handwriting`` is the title of the chosen hand, ``cards`` are the buttons around the pictures.
     """
 
     handwriting = traitlets.Unicode("")
@@ -42,15 +40,22 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._attempt = attempt
         self._listing = pd.DataFrame({"title": pd.Series(dtype="str")})
         self._snippet, self._first = "", 0
-        self.name = sized(ipywidgets.Combobox(description="Hand", continuous_update=False), "17em", label="3em")
-        self.order = sized(ipywidgets.Dropdown(options=list(_ORDERS), description="Sorted"), "17em")
+        self.name = sized(ipywidgets.Combobox(description="Hand", continuous_update=False), "14em", label="3em")
+        explained(self.name, "Type a title, or click a picture")
+        self.order = sized(ipywidgets.Dropdown(options=list(_ORDERS), description="Sorted"), "16.5em", label="3.5em")
+        explained(self.order, "The order of the pictures: the highest rating first, 1400 is the average")
         self.back_button = button("", "arrow-left", "Hands before these")
         self.on_button = button("", "arrow-right", "More hands")
-        self.pictures = [ipywidgets.HTML(layout=ipywidgets.Layout(height="44px")) for _ in range(PAGE)]
-        self.cards = [ipywidgets.Button(layout=ipywidgets.Layout(width=f"{_WIDTH}px")) for _ in range(PAGE)]
-        super().__init__(layout=ipywidgets.Layout(overflow="visible"))
-        cells = [ipywidgets.VBox(pair) for pair in zip(self.pictures, self.cards, strict=True)]
-        self.children = (row(self.name, self.order, self.back_button, self.on_button), row(*cells))
+        self.place = ipywidgets.Label()
+        self.ratings = html_line()
+        self.pictures = [ipywidgets.HTML() for _ in range(PAGE)]
+        self.cards = [ipywidgets.Button() for _ in range(PAGE)]
+        self._cells = [ipywidgets.Box(pair) for pair in zip(self.cards, self.pictures, strict=True)]
+        for cell in self._cells:
+            cell.add_class("toolkit-hand")
+        turning = ipywidgets.HBox((self.back_button, self.place, self.on_button))
+        pages = row(self.name, self.order, turning, self.ratings)
+        super().__init__((pages, row(*self._cells)), layout=ipywidgets.Layout(overflow="visible"))
         self.handwriting = handwriting
         self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
         self.name.observe(self._on_name, "value")
@@ -69,7 +74,9 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
 
     def show_text(self, text: str) -> None:
         """Write the beginning of `text` in all pictures of the page."""
-        snippet = (text.strip().splitlines() or [""])[0][:_CHARACTERS] or "Hello"
+        line = (text.strip().splitlines() or [""])[0] or "Hello"
+        fitting = textwrap.wrap(line, _CHARACTERS, break_long_words=False, break_on_hyphens=False)
+        snippet = fitting[0][:_LONGEST_WORD]
         if snippet != self._snippet:
             self._snippet = snippet
             self._draw()
@@ -102,29 +109,45 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
         self._highlight_chosen()
 
     def _highlight_chosen(self) -> None:
-        for card in self.cards:
-            card.button_style = "primary" if card.description == self.handwriting else ""
+        for card, cell in zip(self.cards, self._cells, strict=True):
+            is_chosen = card.description == self.handwriting
+            (cell.add_class if is_chosen else cell.remove_class)("toolkit-chosen")
+        chosen = self._listing[self._listing["title"] == self.handwriting]
+        said = ", ".join(_ratings_of(chosen.iloc[0], RATINGS)) if len(chosen) else ""
+        self.ratings.value = f'<span class="toolkit-hint">{escape(said)}</span>'
 
     def _draw(self) -> None:
-        titles = list(self._listing["title"].iloc[self._first : self._first + PAGE])
+        hands = self._listing.iloc[self._first : self._first + PAGE]
         self.back_button.disabled = self._first == 0
         self.on_button.disabled = self._first + PAGE >= len(self._listing)
-        for number, (picture, card) in enumerate(zip(self.pictures, self.cards, strict=True)):
-            shown = number < len(titles)
-            card.layout.visibility = picture.layout.visibility = "visible" if shown else "hidden"
-            card.description = titles[number] if shown else ""
-            card.tooltip = f"Write with {card.description}"
-            if shown and self._snippet:
-                picture.value = paper(self._client.rendered(self._snippet, titles[number], "png", _PICTURE_STYLE))
+        self.place.value = f"page {self._first // PAGE + 1} of {max(1, -(-len(self._listing) // PAGE))}"
+        shown_rating = [_ORDERS[self.order.value][0]] if self.order.value != "by title" else RATINGS[:1]
+        for number, (picture, card, cell) in enumerate(zip(self.pictures, self.cards, self._cells, strict=True)):
+            cell.layout.visibility = "visible" if number < len(hands) else "hidden"
+            if number >= len(hands):
+                card.description = ""
+                continue
+            hand = hands.iloc[number]
+            card.description = hand["title"]
+            card.tooltip = "\n".join([f"Write with {hand['title']}", *_ratings_of(hand, RATINGS)])
+            if self._snippet:
+                written = self._client.rendered(self._snippet, hand["title"], "png", _PICTURE_STYLE)
+                rating = escape(", ".join(_ratings_of(hand, shown_rating)))
+                picture.value = f'{sheet(written)}<span class="toolkit-hint">{rating}</span>'
         self._highlight_chosen()
 
 
-def paper(writing: Handwritten, label: str = "") -> str:
-    """Return a writing as HTML, on white paper in every theme."""
-    data = base64.b64encode(writing.data).decode("ascii")
+def _ratings_of(hand: pd.Series, names: Sequence[str]) -> list[str]:
+    """Return ratings as ``neatness 1512``."""
+    return [f"{_WORDS[name]} {hand[name]}" for name in names]
+
+
+def sheet(writing: Handwritten, label: str = "", moving: Handwritten | None = None) -> str:
+    """Return a PNG, or in its place the `moving` animation of it, as HTML at true scale, on paper in every theme."""
+    shown = moving or writing
+    data = base64.b64encode(shown.data).decode("ascii")
     alt = escape(label or f"In the hand of {writing.handwriting}", quote=True)
     return (
-        f'<img alt="{alt}" src="data:image/png;base64,{data}" '
-        'style="background:#fff;max-width:calc(100% - 4px);height:auto;margin:2px;border-radius:3px;'
-        'box-shadow:0 0 3px #8888">'
+        f'<img class="toolkit-sheet" alt="{alt}" width="{writing.width:g}" height="{writing.height:g}" '
+        f'style="background:{paper_colour(writing.image())}" src="data:{CONTENT_TYPES[shown.kind]};base64,{data}">'
     )

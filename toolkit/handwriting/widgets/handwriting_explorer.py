@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import ipywidgets
@@ -15,16 +16,23 @@ from PIL import Image
 from toolkit.argument_checks import checked_arguments
 from toolkit.handwriting.client.picture_sheet import picture_sheet
 from toolkit.handwriting.client.style import Style
-from toolkit.handwriting.handwritten import Handwritten, png_bytes
-from toolkit.handwriting.widgets.hand_picker import HandPicker, paper
+from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
+from toolkit.handwriting.widgets.hand_picker import HandPicker, sheet
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, Format
-from toolkit.widget_family import ServiceWidget, button, column, counted, html_line, html_pane, in_turn, part_of, row
+from toolkit.widget_family import ServiceWidget, button, counted, html_line, html_pane, in_turn, part_of, row
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
+#: Kinds of files: the name of the method, the format on the wire, and what it is for.
+_KINDS: dict[str, tuple[Format, str]] = {
+    "png": ("png", "A picture with transparent paper, 72 pixels an inch"),
+    "pdf": ("pdf", "A document to print, whose words can be searched"),
+    "svg": ("svg", "A drawing that is sharp at every size"),
+    "animation": ("replay", "An SVG that writes itself"),
+}
 _TEXT = "The quick brown fox\njumps over the lazy dog."
 
 
@@ -44,6 +52,8 @@ class _Settings(NamedTuple):
 class HandwritingExplorer(ServiceWidget):
     """Write a text and see it in any hand while you change the parameters.
 
+    The page is shown at its true scale, 72 pixels an inch. If a file cannot be rendered, no download is offered.
+
     Parameters
     ----------
     tk
@@ -59,7 +69,8 @@ class HandwritingExplorer(ServiceWidget):
         The picture for comparison.
     text, picker, look, kind, keep_button, drop_button
         The controls: set ``.value``, ``.click()`` as a person would; ``picker.handwriting`` is the hand,
-        ``look.size``, ``look.line_spacing``, ``look.seed``, ... are the parameters.
+        ``look.size``, ``look.line_spacing``, ``look.seed``, ... are the parameters, ``look.section`` is the open
+        section of them; ``kind`` is ``png``, ``pdf``, ``svg`` or ``animation``.
 
     Examples
     --------
@@ -72,6 +83,7 @@ class HandwritingExplorer(ServiceWidget):
     >>> tk.close()
     """
 
+    sheet = Path(__file__).with_suffix(".css").read_text("utf-8")
     result = traitlets.Instance(Handwritten, allow_none=True)
     kept = traitlets.Instance(Handwritten, allow_none=True)
 
@@ -80,20 +92,8 @@ class HandwritingExplorer(ServiceWidget):
         super().__init__()
         self._shown: _Settings | None = None
         self._kept_code = ""
-        layout = ipywidgets.Layout(width="auto", height="6em")
-        self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
-        self.look = StyleControls(self._draw)
-        self.picker = HandPicker(self._client, handwriting, self._attempt)
-        kinds = ipywidgets.ToggleButtons(options=[("PNG", "png"), ("PDF", "pdf")], tooltips=["A picture", "A document"])
-        kinds.style.button_width, kinds.layout.width = "4em", "auto"
-        self.kind = kinds
-        self.keep_button = button("Compare", "columns", "Keep this one at the left, and go on at the right")
-        self.drop_button = button("Stop comparing", "times", "Take the kept one away")
-        self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
-        wide = ipywidgets.Layout(flex="1 1 26em", min_width="20em", overflow="visible")
-        offers = row(self.kind, self.link, self.keep_button, self.drop_button)
-        right = ipywidgets.VBox([self.text, self.paper, offers, self.code_line], layout=wide)
-        self.show(self.picker, results=(row(column(self.look), right),))
+        self._make_controls(text, handwriting)
+        self._lay_out()
         self._show_comparison()
         with self.working("Loading the hands"):
             self.picker.load()
@@ -101,9 +101,33 @@ class HandwritingExplorer(ServiceWidget):
             self._draw_text()
         self.text.observe(lambda _: self._draw_text(), "value")
         self.picker.observe(lambda _: self._draw(), "handwriting")
-        self.kind.observe(lambda _: self._attempt(self._describe), "value")
+        self.kind.observe(lambda _: self._attempt(self._present), "value")
         self.keep_button.on_click(lambda _: self._keep())
         self.drop_button.on_click(lambda _: self._drop())
+
+    def _make_controls(self, text: str, handwriting: str) -> None:
+        layout = ipywidgets.Layout(width="auto", height="4.8em")
+        self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
+        self.text.tooltip = "The text; Enter begins a line"
+        self.look = StyleControls(self._draw)
+        self.picker = HandPicker(self._client, handwriting, self._attempt)
+        names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _KINDS]
+        self.kind = ipywidgets.ToggleButtons(options=names, tooltips=[words for _, words in _KINDS.values()])
+        self.kind.style.button_width, self.kind.layout.width = "auto", "auto"
+        self.keep_button = button("Compare", "columns", "Keep this one, to compare it with the next ones")
+        self.drop_button = button("Stop comparing", "times", "Take the kept one away")
+        self.paper, self.link, self.code_line = html_pane(), html_line(), html_pane()
+
+    def _lay_out(self) -> None:
+        self.paper.add_class("toolkit-desk")
+        self.paper.tabbable, self.paper.tooltip = True, "The page at its true size"
+        offers = row(self.kind, self.link, self.keep_button, self.drop_button)
+        main = ipywidgets.VBox((self.text, self.paper, self.status, offers, self.code_line))
+        main.add_class("toolkit-main")
+        self.look.add_class("toolkit-controls").add_class("toolkit-look")
+        beside = ipywidgets.Box((main, self.look), layout=ipywidgets.Layout(width="100%", overflow="visible"))
+        beside.add_class("toolkit-beside")
+        self.show_laid_out(self.picker, beside)
 
     @property
     def code(self) -> str:
@@ -115,7 +139,7 @@ class HandwritingExplorer(ServiceWidget):
         """The file of the chosen kind for the present settings; raises the error if it cannot be rendered."""
         if self.result is not None and self.kind.value == "png" and self._shown == self._settings:
             return self.result
-        return self._render(self._settings, self.kind.value)
+        return self._render(self._settings, _KINDS[self.kind.value][0])
 
     def picture(self) -> bytes:
         """Return what is shown now as PNG."""
@@ -161,44 +185,46 @@ class HandwritingExplorer(ServiceWidget):
         with self._replacing_link():
             done = self._render(settings, "png")
             self._shown, self.result = settings, done
-            self._show_comparison()
-            self._describe()
+            self._present()
 
-    def _show_comparison(self) -> None:
-        """Show the picture alone, or side by side with the kept one."""
+    def _show_comparison(self, moving: Handwritten | None = None) -> None:
+        """Show the picture, or the animation of it, alone or side by side with the kept one."""
         self.drop_button.layout.display = "none" if self.kept is None else ""
         if self.result is None or self._shown is None:
             return
         label = f"{self._shown.text[:200]} (in the hand of {self.result.handwriting})"
-        now = paper(self.result, label)
+        now = sheet(self.result, label, moving)
         if self.kept is None:
             self.paper.value = now
             return
         made_by = self._shown.code(self.kind.value)
-        cells = ((paper(self.kept, "What it is compared with"), self._kept_code), (now, made_by))
-        self.paper.value = '<div style="display:flex;flex-wrap:wrap;gap:8px;align-items:flex-start">' + "".join(
-            f'<figure style="margin:0;flex:1 1 14em;min-width:0">{image}'
-            f'<figcaption style="font-size:85%;overflow-wrap:anywhere">{escape(code)}</figcaption></figure>'
-            for image, code in cells
+        cells = ((sheet(self.kept, "What it is compared with"), self._kept_code), (now, made_by))
+        self.paper.value = '<div class="toolkit-compared">' + "".join(
+            f"<figure>{image}<figcaption>{escape(code)}</figcaption></figure>" for image, code in cells
         ) + "</div>"  # fmt: skip
 
-    def _describe(self) -> None:
-        """Show the code of the picture, and a link to the file for the present settings."""
+    def _present(self) -> None:
+        """Show the picture, its code, and a link to the file for the present settings."""
         if self._shown is None:
             return
         with self._replacing_link():
             code = escape(self._shown.code(self.kind.value), quote=True)
             copy = "navigator.clipboard.writeText(this.dataset.code);this.textContent='Copied'"
             self.code_line.value = (
-                f'<button class="jupyter-button widget-button" style="width:auto" data-code="{code}" onclick="{copy}">'
-                f'Copy code</button> <code style="overflow-wrap:anywhere">{code}</code>'
+                f'<div class="toolkit-code"><button class="jupyter-button widget-button" data-code="{code}" '
+                f'title="Copy the Python code of this picture" onclick="{copy}">Copy code</button> '
+                f"<code>{code}</code></div>"
             )
-            file = self.file
-            name = escape(f"{file.handwriting.lower()}.{file.kind}", quote=True)
+            self._show_comparison()  # also if the file of the chosen kind cannot be made
+            file, is_moving = self.file, self.kind.value == "animation"
+            if is_moving:
+                self._show_comparison(file)
+            name = escape(f"{file.handwriting.lower()}{'-animation' * is_moving}{SUFFIXES[file.kind]}", quote=True)
             data = base64.b64encode(file.data).decode("ascii")
             self.link.value = (
                 f'<a download="{name}" href="data:{CONTENT_TYPES[file.kind]};base64,{data}" '
-                f'style="text-decoration:underline">Download {name}</a> ({len(file.data) / 1000:.1f} KB)'
+                f'title="{escape(_KINDS[self.kind.value][1], quote=True)}">Download {name}</a> '
+                f"({len(file.data) / 1000:.1f} KB)"
             )
 
     @contextmanager

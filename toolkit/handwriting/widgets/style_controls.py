@@ -7,45 +7,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import ipywidgets
+from PIL import ImageColor
 
 from toolkit.handwriting.client.page_layout import PAGES
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
-from toolkit.widget_family import button, check_box, in_turn, row, sized, text_field
+from toolkit.widget_family import button, check_box, explained, in_turn, row, sized
 
 _NO_PAGE = "width and height"
-_LABEL, _WIDTH = "7.5em", "22em"
 HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # variances that a person's writing has at most
+_GREEN = "Green, up to {:g}: as a person writes"
 
 
 class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
-    """Sliders, ink and seed; `changed` is called after each change by a person or a program."""
+    """Sections of controls, one of them open; `changed` is called after each change by a person or a program."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._is_rolling = False
-        self.size = _slider("Size, px", 20, 4, 120, 1)
-        self.line_spacing = _slider("Line spacing", 1.5, 0, 5, 0.05)
-        self.line_variance = _slider("Line variance", 0, 0, 1, 0.01)
-        self.word_variance = _slider("Word variance", 0, 0, 1, 0.01)
-        self.width = _slider("Width, px", 504, 40, 1600, 4)
-        self.height_auto = check_box("Height as the text needs", width="16em")
-        self.height_auto.layout.margin = f"2px 2px 2px {_LABEL}"
-        self.height = _slider("Height, px", 360, 20, 1600, 4)
-        self.page, self.align = _choice("Page", (_NO_PAGE, *PAGES)), _choice("Align", ALIGNS)
-        self.margin = _slider("Margin, px", 0, 0, 200, 1)
-        self.padding = _slider("Padding, px", 0, 0, 200, 1)
-        picker = ipywidgets.ColorPicker(value="#000000", description="Ink")
-        self.colour = sized(picker, _WIDTH, label=_LABEL)
-        self.inks = text_field("or CMYK", "(1, 0.5, 0, 0.2)", width=_WIDTH, label=_LABEL)
-        self.pen, self.paper = _choice("Pen", PENS), _choice("Paper", PAPERS)
-        self.natural = check_box("Vary as a person does", value=False, width="16em")
-        self.natural.layout.margin = f"2px 2px 2px {_LABEL}"
-        self.corrections = _slider("Corrections", 0, 0, 1, 0.01)
-        number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
-        self.seed = sized(number, "13em", label=_LABEL)
-        self.seed_locked = check_box("keep", width="5em")
-        self.reroll_button = button("Again", "refresh", "Write it again, differently")
+        self._make_controls()
         self._parameters = {
             "handwriting_size": self.size, "handwriting_color": self.colour, "width": self.width,
             "height": self.height, "page": self.page, "margin": self.margin, "align": self.align,
@@ -55,21 +35,70 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         }  # fmt: skip
         self._defaults = {name: control.value for name, control in self._parameters.items()}
         for control, most in ((self.line_variance, HUMAN_LINES), (self.word_variance, HUMAN_WORDS)):
-            control.tooltip = f"Up to {most:g} (green) looks as a person writes"
             ipywidgets.dlink((control, "value"), (control.style, "handle_color"), _green_up_to(most))
-        for free in (self.height_auto, self.page):
-            free.observe(lambda _: self._enable_sides(), "value")
-        self._enable_sides()
-        controls = (
-            self.size, self.line_spacing, self.line_variance, self.word_variance, self.width, self.height_auto,
-            self.height, self.page, self.margin, self.align, self.padding, self.colour, self.inks,
-            self.pen, self.natural, self.paper, self.corrections,
-        )  # fmt: skip
-        seed_row = row(self.seed, self.seed_locked, self.reroll_button)
-        super().__init__((*controls, seed_row), layout=ipywidgets.Layout(overflow="visible"))
-        for control in (*controls, self.seed):
+        self._lay_out()
+        for control in (*self._parameters.values(), self.height_auto, self.inks, self.seed):
             control.observe(self._on_change, "value")
+        self.section.observe(lambda _: self._open_section(), "value")
         self.reroll_button.on_click(lambda _: self._reroll())
+
+    def _make_controls(self) -> None:
+        self.size = _slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
+        self.line_spacing = _slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, in sizes")
+        self.line_variance = _slider("Line variance", 0, 0, 1, 0.01, _GREEN.format(HUMAN_LINES))
+        self.word_variance = _slider("Word variance", 0, 0, 1, 0.01, _GREEN.format(HUMAN_WORDS))
+        number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
+        self.seed = _field(number, "The same number gives the same writing, in every kind of file")
+        self.seed_locked = check_box("keep", width="5em")
+        self.seed_locked.tooltip = "Off: each change of a control takes another seed"
+        self.reroll_button = button("Again", "refresh", "Write it again with another seed")
+
+        self.page = _choice("Page", (_NO_PAGE, *PAGES), "A paper size, in place of width and height")
+        self.width = _slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; a page has a width already")
+        self.height_auto = check_box("Height as the text needs", width="auto")
+        self.height_auto.tooltip = "Off: choose the height below"
+        self.height = _slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; what does not fit is cut off")
+        self.margin = _slider("Margin, px", 0, 0, 200, 1, "Free on all sides; not together with padding")
+        self.align = _choice("Align", ALIGNS, "Where the text is between top and bottom; not together with padding")
+        self.padding = _slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least so far from the edges")
+
+        names = ipywidgets.Combobox(placeholder="navy or (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
+        names.description, names.continuous_update = "Ink", False
+        self.inks = _field(
+            names, "A colour's name or #1b3a8a; or cyan, magenta, yellow and black from 0 to 1, for print"
+        )
+        # Without its text field, which ignores Enter in JupyterLab.
+        picker = ipywidgets.ColorPicker(value="#000000", concise=True, description="or choose")
+        self.colour = _field(picker, "The ink while the field above is empty")
+        self.pen = _choice("Pen", PENS, "What writes: its ink follows speed and pressure")
+        self.paper = _choice("Paper", PAPERS, "What is behind the ink; none is transparent")
+        self.natural = check_box("Vary as a person does", value=False, width="auto")
+        self.natural.tooltip = "Forms of letters, joins, gaps, margins and the slope of lines"
+        self.corrections = _slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, gone over or squeezed in")
+
+    def _lay_out(self) -> None:
+        seed_row = row(self.seed_locked, self.reroll_button)
+        self._sections = {
+            "Writing": (self.size, self.line_spacing, self.line_variance, self.word_variance, self.seed, seed_row),
+            "Page": (
+                self.page, self.width, self.height_auto, self.height, self.margin, self.align, self.padding,
+            ),
+            "Ink": (self.inks, self.colour, self.pen, self.paper, self.natural, self.corrections),
+        }  # fmt: skip
+        tooltips = ["Size, spacing and seed", "Sides, margin and padding", "Colour, pen, paper and corrections"]
+        self.section = ipywidgets.ToggleButtons(options=list(self._sections), tooltips=tooltips)
+        self.section.style.button_width = "auto"
+        everything = [control for controls in self._sections.values() for control in controls]
+        super().__init__((self.section, *everything))
+        for free in (self.height_auto, self.page, self.margin, self.align, self.padding, self.inks):
+            free.observe(lambda _: self._enable(), "value")
+        self._enable()
+        self._open_section()
+
+    def _open_section(self) -> None:
+        for name, controls in self._sections.items():
+            for control in controls:
+                control.layout.display = None if name == self.section.value else "none"
 
     @property
     def style(self) -> Style:
@@ -78,16 +107,19 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         given: dict[str, Any] = {name: value for name, value in values.items() if value != self._defaults[name]}
         if "page" in given:
             given = {name: value for name, value in given.items() if name not in ("width", "height")}
-        elif self.height_auto.value:
-            given["height"] = "auto"
+        else:  # always, because an animation has another height by default
+            given["height"] = "auto" if self.height_auto.value else self.height.value
         if inks := self.inks.value.strip():
             given["handwriting_color"] = inks
         return Style(**given, random_seed=self.seed.value)
 
-    def _enable_sides(self) -> None:
-        has_page = self.page.value != _NO_PAGE
+    def _enable(self) -> None:
+        has_page, is_centred = self.page.value != _NO_PAGE, self.padding.value > 0
         self.width.disabled = self.height_auto.disabled = has_page
         self.height.disabled = has_page or self.height_auto.value
+        self.colour.disabled = bool(self.inks.value.strip())
+        self.margin.disabled = self.align.disabled = is_centred
+        self.padding.disabled = not is_centred and (self.margin.value > 0 or self.align.value != self.align.options[0])
 
     @in_turn
     def _on_change(self, change: dict[str, Any]) -> None:
@@ -108,13 +140,19 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self._is_rolling = False
 
 
-def _choice(description: str, options: Sequence[str]) -> ipywidgets.Widget:
-    return sized(ipywidgets.Dropdown(options=options, description=description), _WIDTH, label=_LABEL)
+def _field(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
+    return sized(explained(control, tooltip), "auto", label="5.2em")
 
 
-def _slider(description: str, value: float, least: float, most: float, step: float) -> ipywidgets.Widget:
+def _choice(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:
+    return _field(ipywidgets.Dropdown(options=options, description=description), tooltip)
+
+
+def _slider(description: str, value: float, least: float, most: float, step: float, tooltip: str) -> ipywidgets.Widget:
     kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
-    return sized(kind(value, min=least, max=most, step=step, description=description), _WIDTH, label=_LABEL)
+    slider = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
+    slider.layout.height = "auto"
+    return sized(slider.add_class("toolkit-stacked"), "auto", label="100%")
 
 
 def _green_up_to(most: float) -> Callable[[float], str | None]:
