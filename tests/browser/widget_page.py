@@ -140,7 +140,8 @@ def use_every_control(widget: Locator) -> list[str]:
         ask_kernel(widget.page, "0")  # it has heard of the control
         widget.page.wait_for_function("!document.querySelector('.toolkit-busy')")
         shown = widget.locator("[role=alert]").all_inner_texts()
-        errors += [f"{name}: {text}" for text in shown if text.strip()]
+        # What may be said of a control that can be used: nothing is shown without a thing.
+        errors += [f"{name}: {text}" for text in shown if text.strip() and "Choose at least one" not in text]
     raise AssertionError(f"the widget still has unused controls after {_MOST_CONTROLS}, the last was {name!r}")
 
 

@@ -127,9 +127,9 @@ def check(gateway: Gateway, caplog: pytest.LogCaptureFixture, seed: int, request
 
 
 def test_mutated_requests_do_no_harm(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
-    found = check(running, caplog, 20_261_122, 2_000, 100 * MB)
+    found = check(running, caplog, 20_261_122, 1_000, 100 * MB)
     assert {200, 204, 400, 401, 404, 405, 421} <= found.keys(), "they reach the handlers"
-    assert found.total() > 1_000, "a spoilt request ends its connection, and so few of them are"
+    assert found.total() > 500, "a spoilt request ends its connection, and so few of them are"
 
 
 @pytest.mark.long

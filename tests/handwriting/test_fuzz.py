@@ -105,7 +105,7 @@ def check(service: Service, kind: str, given: dict[str, str]) -> float:
 
 
 # The same examples every time: what is found at depth is written down below.
-@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(kind=KINDS, full=FULL)
 def test_any_parameters(service: Service, running: Gateway, kind: str, full: dict[str, str]) -> None:
     assert is_quick_enough(service, check(service, kind, full))

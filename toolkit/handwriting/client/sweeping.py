@@ -37,6 +37,7 @@ class Thumbnail(bytes):
 
     @classmethod
     def of(cls, writing: Handwritten) -> Thumbnail:
+        """Return the file of a rendering."""
         thumbnail = cls(writing.data)
         thumbnail.writing = writing
         return thumbnail
