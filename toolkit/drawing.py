@@ -1,6 +1,6 @@
 """Diagrams of lines, boxes and texts: drawn once, shown by the browser, saved by matplotlib as PNG.
 
-The browser draws them with anywidget, since only a widget with a script of its own can make arrows that are clicked
+The browser draws them with anywidget, because only a widget that brings a script can make arrows that are clicked
 and reached by keyboard, in JupyterLab and Notebook 7 alike: ``ipywidgets.HTML`` removes scripts. It also takes a
 millisecond where an SVG of matplotlib takes fifty, and follows the theme.
 """

@@ -17,7 +17,7 @@ const TIME_LABELS = [
 ];
 
 export class Panel {
-  /** `chart` gives what panels share: ink, view, gaps, toDate, axisWidth, and is told of pointer and selection. */
+  /** `chart` has what panels share (ink, view, gaps, toDate, axisWidth); panels report pointer and selection to it. */
   constructor(chart, lines, isLast) {
     Object.assign(this, { chart, lines, isLast, axisWidth: 0 });
     this.kind = lines[0].kind;

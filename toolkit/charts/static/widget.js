@@ -1,4 +1,4 @@
-// The chart as an anywidget: the kernel sends lines as buffers, and is told which range is visible.
+// The chart as an anywidget: the kernel sends lines as buffers, and the browser reports the visible range.
 
 import { createChart } from "./chart.js";
 import { download } from "./files.js";

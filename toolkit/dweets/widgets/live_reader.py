@@ -56,7 +56,7 @@ class LiveReader:
                 self._begin(thing, self._positions.get(thing) if resume else None)
 
     def stop(self) -> None:
-        """End all threads; what has arrived is kept."""
+        """End all threads, and keep the received dweets."""
         self._end(list(self._listeners))
 
     def last_records(self, things: Iterable[str], count: int | None = None) -> list[Record]:

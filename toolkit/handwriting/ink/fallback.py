@@ -55,7 +55,7 @@ class Fit:
         return cls(x_height, wanted, factor**0.5, hand.slant - face.slant)
 
     def apply(self, glyph: Strokes) -> Strokes:
-        """Move the x-height to that of the hand: what is below is scaled, what is above is squeezed or stretched."""
+        """Move the x-height to that of the hand: scale the part below it, squeeze or stretch the part above it."""
         small = np.minimum(glyph.y, self.x_height) * (self.wanted / self.x_height)
         above = np.maximum(glyph.y - self.x_height, 0.0)
         if self.x_height < 1:

@@ -15,7 +15,7 @@ from toolkit.handwriting.ink.ribbons import OUTLINE, Strokes
 from toolkit.keyed_noise import Floats, Integers
 
 CLASSES = (0.08, 0.4, 0.7, 0.92)  # quantiles of the opacity at which a layer begins
-_FAINT = 0.55  # of the first class; what is fainter is left out
+_FAINT = 0.55  # of the first class; fainter ink is left out
 _FEWEST = 3  # points of a piece; shorter ones cannot be seen
 _CELLS = 4_000_000
 
