@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from playwright.sync_api import ElementHandle, Locator, Page, expect
+from playwright.sync_api import ElementHandle, Error, Locator, Page, expect
 
 # The same in two frames after each other: a page lays itself out some frames after it was changed.
 _SETTLED_BOX = """element => new Promise(resolve => {
@@ -136,7 +136,12 @@ def use_every_control(widget: Locator) -> list[str]:
         if control is None:
             return errors
         name = control.evaluate("one => one.labels?.[0]?.textContent || one.title || one.textContent || one.className")
-        _use(control)
+        try:
+            _use(control)
+        except Error:
+            if control.evaluate("one => one.isConnected"):
+                raise
+            continue  # the widget drew this part again before the click; its new form is another control
         ask_kernel(widget.page, "0")  # it has heard of the control
         widget.page.wait_for_function("!document.querySelector('.toolkit-busy')")
         shown = widget.locator("[role=alert]").all_inner_texts()
