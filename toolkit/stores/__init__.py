@@ -41,9 +41,6 @@ Subscriber = Callable[[Sequence[Entry]], None]
 class Journals(Protocol):
     """Named append-only sequences. What is read comes oldest first."""
 
-    #: Whether other processes write to them too.
-    is_shared: bool
-
     def append(
         self, name: str, entries: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:

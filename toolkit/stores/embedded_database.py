@@ -1,4 +1,4 @@
-"""RocksDB in a folder: opening, durable batches, and recovery after a failed write.
+"""RocksDB in a folder that one process holds: opening, durable batches, and recovery after a failed write.
 
 The only module that opens `rocksdict`, and the one place that makes our errors of its exceptions.
 """
@@ -6,12 +6,16 @@ The only module that opens `rocksdict`, and the one place that makes our errors 
 from __future__ import annotations
 
 import asyncio
+import os
+import stat
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
+import filelock
 from rocksdict import (
     BlockBasedOptions,
     Cache,
@@ -24,8 +28,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.stores.embedded_folder import StoreFolder
+from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit.stores.group_commit import failed
 from toolkit.worker_thread import WorkerThread
 
@@ -37,6 +40,7 @@ _WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
 _ROOM_TO_OPEN = 1 << 20
 _SECONDS_BETWEEN_REOPENS = 1.0
 _CLOSED = "the store is closed: the gateway is stopping, or waits for room"
+_OLDER = ("gateway.sqlite", "rocksdb")
 
 
 class Database:
@@ -164,6 +168,79 @@ class Database:
         if str(self._folder.files) not in text:  # RocksDB does not name the log whose checksum is wrong
             text += f" (in {', '.join(map(str, self._folder.logs()))})"
         return f"a file of the store in {self._folder.path} is damaged: {text}; restore the folder from a backup"
+
+
+class StoreFolder:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files = path / "database"
+        self._lock = filelock.FileLock(path / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
+        self._holder = path / "gateway.pid"
+
+    def acquire(self) -> None:
+        """Make and lock the folder; raise StoreUnavailable if it is held, cannot be written, or has an older layout."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if older := [name for name in _OLDER if (self.path / name).exists()]:
+                raise StoreUnavailable(
+                    f"the folder {self.path} was written by a development version before 0.1 ({older[0]}), "
+                    f"which this version cannot read: choose another folder, or remove {older[0]} with all its dweets"
+                )
+            self._lock.acquire()
+            _close_to_others(self.path)
+            # Not through a link: it may be another user's, from the time before the folder was closed to others.
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+            with os.fdopen(os.open(self._holder, flags, 0o600), "w", encoding="ascii") as holder:
+                holder.write(f"{os.getpid()}\n")
+            self.files.mkdir(mode=0o700, exist_ok=True)
+            _close_to_others(self.files)
+        except filelock.Timeout:
+            raise FolderInUse(f"the folder {self.path} is in use by {self._holder_name()}") from None
+        except OSError as error:
+            self.release()
+            raise StoreUnavailable(f"the folder {self.path} cannot be used: {error}") from None
+        except StoreUnavailable:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Unlock the folder, if this process holds it."""
+        if self._lock.is_locked:
+            with suppress(OSError):
+                self._holder.unlink(missing_ok=True)
+            self._lock.release()
+
+    def check_room(self, size: int) -> None:
+        """Write a file of this size and remove it: neither quotas nor limits show in the free space of a disk."""
+        try:
+            with tempfile.TemporaryFile(dir=self.path) as probe:
+                probe.write(bytes(size))
+                probe.flush()
+                os.fsync(probe.fileno())
+        except OSError as error:
+            raise StoreUnavailable(f"the store cannot write to {self.path}: {error.strerror}; free some room") from None
+
+    def logs(self) -> list[Path]:
+        """Return the write-ahead logs, the oldest first."""
+        return sorted(self.files.glob("*.log"))
+
+    def _holder_name(self) -> str:
+        try:
+            return f"the gateway with process id {int(self._holder.read_text())}"
+        except (OSError, ValueError):  # it has only just locked the folder
+            return "another gateway"
+
+
+def _close_to_others(folder: Path) -> None:
+    if os.name != "posix" or not stat.S_IMODE(folder.stat().st_mode) & 0o077:
+        return
+    try:
+        folder.chmod(0o700)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"other users may use the folder {folder}, and this process cannot change that ({error.strerror}): "
+            "make it accessible to its owner only (chmod 700), or choose another folder"
+        ) from None
 
 
 def _options() -> Options:

@@ -26,7 +26,7 @@ from rocksdict import WriteBatch
 
 from toolkit.stores import Entry, NewEntry, Subscriber
 from toolkit.stores.embedded_database import Database
-from toolkit.stores.group_commit import GroupCommit, Request, run_now
+from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.subscribers import Subscribers
 
 _HEAD = struct.Struct(">qH")
@@ -60,8 +60,7 @@ class Append(Request[list[Entry]]):
         self, journals: EmbeddedJournals, name: str, entries: Sequence[NewEntry], keep: int | None, floor: int | None
     ) -> None:
         super().__init__()
-        self.journals, self.name, self.entries = journals, name, entries
-        self.keep, self.floor = keep, floor
+        self.journals, self.name, self.entries, self.keep, self.floor = journals, name, entries, keep, floor
         self.result = []
 
     def prepare(self, batch: WriteBatch) -> None:
@@ -73,8 +72,6 @@ class Append(Request[list[Entry]]):
 
 class EmbeddedJournals:
     """See `toolkit.stores.Journals`."""
-
-    is_shared = False
 
     def __init__(self, database: Database, commits: GroupCommit[Any]) -> None:
         self._database = database
@@ -182,13 +179,13 @@ class EmbeddedJournals:
 
     # -- reading: more than a few entries in the thread of the reads -----------------------------------------
 
-    def last(self, name: str, count: int) -> asyncio.Future[list[Entry]]:
+    async def last(self, name: str, count: int) -> list[Entry]:
         if not self._database.is_reopening:
             # A few entries cost less than the way to the thread and back.
-            found = run_now(lambda: self._last(name, min(count, _MOST_ENTRIES_ON_LOOP)))
-            if count <= _MOST_ENTRIES_ON_LOOP or found.exception() or len(found.result()) < _MOST_ENTRIES_ON_LOOP:
+            found = self._last(name, min(count, _MOST_ENTRIES_ON_LOOP))
+            if count <= _MOST_ENTRIES_ON_LOOP or len(found) < _MOST_ENTRIES_ON_LOOP:
                 return found
-        return self._database.read(lambda: self._last(name, count))
+        return await self._database.read(lambda: self._last(name, count))
 
     def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
         return self._database.read(lambda: self._after(name, sequence, count))

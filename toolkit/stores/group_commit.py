@@ -29,19 +29,15 @@ class Request(Generic[R]):
             self.future.set_exception(error)
 
 
-def failed(error: Exception) -> asyncio.Future[Any]:
-    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    future.set_exception(error)
+def settled(result: R) -> asyncio.Future[R]:
+    future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
+    future.set_result(result)
     return future
 
 
-def run_now(job: Callable[[], R]) -> asyncio.Future[R]:
-    try:
-        result = job()
-    except Exception as error:  # raised to the caller, who awaits it
-        return failed(error)
-    future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-    future.set_result(result)
+def failed(error: Exception) -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    future.set_exception(error)
     return future
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import msgpack
 
 from toolkit.stores import Entry, NewEntry, Subscriber
-from toolkit.stores.group_commit import failed, run_now
+from toolkit.stores.group_commit import failed, settled
 from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.nodes import APPEND, Argument, Command, Topology
 from toolkit.stores.subscribers import Subscribers
@@ -65,8 +65,6 @@ class Append(Command):
 class RedisJournals:
     """See `toolkit.stores.Journals`."""
 
-    is_shared = True
-
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.subscriptions: dict[str, JournalSubscription] = {}
@@ -82,7 +80,7 @@ class RedisJournals:
         self, name: str, drafts: Sequence[NewEntry], keep: int | None = None, floor: int | None = None
     ) -> asyncio.Future[list[Entry]]:
         if not drafts:
-            return run_now(list)
+            return settled([])
         try:
             return self.topology.submit(Append(self, name, drafts, keep, floor))
         except UnicodeEncodeError as error:
