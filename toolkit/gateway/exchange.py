@@ -174,14 +174,15 @@ class Routes(Protocol):
 
     table: list[Route]
     #: First path segments that belong to this service, also where no route matches.
-    segments: frozenset[bytes]
+    segments: frozenset[bytes] = frozenset()
     #: Sent with every response of this service.
-    headers: tuple[Header, ...]
+    headers: tuple[Header, ...] = ()
     #: Whether browsers of other origins may call (answers OPTIONS).
-    cross_origin: bool
+    cross_origin: bool = False
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
         """Return the response to an error, in the service's dialect."""
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         """Return what a wrong key was tried on; None without a key, or if the service counts wrong keys itself."""
+        return None

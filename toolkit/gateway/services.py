@@ -66,7 +66,7 @@ class Services:
             HandwritingRoutes(self.handwriting, cors=gateway.cors),
             IdentityRoutes(self.identity, on_loopback=is_loopback(gateway.host), public_url=gateway.public_url),
             RewardRoutes(self.rewards, public_url=gateway.public_url),
-            OperatorRoutes(self.operator_key, self.store.records, self.world, self.dweets, self.rewards, self.identity),
+            OperatorRoutes(self),
             StaticRoutes(),
         ]
         pages = PageRoutes(self.dweets)

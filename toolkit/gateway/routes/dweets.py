@@ -16,7 +16,7 @@ from toolkit.dweets.service.stored_range import StoredRange
 from toolkit.dweets.service.things import CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
-from toolkit.gateway.exchange import JSON, Answer, Header, Request, Response, Route, Stream, WrongKey
+from toolkit.gateway.exchange import JSON, Answer, Header, Request, Response, Route, Routes, Stream, WrongKey
 from toolkit.gateway.http_stream import StreamWriter
 from toolkit.stores import Entry
 
@@ -29,7 +29,7 @@ _ANY_ORIGIN: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),)
 _POST_BYTES = 4 * wire.MAX_DWEET_BYTES
 
 
-class DweetRoutes:
+class DweetRoutes(Routes):
     segments = frozenset({b"dweet", b"dweets", b"get", b"listen", b"lock", b"unlock", b"remove", b"alert"})
 
     def __init__(self, service: DweetService, *, cors: bool) -> None:

@@ -17,7 +17,7 @@ from toolkit.errors import (
     RateLimited,
     ServiceError,
 )
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.service.handwriting import Caller, HandwritingService, fingerprint
@@ -32,9 +32,8 @@ _ROUTER_TEXTS = {404: wire.NOT_FOUND, 405: wire.METHOD_NOT_ALLOWED}
 _Call = Callable[[Request, Mapping[str, str], Caller], Awaitable[Response]]
 
 
-class HandwritingRoutes:
+class HandwritingRoutes(Routes):
     segments = frozenset({b"handwritings", b"render"})
-    cross_origin = False
 
     def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service

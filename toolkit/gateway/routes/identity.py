@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from toolkit.errors import KeyRejected, ServiceError
 from toolkit.gateway.access import is_from_this_machine
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, WrongKey
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.body_checks import echoable_request_id, normal_address, parse_body
@@ -25,10 +25,9 @@ SIMULATION_WARNING = (
 )
 
 
-class IdentityRoutes:
+class IdentityRoutes(Routes):
     segments = frozenset({b"account", b"mobileauth"})
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
-    cross_origin = False
 
     def __init__(self, service: IdentityService, *, on_loopback: bool, public_url: str | None) -> None:
         self._service = service
@@ -89,11 +88,7 @@ class IdentityRoutes:
 
     def _arrival(self, request: Request) -> Arrival:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.fields.items()}
-        simulated = headers.get(wire.SIMULATED_ADDRESS.lower(), "") if self._may_simulate(request) else ""
+        may_simulate = self._simulates_phones and is_from_this_machine(request)
+        simulated = headers.get(wire.SIMULATED_ADDRESS.lower(), "") if may_simulate else ""
         address = normal_address(simulated or request.client) or ""
         return Arrival(request.client, address, headers)
-
-    def _may_simulate(self, request: Request) -> bool:
-        if not self._simulates_phones:
-            return False
-        return is_from_this_machine(request)

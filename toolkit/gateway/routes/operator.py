@@ -4,48 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from toolkit.dweets.service.dweets import DweetService
 from toolkit.dweets.service.lock_records import listed, repair, revoke
 from toolkit.endpoint import Endpoint
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
-from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, WrongKey
-from toolkit.identity.service.identity import IdentityService
+from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey
 from toolkit.operator import wire
-from toolkit.outside_world import OutsideWorld, SteppedClock
+from toolkit.outside_world import SteppedClock
 from toolkit.rewards import wire as rewards_wire
-from toolkit.rewards.service.rewards import RewardService
 from toolkit.secret import Secret
-from toolkit.stores import Records
+
+if TYPE_CHECKING:
+    from toolkit.gateway.services import Services
 
 _Work = Callable[[Request], Awaitable[dict[str, Any]]]
 _BEARER = re.compile(r"Bearer +(\S+) *", re.IGNORECASE)
 
 
-class OperatorRoutes:
+class OperatorRoutes(Routes):
     segments = frozenset({b"operator"})
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
-    cross_origin = False
 
-    def __init__(
-        self,
-        key: Secret,
-        records: Records,
-        world: OutsideWorld,
-        dweets: DweetService,
-        rewards: RewardService,
-        identity: IdentityService,
-    ) -> None:
-        self._key = key
-        self._records = records
-        self._world = world
-        self._dweets = dweets
-        self._rewards = rewards
-        self._identity = identity
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._loopback_names = Hosts()
         self.table = [
             self._route(wire.LOCKS, self._locks),
@@ -91,29 +76,29 @@ class OperatorRoutes:
         if request.header(b"origin") not in ("", own_origin) or request.header(b"sec-fetch-site").endswith("-site"):
             raise ServiceError(wire.FOREIGN_ORIGIN, status=403)
         given = _BEARER.fullmatch(request.header(b"authorization"))
-        if given is None or Secret(given[1]) != self._key:  # compared in constant time
+        if given is None or Secret(given[1]) != self._services.operator_key:  # compared in constant time
             raise KeyRejected(wire.KEY_WRONG, status=401)
 
     # -- locks --------------------------------------------------------------------------------------------
 
     async def _locks(self, _: Request) -> dict[str, Any]:
-        return {"locks": await listed(self._records)}
+        return {"locks": await listed(self._services.store.records)}
 
     async def _issue_lock(self, _: Request) -> dict[str, Any]:
-        lock, master_key, read_key = await self._dweets.locks.issue()
+        lock, master_key, read_key = await self._services.dweets.locks.issue()
         return {"lock": lock, "master_key": master_key.reveal(), "read_key": read_key.reveal()}
 
     async def _revoke_lock(self, request: Request) -> dict[str, Any]:
         lock = request.values["lock"]
-        return {"lock": lock, "thing": await revoke(self._records, lock)}
+        return {"lock": lock, "thing": await revoke(self._services.store.records, lock)}
 
     async def _repair(self, request: Request) -> dict[str, Any]:
-        return {"done": await repair(self._records, **request.values)}
+        return {"done": await repair(self._services.store.records, **request.values)}
 
     # -- users of mobile identity ---------------------------------------------------------------------------
 
     async def _reset_user(self, request: Request) -> dict[str, Any]:
-        if done := await self._identity.reset(request.values["alias"]):
+        if done := await self._services.identity.reset(request.values["alias"]):
             return {"done": done}
         raise NotFound(wire.NO_USER, status=404)
 
@@ -121,21 +106,21 @@ class OperatorRoutes:
 
     async def _outbox(self, _: Request) -> dict[str, Any]:
         """Every dweet that was acknowledged before has been evaluated."""
-        await self._dweets.alerts.settle()
-        mails = map(msgspec.to_builtins, await self._dweets.email_queue.mails())
+        await self._services.dweets.alerts.settle()
+        mails = map(msgspec.to_builtins, await self._services.dweets.email_queue.mails())
         return {"mails": [{name: mail[name] for name in wire.MAIL_FIELDS} for mail in mails]}
 
     async def _decisions(self, _: Request) -> dict[str, Any]:
-        return {"decisions": await self._rewards.decisions()}
+        return {"decisions": await self._services.rewards.decisions()}
 
     async def _reward_sessions(self, _: Request) -> dict[str, Any]:
-        return {"sessions": await self._rewards.sessions()}
+        return {"sessions": await self._services.rewards.sessions()}
 
     async def _reward_configuration(self, _: Request) -> dict[str, Any]:
-        return {"configuration": self._rewards.configuration.table()}
+        return {"configuration": self._services.rewards.configuration.table()}
 
     async def _retention(self, _: Request) -> dict[str, Any]:
-        settings = self._dweets.settings
+        settings = self._services.dweets.settings
         rows: list[tuple[str, int | None, int | None]] = [
             ("dweets of each thing", settings.keep, None),
             ("finished alert mails", settings.finished_mails, None),
@@ -149,10 +134,11 @@ class OperatorRoutes:
     # -- the clock ----------------------------------------------------------------------------------------
 
     async def _clock(self, _: Request) -> dict[str, Any]:
-        return {"now": self._world.clock.now(), "advances": isinstance(self._world.clock, SteppedClock)}
+        clock = self._services.world.clock
+        return {"now": clock.now(), "advances": isinstance(clock, SteppedClock)}
 
     async def _advance(self, request: Request) -> dict[str, Any]:
-        clock = self._world.clock
+        clock = self._services.world.clock
         if not isinstance(clock, SteppedClock):
             raise Conflict(wire.REAL_CLOCK)
         try:

@@ -7,10 +7,9 @@ import importlib.metadata
 from toolkit.dweets import wire
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.endpoint import Endpoint
-from toolkit.errors import KeyRejected, NotFound, ServiceError
-from toolkit.gateway.exchange import Header, Request, Response, Route, WrongKey
-from toolkit.gateway.landing_page import landing_page
-from toolkit.gateway.web_pages import follow_page, policy, static_files
+from toolkit.errors import NotFound, ServiceError
+from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
+from toolkit.gateway.web_pages import follow_page, landing_page, policy, static_files
 
 LANDING = Endpoint("GET", "/")
 README = Endpoint("GET", "/readme")
@@ -23,17 +22,10 @@ _A_YEAR: Header = (b"cache-control", b"public, max-age=31536000, immutable")
 _NEVER: Header = (b"cache-control", b"no-store")
 
 
-class _ForBrowsers:
-    segments: frozenset[bytes] = frozenset()
-    cross_origin = False
-    headers: tuple[Header, ...] = ()
-
+class _ForBrowsers(Routes):
     def refuse(self, error: ServiceError, request: Request) -> Response:
         """Answer with a sentence, as a person reads it."""
         return Response(error.status, error.message.encode("utf-8", "replace"), _TEXT)
-
-    def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
-        return None
 
 
 class PageRoutes(_ForBrowsers):
@@ -66,13 +58,12 @@ class StaticRoutes(_ForBrowsers):
         self.table = [Route(STATIC, self._file)]
 
     def _file(self, request: Request) -> Response:
-        files = static_files()
-        file = files.by_name.get(request.values["name"])
-        if file is None:
+        version, files = static_files()
+        if request.values["name"] not in files:
             raise NotFound("there is no such file", status=404)
+        content_type, body = files[request.values["name"]]
         # While gateways behind a balancer are updated, a page of one may load a file from another.
-        lifetime = _A_YEAR if request.values["version"] == files.version else _NEVER
-        return Response(200, file.body, file.content_type, (lifetime,))
+        return Response(200, body, content_type, (_A_YEAR if request.values["version"] == version else _NEVER,))
 
 
 def _page(html: bytes, *, scripts: bool) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolkit.errors import KeyRejected, RateLimited, ServiceError
-from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, WrongKey
+from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey
 from toolkit.rewards import wire
 from toolkit.rewards.service import reward_page
 from toolkit.rewards.service.rewards import RewardRequest, RewardService
@@ -14,11 +14,10 @@ _PAGES = b"/reward/"
 _READABLE: Header = (b"access-control-allow-origin", b"*")
 
 
-class RewardRoutes:
+class RewardRoutes(Routes):
     segments = frozenset({b"2.0", b"reward"})
+    # Partner keys do not belong in a browser, so no other origin may call. The page's own beacons need no permission.
     headers: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
-    # Partner keys do not belong in a browser. The page's own beacons need no permission.
-    cross_origin = False
 
     def __init__(self, service: RewardService, *, public_url: str | None) -> None:
         self._service = service
