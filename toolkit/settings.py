@@ -25,8 +25,6 @@ MOST_BYTES = 4_000_000
 
 Text = Annotated[str, Meta(min_length=1, max_length=500)]
 
-_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at (?P<is_key>`key` in )?`\$(?P<path>.*)`)?", re.DOTALL)
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(.*)`")
 #: What a message of our own begins with that names a key of the table which raised it.
@@ -112,12 +110,16 @@ def secrets_in(value: object, place: str = "") -> Iterator[tuple[str, Secret]]:
             yield from secrets_in(one, f"{place}[{number}]" if isinstance(value, tuple) else place)
 
 
-def _explained(message: str, value: object, kind: Any) -> str:  # noqa: ANN401
-    match = _MESSAGE.fullmatch(message)
-    assert match is not None
-    what = match["what"]
-    place, value, kind = _at(match["path"] or "", value, kind)
-    if match["is_key"]:
+def _explained(message: str, value: Any, kind: Any, place: str = "") -> str:  # noqa: ANN401
+    """Explain the first part of a value that is wrong; a message of msgspec does not name the keys of a dict."""
+    kind = _bare(kind)
+    for place_of_part, part, kind_of_part in _parts(value, kind, place):
+        try:
+            msgspec.convert(part, kind_of_part, dec_hook=_parsed)
+        except msgspec.ValidationError as error:
+            return _explained(str(error), part, kind_of_part, place_of_part)
+    what, _, where = message.partition(" - at `")
+    if where.startswith("key` in "):
         return f"{place or 'the configuration'}: every key must be a text"
     if unknown := _UNKNOWN.fullmatch(what):
         allowed = kind.__struct_fields__
@@ -138,29 +140,16 @@ def _explained(message: str, value: object, kind: Any) -> str:  # noqa: ANN401
     return f"{place or 'the configuration'}: {what[0].lower()}{what[1:]}"
 
 
-def _at(path: str, value: Any, kind: Any) -> tuple[str, Any, Any]:  # noqa: ANN401
-    """Follow a path of msgspec, which does not name the keys of a dict, and return its name, value and type."""
-    place, kind = "", _bare(kind)
-    for field, index, _ in _STEP.findall(path):
-        if field and field not in value:
-            break  # no path: what looks like one was in the name of a key
-        if field:
-            step, value, kind = field, value[field], get_type_hints(kind, include_extras=True)[field]
-        elif index:
-            step, value, kind = index, list(value)[int(index)], get_args(kind)[0]
-        else:
-            kind = get_args(kind)[1]
-            step, value = next((str(name), one) for name, one in value.items() if not _fits(one, kind))
-        place, kind = f"{place}[{step}]" if index else _joined(place, step), _bare(kind)
-    return place, value, kind
-
-
-def _fits(value: object, kind: Any) -> bool:  # noqa: ANN401
-    try:
-        msgspec.convert(value, kind, dec_hook=_parsed)
-    except msgspec.ValidationError:
-        return False
-    return True
+def _parts(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:  # noqa: ANN401
+    """Yield the place, the value and the type of each part of a table or list."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if isinstance(value, Mapping) and origin is dict:
+        yield from ((_joined(place, str(name)), part, arguments[1]) for name, part in value.items())
+    elif isinstance(value, Mapping) and origin is None and issubclass(kind, Table):
+        hints = get_type_hints(kind, include_extras=True)
+        yield from ((_joined(place, name), part, hints[name]) for name, part in value.items() if name in hints)
+    elif isinstance(value, list | tuple | frozenset) and origin in (tuple, frozenset):
+        yield from ((f"{place}[{number}]", part, arguments[0]) for number, part in enumerate(value))
 
 
 def _bare(kind: Any) -> Any:  # noqa: ANN401
