@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
+from toolkit.errors import InvalidArgument
+
 
 @runtime_checkable
 class Clock(Protocol):
@@ -92,6 +94,10 @@ class OutsideWorld:
     """Clock, timings, identifiers and random numbers of one gateway; `seed` makes them repeatable, except secrets."""
 
     def __init__(self, clock: Clock | None = None, seed: int | None = None, timings: Timings | None = None) -> None:
+        if clock is not None and not isinstance(clock, Clock):
+            raise InvalidArgument(f"clock is a SteppedClock, or an object with now() and tick(), not {clock!r}")
+        if seed is not None and type(seed) is not int:
+            raise InvalidArgument(f"seed is a whole number, not {type(seed).__name__}")
         self.clock: Clock = clock or SystemClock()
         self.timings = timings or Timings()
         self.random = random.Random(seed)

@@ -6,8 +6,7 @@ import asyncio
 import errno
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Awaitable, Sequence
 from time import perf_counter
 
 from toolkit.endpoint import decode_once
@@ -82,12 +81,13 @@ class Application:
             request.started = perf_counter()
         prefix, _, value = request.raw_path.rpartition(b"/")
         found = self._by_prefix[request.method].get(prefix)
-        if found is None or not value:
-            max_body = self._begin_other(request)
-        else:
-            request.routes, route, name = found
-            request.route, request.handler, max_body = route, route.handler, route.max_body
+        if found is not None and value:
+            request.routes, request.route, name = found
             request.values = {name: decode_once(value)}
+        else:
+            request.routes, request.route, request.values = self._find_other(request)
+        route = request.route
+        request.handler, max_body = (self._no_route, 0) if route is None else (route.handler, route.max_body)
         hosts, host = self._hosts, request.fields.get(b"host")
         # A browser sends a Host, and an absolute target only if its user chose the gateway as a proxy.
         if hosts is not None and host not in hosts.known and not (host is None or is_proxied or hosts.is_served(host)):
@@ -98,21 +98,14 @@ class Application:
             self._proxies.resolve(request)
         return max_body
 
-    def _begin_other(self, request: Request) -> int:
-        for routes, route in chain(self._others, self._pages_for(request)):
+    def _find_other(self, request: Request) -> tuple[Routes, Route | None, dict[str, str]]:
+        pages = self._pages if request.wants_page else []
+        for routes, route in (*self._others, *pages):
             if request.method in route.methods:
                 values = route.endpoint.path_values(request.raw_path)
                 if values is not None:
-                    request.routes, request.route, request.handler = routes, route, route.handler
-                    request.values = values
-                    return route.max_body
-        request.routes = self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback)
-        request.route, request.handler, request.values = None, self._no_route, {}
-        return 0
-
-    def _pages_for(self, request: Request) -> Iterator[tuple[Routes, Route]]:
-        if request.wants_page:
-            yield from self._pages
+                    return routes, route, values
+        return self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback), None, {}
 
     def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
         """Return the response to an error of a handler; after too many wrong keys it comes late."""

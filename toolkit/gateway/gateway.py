@@ -121,10 +121,12 @@ class Gateway(PublicNames):
         }
         own = configuration_of(config, changes)
         self._demo = DemoWorld(own)
-        self._world = _world(clock, seed, timings)
-        self._made_in = _stop_gateways_of_last_run(cell_that_runs())
-        self._services = _services(self._demo.configuration, self._world)
+        self._world = OutsideWorld(clock, seed, timings)
+        self._made_in = cell_that_runs()
+        _stop_gateways_of_last_run(self._made_in)
         listens, stop = own.gateway, self._world.timings.stop
+        kept = store_of(listens.folder, listens.store, self._world.clock.now)
+        self._services = Services(kept, self._world, self._demo.configuration)
         # The thread refers to the services, never to this object, so that a gateway can be garbage-collected.
         self._server = ServerThread(listens.host, listens.port, self._services.open, self._services.close, stop)
         self._server.start()
@@ -211,27 +213,12 @@ class Gateway(PublicNames):
 _started: WeakSet[Gateway] = WeakSet()
 
 
-def _stop_gateways_of_last_run(now: CellRun) -> CellRun:
+def _stop_gateways_of_last_run(now: CellRun) -> None:
     for other in [one for one in _started if now.replaces(one._made_in)]:
         other.close()
         _started.discard(other)
-    return now
 
 
-def _world(clock: Clock | None, seed: int | None, timings: Timings | None) -> OutsideWorld:
-    if clock is not None and not isinstance(clock, Clock):
-        raise InvalidArgument(f"clock is a SteppedClock, or an object with now() and tick(), not {clock!r}")
-    if seed is not None and type(seed) is not int:
-        raise InvalidArgument(f"seed is a whole number, not {type(seed).__name__}")
-    return OutsideWorld(clock, seed, timings)
-
-
-def _services(configuration: Configuration, world: OutsideWorld) -> Services:
-    place = configuration.gateway
-    store = store_of(place.folder, place.store.reveal() if place.store is not None else None, world.clock.now)
-    return Services(store, world, configuration)
-
-
-def store_of(folder: Path | None, url: str | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
+def store_of(folder: Path | None, url: str | Secret | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
     """Return the store in a folder, in the Redis at a URL, or in a temporary folder; it is not open yet."""
-    return EmbeddedStore(folder, now) if url is None else RedisStore(url, now)
+    return EmbeddedStore(folder, now) if url is None else RedisStore(Secret(url).reveal(), now)
