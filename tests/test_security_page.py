@@ -12,7 +12,7 @@ from toolkit.dweets.conditions import FAULTS_TO_STOP
 from toolkit.dweets.service import stored_range, things
 from toolkit.dweets.service.active_things import MOST_THINGS
 from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.gateway import web_pages, wrong_keys
+from toolkit.gateway import access, web_pages
 from toolkit.gateway.connections import LIMITS
 from toolkit.handwriting import wire as handwriting
 from toolkit.handwriting.service.handwriting import LONGEST_KEY, HandwritingSettings
@@ -47,7 +47,7 @@ KIB = 1024
         f"| a stored day on its way | {stored_range.BLOCK_BYTES // KIB} KiB for each reader",
         f"| columns of a CSV | {dweets.MAX_CSV_COLUMNS} |",
         f"| dweets kept of a thing | {DweetSettings().keep:,} (`--keep`) |",
-        f"| wrong keys | {wrong_keys.BURST}, then {wrong_keys.A_SECOND:g} a second, by address and by thing | 429, "
+        f"| wrong keys | {access.WRONG_KEYS_AT_ONCE}, then {access.WRONG_KEYS_A_SECOND:g} a second, by address and by thing | 429, "
         f"{Timings().wrong_key:g} s late |",
         f"| {dweets.MAX_CONDITION_CHARACTERS:,} characters, 50 ms",
         f"it stops after {FAULTS_TO_STOP} in a row",

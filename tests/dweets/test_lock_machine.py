@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 from tests.dweets.conftest import Caller
 from tests.mail_server import eventually
 from tests.redis_servers import fresh_url
-from toolkit.gateway import Gateway, wrong_keys
+from toolkit.gateway import Gateway, access
 
 NEEDED = (403, "this thing is locked and requires a key")
 REFUSED = (403, "the key you provided doesn't work with this thing")
@@ -61,7 +61,7 @@ class Place:
 @pytest.fixture(scope="module", params=["folder", "redis"])
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wrong_keys, "BURST", 1_000_000)  # all examples share the limits of one caller
+        patch.setattr(access, "WRONG_KEYS_AT_ONCE", 1_000_000)  # all examples share the limits of one caller
         place = Place(tmp_path_factory.mktemp("locks") if request.param == "folder" else None)
         yield place
         place.stop()

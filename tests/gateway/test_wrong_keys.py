@@ -14,8 +14,8 @@ import pytest
 from tests.conftest import raw_call, raw_exchange
 from tests.rewards.conftest import settings as reward_settings
 from toolkit.gateway import Gateway
-from toolkit.gateway import wrong_keys as limits
-from toolkit.gateway.wrong_keys import WrongKeys
+from toolkit.gateway import access as limits
+from toolkit.gateway.access import WrongKeys
 from toolkit.outside_world import Timings
 
 KEY = "the-right-key-of-the-attic"
@@ -38,7 +38,7 @@ def guess_until_limited(gateway: Gateway, request: bytes, mark: bytes) -> int:
     """Send one wrong key after another until an answer has this mark; return how many had not."""
     address = urlsplit(gateway.base_url)
     with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
-        for number in range(limits.BURST * 10):
+        for number in range(limits.WRONG_KEYS_AT_ONCE * 10):
             connection.sendall(request)
             answer = connection.recv(65536)
             if mark in answer:
@@ -72,7 +72,7 @@ def test_guesses_are_limited_and_logged(running: Gateway, name: str, caplog: pyt
     request, mark, target = ATTACKS[name]
     request = request.replace(b"\r\nHost", b"\r\nX-Forwarded-For: 203.0.113.9\r\nHost", 1)
     with caplog.at_level(logging.INFO, "toolkit.gateway"):
-        assert limits.BURST <= guess_until_limited(running, request, mark) < limits.BURST * 2
+        assert limits.WRONG_KEYS_AT_ONCE <= guess_until_limited(running, request, mark) < limits.WRONG_KEYS_AT_ONCE * 2
     texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert texts == [f"too many wrong keys: the last for {target} from 203.0.113.9, 1 refused in all"]
     assert f"wrong key for {target} from 203.0.113.9" in caplog.text
@@ -108,7 +108,7 @@ def test_a_pipeline_of_guesses_waits_at_each_and_ends_in_order(running: Gateway)
 
 def test_a_missing_key_is_no_guess(running: Gateway, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "toolkit.gateway"):
-        for _ in range(limits.BURST + 5):
+        for _ in range(limits.WRONG_KEYS_AT_ONCE + 5):
             answer = json.loads(raw_call(running.base_url, "GET", "/get/latest/dweet/for/attic").body)
             assert answer["with"] == 403
         assert raw_call(running.base_url, "GET", "/handwritings").status == 401

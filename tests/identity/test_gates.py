@@ -9,7 +9,7 @@ import pytest
 
 from tests.identity.conftest import ACCOUNT, MOBILE, Answer, Lab, Wire
 from tests.identity.test_fingerprints_and_codes import at_once
-from toolkit.gateway import wrong_keys
+from toolkit.gateway import access
 
 WRONG = "00000"
 
@@ -251,7 +251,7 @@ def test_s26_guesses_of_a_client_limit_the_client(make_lab: Callable[..., Lab]) 
 
 def test_s26_wrong_client_keys_lock_no_client_out(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
     stranger = Wire(lab.gateway.base_url, "guess-at-a-key")
-    statuses = [stranger.echo().status for _ in range(wrong_keys.BURST)]
+    statuses = [stranger.echo().status for _ in range(access.WRONG_KEYS_AT_ONCE)]
     while statuses[-1] == 1005:
         statuses.append(stranger.echo().status)
     assert statuses[-1] == 2040

@@ -14,7 +14,7 @@ from tests.conftest import operator_of, raw_call, raw_exchange
 from tests.gateway.test_wrong_keys import guess_until_limited
 from toolkit.endpoint import Endpoint
 from toolkit.gateway import Gateway
-from toolkit.gateway import wrong_keys as limits
+from toolkit.gateway import access as limits
 from toolkit.gateway.access import is_from_this_machine
 from toolkit.gateway.exchange import Request
 from toolkit.operator import wire
@@ -134,7 +134,11 @@ def test_an_exposed_gateway_answers_on_loopback_only() -> None:
 def test_wrong_keys_are_counted_and_limited(caplog: pytest.LogCaptureFixture) -> None:
     with Gateway() as gateway, caplog.at_level(logging.INFO, "toolkit.gateway"):
         request = f"GET /operator/locks HTTP/1.1\r\nHost: localhost\r\n{bearer(GUESS)}\r\n".encode()
-        assert limits.BURST <= guess_until_limited(gateway, request, b"retry-after: 1\r\n") < limits.BURST * 2
+        assert (
+            limits.WRONG_KEYS_AT_ONCE
+            <= guess_until_limited(gateway, request, b"retry-after: 1\r\n")
+            < limits.WRONG_KEYS_AT_ONCE * 2
+        )
         assert operator_of(gateway).locks().empty, "the right key is answered at once"
         assert gateway.operator_key.reveal() not in caplog.text
     texts = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

@@ -1,15 +1,21 @@
-"""The host names that a gateway answers to, and the address of a caller behind proxies."""
+"""Who may call: the host names that a gateway answers to, the address of a caller behind proxies, and wrong keys."""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_network
+from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
 from toolkit.endpoint import address_in, is_loopback
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.exchange import Request
+from toolkit.rate_limit import LimitReached, RateLimit
+
+log = logging.getLogger("toolkit.gateway")
 
 _PROXY_HEADERS = (b"forwarded", b"x-real-ip", b"via")
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,253})(?::[0-9]{1,5})?")
@@ -20,6 +26,10 @@ _HOP = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+))(?::[0-9]{1,5}
 _MOST_HOPS = 32
 # How many spellings of the Host header (case, ports) are remembered as right.
 _MOST_SPELLINGS = 1_000
+#: Wrong keys that are answered at once, and from then on, by address and by what they are tried at.
+WRONG_KEYS_AT_ONCE = 60
+WRONG_KEYS_A_SECOND = 1.0
+_SECONDS_BETWEEN_WARNINGS = 60.0
 
 
 class Hosts:
@@ -83,6 +93,36 @@ class Proxies:
         return parsed is not None and any(parsed in network for network in self._networks)
 
 
+class WrongKeys:
+    """Counts wrong keys by address, and by what they were tried at (a thing, a lock, a service).
+
+    A right key is answered at once, however many wrong ones came before it: else anybody could lock its owner out.
+    """
+
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._by_address = RateLimit(WRONG_KEYS_AT_ONCE, WRONG_KEYS_A_SECOND, seconds)
+        self._by_target = RateLimit(WRONG_KEYS_AT_ONCE, WRONG_KEYS_A_SECOND, seconds)
+        self._warnings = RateLimit(1, 1 / _SECONDS_BETWEEN_WARNINGS, seconds)
+        self._refused = 0
+
+    def is_too_many(self, address: str, target: str) -> bool:
+        """Count and log a wrong key, and return whether it is above the limit."""
+        source = _source(address)
+        log.info("wrong key for %s from %s", target, address)
+        try:
+            self._by_address.take(source)
+            self._by_target.take(target)
+        except LimitReached:
+            self._refused += 1
+            with suppress(LimitReached):
+                self._warnings.take(source)
+                log.warning(
+                    "too many wrong keys: the last for %s from %s, %d refused in all", target, address, self._refused
+                )
+            return True
+        return False
+
+
 def _checked_name(name: str) -> str:
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise InvalidArgument(f"{name!r} is not a host name: give a name or an address, without scheme, port or path")
@@ -113,3 +153,12 @@ def _for_of(element: str) -> str:
         return ""
     found = [match["hop"] for part in element.split(";") if (match := _FORWARDED_FOR.fullmatch(part))]
     return found[0] if len(found) == 1 else ""
+
+
+def _source(address: str) -> str:
+    """Return what is counted together: one subscriber of IPv6 has a whole /64."""
+    try:
+        parsed = IPv6Address(address)
+    except ValueError:
+        return address
+    return parsed.exploded[:19]

@@ -19,9 +19,8 @@ from toolkit.errors import (
     ServiceFailure,
     StoreUnavailable,
 )
-from toolkit.gateway.access import Hosts, Proxies
+from toolkit.gateway.access import Hosts, Proxies, WrongKeys
 from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
-from toolkit.gateway.wrong_keys import WrongKeys
 
 log = logging.getLogger("toolkit.gateway")
 
