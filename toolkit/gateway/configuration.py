@@ -118,12 +118,8 @@ def overlaid(below: Mapping[str, Any], above: Mapping[str, Mapping[str, object]]
     for name, table in above.items():
         under = merged.get(name, {})
         if isinstance(under, Mapping):  # else the check says what is wrong with it
-            merged[name] = {**under, **{key: value for key, value in table.items() if not _is_nothing(value)}}
+            merged[name] = {**under, **{key: value for key, value in table.items() if value not in (None, (), {})}}
     return merged
-
-
-def _is_nothing(value: object) -> bool:
-    return value is None or (isinstance(value, tuple | dict) and not value)
 
 
 def _checked(table: Mapping[str, Any]) -> Configuration:

@@ -123,7 +123,7 @@ class HttpProtocol(asyncio.Protocol):
             if not request.keep_alive:
                 self._is_over = True
             if self._current is None and self._write_deadline == NEVER and not self._waiting:
-                self._answer(request)
+                self._answer(request, request.handler, request)
             else:
                 self._waiting.append(request)
         if reader.awaits_continue:
@@ -154,9 +154,9 @@ class HttpProtocol(asyncio.Protocol):
 
     # -- responses ----------------------------------------------------------------------------------------
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: Request, make: Callable[[Any], Answer | Awaitable[Any]], argument: object) -> None:
         try:
-            answer = request.handler(request)
+            answer = make(argument)
         except Exception as error:  # a bug of ours is answered with 500
             answer = self._application.fail(request, error)
         self._send(request, answer)
@@ -180,24 +180,19 @@ class HttpProtocol(asyncio.Protocol):
             if not isinstance(error, Exception):
                 raise error
             self._send(request, self._application.fail(request, error))
+        elif isinstance(result := done.result(), (Response, Stream)):
+            self._send(request, result)
         else:
-            self._send(request, self._responded(request, done.result()))
+            assert request.route is not None, "only a handler of a route returns an awaitable"
+            self._answer(request, request.route.respond, result)
         if self._waiting or self._raw:
             self._resume_requests()
-
-    def _responded(self, request: Request, result: Any) -> Answer | Awaitable[Any]:  # noqa: ANN401
-        assert request.route is not None, "only a handler of a route returns an awaitable"
-        if isinstance(result, (Response, Stream)):
-            return result
-        try:
-            return request.route.respond(result)
-        except Exception as error:  # as above
-            return self._application.fail(request, error)
 
     def _resume_requests(self) -> None:
         """Answer what waits, then parse the rest of the input."""
         while self._waiting and self._current is None and self._write_deadline == NEVER:
-            self._answer(self._waiting.popleft())
+            request = self._waiting.popleft()
+            self._answer(request, request.handler, request)
         if self._raw and not self._is_full and not self._is_over and not self._transport.is_closing():
             raw, self._raw = self._raw, b""
             self._transport.resume_reading()

@@ -105,7 +105,14 @@ class ServerThread:
         application = await self._open()
         try:
             connections = Connections(application)
-            server = await self._listen(self._loop, partial(HttpProtocol, connections))
+            try:
+                server = await self._loop.create_server(
+                    partial(HttpProtocol, connections), self._host, self.port, backlog=_BACKLOG
+                )
+            except OSError:
+                why = "it is in use or not this machine's address; take another port, or 0 for a free one"
+                raise CannotServe(f"cannot listen on {self._host}:{self.port}: {why}") from None
+            self.port = server.sockets[0].getsockname()[1]
             clock = asyncio.ensure_future(connections.run_clock())
             self._is_ready.set()
             await self._stop_asked.wait()
@@ -114,12 +121,3 @@ class ServerThread:
             clock.cancel()
         finally:
             await self._close()
-
-    async def _listen(self, loop: asyncio.AbstractEventLoop, protocol: Callable[[], HttpProtocol]) -> asyncio.Server:
-        try:
-            server = await loop.create_server(protocol, self._host, self.port, backlog=_BACKLOG)
-        except OSError:
-            why = "it is in use or not this machine's address; take another port, or 0 for a free one"
-            raise CannotServe(f"cannot listen on {self._host}:{self.port}: {why}") from None
-        self.port = server.sockets[0].getsockname()[1]
-        return server

@@ -66,15 +66,11 @@ class GroupCommit(Generic[T]):
         if self._task is None:
             self._task = self._loop.create_task(self._write_all())
 
-    async def drain(self) -> None:
-        """Wait until everything that was submitted is written or has failed."""
-        if self._task is not None:
-            await asyncio.wait([self._task])  # a caller that gives up does not cancel it
-
     async def close(self) -> None:
         """Refuse new items and wait for those that were submitted."""
         self.is_closed = True
-        await self.drain()
+        if self._task is not None:
+            await asyncio.wait([self._task])  # a caller that gives up does not cancel it
 
     async def _write_all(self) -> None:
         while self._waiting:
