@@ -18,6 +18,7 @@ import orjson
 
 from toolkit.charts.assets import chart_module, chart_styles
 from toolkit.dweets.content import content_of
+from toolkit.gateway.exchange import Response
 
 # Of a thing, so that a page of a hundred large contents takes a few milliseconds and stays small.
 MOST_VALUES = 8
@@ -25,6 +26,7 @@ LONGEST_TEXT = 80
 LARGEST_CONTENT = 16 * 1024
 _DEEPEST = 20
 
+_HTML = b"text/html; charset=utf-8"
 _STATIC = Path(__file__).parent / "static"
 _KINDS = {".css": b"text/css; charset=utf-8", ".js": b"text/javascript; charset=utf-8"}
 _LINKS = {".css": '<link rel="stylesheet" href="{}">', ".js": '<script type="module" src="{}"></script>'}
@@ -42,27 +44,25 @@ def static_files() -> tuple[str, dict[str, tuple[bytes, bytes]]]:
     return version, {name: (_KINDS[Path(name).suffix], text.encode("utf-8")) for name, text in texts.items()}
 
 
-def policy(*, scripts: bool = False) -> bytes:
-    """Return the content security policy: files of this gateway only, nothing inline, no frame around it."""
-    running = "script-src 'self'; connect-src 'self'; " if scripts else ""
-    return (
-        f"default-src 'none'; {running}style-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ).encode("ascii")
-
-
-def _page(title: str, name: str, words: Mapping[str, str], *loaded: str) -> bytes:
+def _page(title: str, name: str, words: Mapping[str, str], *loaded: str) -> Response:
     """Return the page whose body is the template `name`, filled with `words`, which are HTML.
 
     `loaded` are the static files that it needs besides the common styles.
     """
+    scripts = "script-src 'self'; connect-src 'self'; " if loaded else ""
+    # Files of this gateway only, nothing inline, no frame around it.
+    policy = (
+        f"default-src 'none'; {scripts}style-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
     base = f"/static/{static_files()[0]}"
     body = _template(name).substitute(words)
     links = "\n".join(_LINKS[Path(one).suffix].format(f"{base}/{one}") for one in ("page.css", *loaded))
-    return _template("page_frame.html").substitute(title=escape(title), links=links, body=body).encode("utf-8")
+    html = _template("page_frame.html").substitute(title=escape(title), links=links, body=body)
+    return Response(200, html.encode("utf-8"), _HTML, ((b"content-security-policy", policy.encode("ascii")),))
 
 
-def follow_page(thing: str) -> bytes:
+def follow_page(thing: str) -> Response:
     """Return the page that follows a thing; everything it shows, its script reads."""
     words = {"thing": escape(thing), "path": quote(thing, safe="")}
     return _page(f"{thing}: live", "follow_page.html", words, "chart.css", "follow.js")
@@ -73,7 +73,7 @@ def _template(name: str) -> Template:
     return Template(Path(__file__).with_name(name).read_text("utf-8"))
 
 
-def landing_page(dweets: Sequence[bytes], base_url: str) -> bytes:
+def landing_page(dweets: Sequence[bytes], base_url: str) -> Response:
     """Return the page with these dweets, one a thing."""
     items = "\n".join(map(_item, dweets))
     things = f'<ul class="cards">\n{items}\n</ul>' if items else "<p>No public thing has posted yet.</p>"

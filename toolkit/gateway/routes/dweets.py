@@ -15,6 +15,7 @@ from toolkit.dweets.service.stored_formats import csv_names, csv_pieces, json_pi
 from toolkit.dweets.service.stored_range import StoredRange
 from toolkit.dweets.service.things import CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
+from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.exchange import JSON, Answer, Header, Request, Response, Route, Routes, Stream, WrongKey
 from toolkit.gateway.http_stream import StreamWriter
@@ -44,8 +45,8 @@ class DweetRoutes(Routes):
             Route(wire.POST_QUIETLY, self._post, _POST_BYTES, respond=_posted_quietly),
             Route(wire.GET_QUIETLY, self._post, safe=False, respond=_posted_quietly),
             Route(wire.LISTEN, self._listen),
-            _jsonp(Route(wire.LATEST, self._latest, respond=_latest_of)),
-            _jsonp(Route(wire.HISTORY, self._history, respond=_history_of)),
+            self._reading(wire.LATEST, 1, _latest_of),
+            self._reading(wire.HISTORY, wire.HISTORY_LENGTH, _history_of),
             _jsonp(Route(wire.GET_DWEET, self._post, safe=False, respond=_posted)),
             _jsonp(Route(wire.GET_UNNAMED, self._post_unnamed, safe=False, respond=_posted)),
             _jsonp(Route(wire.STORED, self._stored)),
@@ -94,15 +95,13 @@ class DweetRoutes(Routes):
 
     # -- reading ------------------------------------------------------------------------------------------
 
-    def _latest(self, request: Request) -> Response | Future[CachedThing]:
-        thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
-        cached = self._service.readable(thing, key, 1)
-        return _latest_of(cached) if cached is not None else self._service.load(thing, 1)
+    def _reading(self, endpoint: Endpoint, length: int, respond: Callable[[CachedThing], Response]) -> Route:
+        def handle(request: Request) -> Response | Future[CachedThing]:
+            thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
+            cached = self._service.readable(thing, key, length)
+            return respond(cached) if cached is not None else self._service.load(thing, length)
 
-    def _history(self, request: Request) -> Response | Future[CachedThing]:
-        thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
-        cached = self._service.readable(thing, key, wire.HISTORY_LENGTH)
-        return _history_of(cached) if cached is not None else self._service.load(thing, wire.HISTORY_LENGTH)
+        return _jsonp(Route(endpoint, handle, respond=respond))
 
     async def _stored(self, request: Request) -> Response | Stream:
         try:

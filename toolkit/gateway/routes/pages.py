@@ -9,14 +9,13 @@ from toolkit.dweets.service.dweets import DweetService
 from toolkit.endpoint import Endpoint
 from toolkit.errors import NotFound, ServiceError
 from toolkit.gateway.exchange import Header, Request, Response, Route, Routes
-from toolkit.gateway.web_pages import follow_page, landing_page, policy, static_files
+from toolkit.gateway.web_pages import follow_page, landing_page, static_files
 
 LANDING = Endpoint("GET", "/")
 README = Endpoint("GET", "/readme")
 FOLLOW = Endpoint("GET", "/follow/{thing}")
 STATIC = Endpoint("GET", "/static/{version}/{name}")
 
-_HTML = b"text/html; charset=utf-8"
 _TEXT = b"text/plain; charset=utf-8"
 _A_YEAR: Header = (b"cache-control", b"public, max-age=31536000, immutable")
 _NEVER: Header = (b"cache-control", b"no-store")
@@ -37,11 +36,11 @@ class PageRoutes(_ForBrowsers):
 
     async def _landing(self, request: Request) -> Response:
         dweets = await self._service.newest_of_public_things()
-        return _page(landing_page(dweets, request.base_url or "http://HOST:PORT"), scripts=False)
+        return landing_page(dweets, request.base_url or "http://HOST:PORT")
 
     def _follow(self, request: Request) -> Response:
         # The page of a locked thing is the same as any other: its script asks for a key.
-        return _page(follow_page(wire.checked_thing(request.values["thing"])), scripts=True)
+        return follow_page(wire.checked_thing(request.values["thing"]))
 
     def _readme(self, request: Request) -> Response:
         try:
@@ -64,7 +63,3 @@ class StaticRoutes(_ForBrowsers):
         content_type, body = files[request.values["name"]]
         # While gateways behind a balancer are updated, a page of one may load a file from another.
         return Response(200, body, content_type, (_A_YEAR if request.values["version"] == version else _NEVER,))
-
-
-def _page(html: bytes, *, scripts: bool) -> Response:
-    return Response(200, html, _HTML, ((b"content-security-policy", policy(scripts=scripts)),))
