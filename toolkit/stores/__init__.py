@@ -36,6 +36,8 @@ class NewEntry(NamedTuple):
 
 
 Subscriber = Callable[[Sequence[Entry]], None]
+#: Values by key; None where there is none.
+Values = Mapping[str, bytes | None]
 
 
 class Journals(Protocol):
@@ -90,11 +92,7 @@ class Records(Protocol):
         """Return the value and remove it: of many callers at once, exactly one gets it."""
 
     def compare_and_set(
-        self,
-        space: str,
-        expected: Mapping[str, bytes | None],
-        changes: Mapping[str, bytes | None],
-        expires: int | None = None,
+        self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> asyncio.Future[bool]:
         """Make all changes if every expected value still stands (None: absent); None in `changes` removes."""
 

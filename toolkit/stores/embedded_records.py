@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from rocksdict import WriteBatch
 
 from toolkit.errors import StoreUnavailable
+from toolkit.stores import Values
 from toolkit.stores.embedded_database import Database
 from toolkit.stores.group_commit import GroupCommit, Request
 from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
@@ -91,11 +92,7 @@ class EmbeddedRecords:
         return self._request(space, evaluate)
 
     def compare_and_set(
-        self,
-        space: str,
-        expected: Mapping[str, bytes | None],
-        changes: Mapping[str, bytes | None],
-        expires: int | None = None,
+        self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> asyncio.Future[bool]:
         def evaluate() -> tuple[bool, Changes]:
             if any(self._value(self._find(space, key)) != value for key, value in expected.items()):

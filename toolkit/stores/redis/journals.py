@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import msgpack
 
 from toolkit.stores import Entry, NewEntry, Subscriber
-from toolkit.stores.group_commit import failed, settled
+from toolkit.stores.group_commit import settled
 from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.nodes import APPEND, Argument, Command, Topology
 from toolkit.stores.subscribers import Subscribers
@@ -81,10 +82,7 @@ class RedisJournals:
     ) -> asyncio.Future[list[Entry]]:
         if not drafts:
             return settled([])
-        try:
-            return self.topology.submit(Append(self, name, drafts, keep, floor))
-        except UnicodeEncodeError as error:
-            return failed(error)
+        return self.topology.submit(lambda: Append(self, name, drafts, keep, floor))
 
     async def last(self, name: str, count: int) -> list[Entry]:
         return (await self._read(name, b"XREVRANGE", b"+", b"-", count))[::-1]
@@ -116,8 +114,8 @@ class RedisJournals:
             await subscription.begin()
         tag, key = self.place(name)
         # Not in the order of the writes: a long history holds up none of them.
-        read = Command(tag, command, key, start, end, b"COUNT", count, read=entries_of, in_order=False)
-        entries: list[Entry] = await self.topology.submit(read)
+        given = tag, command, key, start, end, b"COUNT", count
+        entries: list[Entry] = await self.topology.submit(lambda: Command(*given, read=entries_of, in_order=False))
         return entries
 
     async def names(self, prefix: str, count: int) -> list[str]:
@@ -127,8 +125,8 @@ class RedisJournals:
 
     async def _names(self, tag: str, prefix: str, count: int) -> list[tuple[str, float]]:
         for last in (count + 100, -1):  # all of them only where many have another prefix
-            read = Command(tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES", in_order=False)
-            rows = await self.topology.submit(read)
+            given = tag, b"ZREVRANGE", self.keys[tag][2], 0, last, b"WITHSCORES"
+            rows = await self.topology.submit(partial(Command, *given, in_order=False))
             names = [(name.decode("utf-8"), float(at)) for name, at in zip(rows[::2], rows[1::2], strict=True)]
             found = [(name, at) for name, at in names if name.startswith(prefix)]
             if len(found) >= count or len(names) <= last:
@@ -182,8 +180,8 @@ class JournalSubscription(Subscription):
 
     def _read_newest(self) -> asyncio.Future[list[Entry]]:
         # In the order of the writes, so that whatever this gateway appends from now on comes after it.
-        newest = Command(self.tag, b"XREVRANGE", self.channel, b"+", b"-", b"COUNT", 1, read=entries_of)
-        return self._topology.submit(newest)
+        given = self.tag, b"XREVRANGE", self.channel, b"+", b"-", b"COUNT", 1
+        return self._topology.submit(lambda: Command(*given, read=entries_of))
 
     def on_message(self, data: bytes) -> None:
         # If it is an own append, its response is as good as here.

@@ -24,7 +24,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 
 from toolkit.errors import OutcomeUnknown, StoreUnavailable
-from toolkit.stores.group_commit import GroupCommit, Request
+from toolkit.stores.group_commit import GroupCommit, Request, failed
 from toolkit.stores.redis.address import Host, RedisAddress
 from toolkit.stores.redis.durability import UNREACHABLE, reason_of
 from toolkit.stores.redis.listener import Listener, Subscription
@@ -252,8 +252,12 @@ class Topology:
             self._by_tag[tag] = self._nodes[host]
         return self._by_tag[tag]
 
-    def submit(self, command: Command) -> asyncio.Future[Any]:
-        """Send a command to the node that has its hash tag."""
+    def submit(self, make: Callable[[], Command]) -> asyncio.Future[Any]:
+        """Send a command to the node that has its hash tag; one that cannot be encoded fails alone."""
+        try:
+            command = make()
+        except UnicodeEncodeError as error:
+            return failed(error)
         self.node_of(command.tag).submit(command)
         return command.future
 

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import Any
 
 from toolkit.errors import StoreUnavailable
-from toolkit.stores.group_commit import failed
+from toolkit.stores import Values
 from toolkit.stores.redis.listener import Subscription
 from toolkit.stores.redis.nodes import RECORDS, Argument, Command, Topology
 from toolkit.stores.subscribers import RecordSubscriber, RecordSubscribers
-
-Changes = Mapping[str, bytes | None]
 
 
 class RedisRecords:
@@ -52,7 +50,7 @@ class RedisRecords:
         return self._change(space, arguments, lambda count: (count, {key: b"%d" % count} if count else {}))
 
     def compare_and_set(
-        self, space: str, expected: Changes, changes: Changes, expires: int | None = None
+        self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> asyncio.Future[bool]:
         changes = dict(changes)
         arguments = b"compare_and_set", _optional(expires), len(expected), *_flat(expected), *_flat(changes)
@@ -69,10 +67,10 @@ class RedisRecords:
 
     def read(self, space: str, read: Callable[[Any], Any], command: bytes, *keys: str) -> asyncio.Future[Any]:
         """Read values in the order of the writes: a caller reads what this gateway was asked to write before."""
-        return self._submit(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
+        return self.topology.submit(lambda: Command(tag_of(space), command, self.keys(space)[0], *keys, read=read))
 
     def _change(
-        self, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Changes]]
+        self, space: str, arguments: Sequence[Argument], read: Callable[[Any], tuple[Any, Values]]
     ) -> asyncio.Future[Any]:
         def apply(response: Any) -> Any:  # noqa: ANN401
             result, changes = read(response)
@@ -81,13 +79,9 @@ class RedisRecords:
             return result
 
         given = self._now(), *arguments
-        return self._submit(lambda: Command(tag_of(space), *given, script=RECORDS, keys=self.keys(space), read=apply))
-
-    def _submit(self, make: Callable[[], Command]) -> asyncio.Future[Any]:
-        try:
-            return self.topology.submit(make())
-        except UnicodeEncodeError as error:
-            return failed(error)
+        return self.topology.submit(
+            lambda: Command(tag_of(space), *given, script=RECORDS, keys=self.keys(space), read=apply)
+        )
 
     def value_of(self, kept: bytes | None) -> bytes | None:
         if kept is None:
@@ -123,7 +117,7 @@ class RecordSubscription(Subscription):
             self._unread |= keys
         self.refresh()
 
-    def apply(self, changes: Changes) -> None:
+    def apply(self, changes: Values) -> None:
         for key, value in changes.items():
             if value is None:
                 self.values.pop(key, None)
@@ -149,7 +143,7 @@ class RecordSubscription(Subscription):
     def _update(self, keys: Set[str], kept: Sequence[bytes | None]) -> None:
         self._apply_differences({key: self._records.value_of(each) for key, each in zip(keys, kept, strict=True)})
 
-    def _apply_differences(self, values: Changes) -> None:
+    def _apply_differences(self, values: Values) -> None:
         self.apply({key: value for key, value in values.items() if self.values.get(key) != value})
 
 
@@ -162,7 +156,7 @@ def _optional(number: int | None) -> Argument:
     return b"" if number is None else number
 
 
-def _flat(values: Changes) -> list[Argument]:
+def _flat(values: Values) -> list[Argument]:
     flat: list[Argument] = []
     for key, value in values.items():
         flat += (key, b"" if value is None else b"1", value or b"")
