@@ -18,10 +18,6 @@ _AUTHORITY = re.compile(rb"https?://[^/?#]+", re.IGNORECASE)
 _IN_DIALECT = (408, 413)
 
 
-class _Refused(Exception):
-    """Status and text of the refusal."""
-
-
 class RequestReader:
     """Reads the requests of one connection; the methods whose names begin with ``on_`` are called by the parser."""
 
@@ -57,7 +53,7 @@ class RequestReader:
                 self._check_unfinished(0 if self._body_bytes > before else len(data))
         except httptools.HttpParserUpgrade as upgrade:
             rest = data[upgrade.args[0] :]
-        except (httptools.HttpParserError, _Refused) as error:
+        except (httptools.HttpParserError, MalformedRequest) as error:
             if not self._is_over:  # input after the last request is ignored
                 self._refuse(_reason(error))
         if rest is not None:  # outside of the except clause, so that its error is not chained
@@ -70,20 +66,21 @@ class RequestReader:
         return bool(self._target) or self._request is not None
 
     def refuse_late(self) -> Request:
-        self._refuse(_Refused(408, f"the request did not arrive within {self._limits.request_seconds:g} s"))
+        text = f"the request did not arrive within {self._limits.request_seconds:g} s"
+        self._refuse(MalformedRequest(text, status=408))
         return self._complete.pop()
 
-    def _refuse(self, refused: _Refused) -> None:
-        request, (status, text) = self._request, refused.args
-        if request is None or status not in _IN_DIALECT:
+    def _refuse(self, error: MalformedRequest) -> None:
+        request = self._request
+        if request is None or error.status not in _IN_DIALECT:
             request = Request("-", b"-", b"", {})
             request.routes = request.route = None
-            response = Response(status, text.encode("ascii"), b"text/plain")
+            response = Response(error.status, error.message.encode("ascii"), b"text/plain")
         else:
-            response = self._application.refuse(request, MalformedRequest(text, status=status))
+            response = self._application.refuse(request, error)
         request.handler = lambda _: response
         request.keep_alive = False
-        self.has_refused_body = status == 413
+        self.has_refused_body = error.status == 413
         self.awaits_continue = False
         self._is_over = True
         self.body = bytearray()
@@ -95,14 +92,14 @@ class RequestReader:
             self.deadline = self._connections.now + self._limits.request_seconds
         self._overhead_bytes += overhead
         if self._overhead_bytes > self._limits.head_bytes:
-            raise _Refused(431, "the head of the request is too large")
+            raise MalformedRequest("the head of the request is too large", status=431)
         self._check_headers()
 
     def _check_headers(self) -> None:
         if len(self._fields) + len(self._repeated) > self._limits.headers:
-            raise _Refused(431, f"a request has at most {self._limits.headers} headers")
+            raise MalformedRequest(f"a request has at most {self._limits.headers} headers", status=431)
         if any(name == b"host" for name, _ in self._repeated):
-            raise _Refused(400, _ONE_HOST)
+            raise MalformedRequest(_ONE_HOST)
 
     def _read_without_upgrade(self, rest: bytes) -> list[Request]:
         """Parse a request for another protocol again as an ordinary one, because the parser skips its body."""
@@ -128,11 +125,11 @@ class RequestReader:
 
     def on_headers_complete(self) -> None:
         if self._is_over:
-            raise _Refused(400, "the request before this one was the last of its connection")
+            raise MalformedRequest("the request before this one was the last of its connection")
         parser, fields = self._parser, self._fields
         method = parser.get_method().decode()
         if method == "CONNECT":
-            raise _Refused(400, "CONNECT is not served")
+            raise MalformedRequest("CONNECT is not served")
         # A connection that is kept alive without a Connection header is HTTP/1.1.
         is_kept = is_http_1_1 = parser.should_keep_alive()
         if not is_kept or b"connection" in fields:
@@ -144,11 +141,11 @@ class RequestReader:
             self._check_headers()
             self._join_forwarding()
         if is_http_1_1 and b"host" not in fields:
-            raise _Refused(400, _ONE_HOST)
+            raise MalformedRequest(_ONE_HOST)
         target = self._target
         path, query = _split_target(target)
         if query.count(b"&") >= self._limits.query_fields:
-            raise _Refused(431, f"a query has at most {self._limits.query_fields:,} fields")
+            raise MalformedRequest(f"a query has at most {self._limits.query_fields:,} fields", status=431)
         self._target, self._fields = b"", {}
         request = self._request = Request(method, path, query, fields, self._client)
         if not is_kept:
@@ -166,7 +163,7 @@ class RequestReader:
         fields = request.fields
         self._body_bytes = 0
         if self._max_body and int(fields.get(b"content-length", b"0")) > self._max_body:
-            raise _Refused(413, f"the body is larger than {self._max_body} bytes")
+            raise MalformedRequest(f"the body is larger than {self._max_body} bytes", status=413)
         self.deadline = NEVER  # the time limit of the body starts with its first bytes
         if b"expect" in fields:
             self.awaits_continue = request.is_http_1_1 and fields[b"expect"].lower() == b"100-continue"
@@ -175,7 +172,7 @@ class RequestReader:
         self.awaits_continue = False
         self._body_bytes += len(piece)
         if self._body_bytes > (self._max_body or self._limits.dropped_bytes):
-            raise _Refused(413, f"the body is larger than {self._max_body} bytes")
+            raise MalformedRequest(f"the body is larger than {self._max_body} bytes", status=413)
         if self._max_body:  # else it is dropped
             self.body += piece
 
@@ -204,7 +201,7 @@ def _split_target(target: bytes) -> tuple[bytes, bytes]:
     if not target.startswith(b"/"):
         authority = _AUTHORITY.match(target)
         if authority is None:
-            raise _Refused(400, "the target of a request is a path or an http URL")
+            raise MalformedRequest("the target of a request is a path or an http URL")
         target = target[authority.end() :]
         if not target.startswith(b"/"):
             target = b"/" + target
@@ -214,14 +211,14 @@ def _split_target(target: bytes) -> tuple[bytes, bytes]:
 
 def _is_http_1_1(version: str) -> bool:
     if version not in ("1.0", "1.1"):
-        raise _Refused(505, "send HTTP/1.0 or HTTP/1.1")
+        raise MalformedRequest("send HTTP/1.0 or HTTP/1.1", status=505)
     return version == "1.1"
 
 
-def _reason(error: Exception) -> _Refused:
+def _reason(error: Exception) -> MalformedRequest:
     cause = error.__context__ if isinstance(error, httptools.HttpParserCallbackError) else error
-    if isinstance(cause, _Refused):
+    if isinstance(cause, MalformedRequest):
         return cause
     if isinstance(error, httptools.HttpParserCallbackError):
         raise RuntimeError("the HTTP protocol failed to handle a request") from cause
-    return _Refused(400, "this is not a valid HTTP/1.1 request")
+    return MalformedRequest("this is not a valid HTTP/1.1 request")
