@@ -198,21 +198,23 @@ def test_many_resumes_read_only_some_at_a_time() -> None:
         await locks.open()
         streams = LiveStreams(store.journals, things, locks)
         await things.load("a")
-        find, reading, most = store.journals.find, 0, 0
+        last, reading, most = store.journals.last, 0, 0
 
-        async def counted(name: str, id: str) -> Entry | None:  # noqa: A002
+        async def counted(name: str, count: int, below: int | None = None) -> list[Entry]:
             nonlocal reading, most
             reading += 1
             most = max(most, reading)
-            found = await find(name, id)
+            found = await last(name, count, below)
             reading -= 1
             return found
 
-        store.journals.find = counted  # type: ignore[method-assign]
+        store.journals.last = counted  # type: ignore[method-assign]
         unknown = [streams.position("a", None, f"{number:036}") for number in range(1_000, 1_050)]
         outcomes = await asyncio.gather(*unknown, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {NotFound}
         assert most == 4
+        positions = [await streams.position("a", None, f"{number:036}") for number in (0, 500, 599)]
+        assert positions == [1, 501, 600]
 
     with_store(work)
 

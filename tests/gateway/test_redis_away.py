@@ -26,7 +26,7 @@ CALLS: list[Callable[[RedisStore], Awaitable[Any]]] = [
     lambda store: store.journals.append("a", [line("refused")]),
     lambda store: store.journals.last("a", 10),
     lambda store: store.journals.after("a", 0),
-    lambda store: store.journals.find("a", "id"),
+    lambda store: store.journals.last("a", 1, 5),
     lambda store: store.journals.names("", 10),
     lambda store: store.records.get("s", "k"),
     lambda store: store.records.put("s", "k", b"refused"),

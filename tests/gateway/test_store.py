@@ -72,27 +72,28 @@ def test_last_and_after_are_oldest_first(on_store: StoreBench) -> None:
     on_store(work)
 
 
-def test_find_by_identifier(on_store: StoreBench) -> None:
+def test_last_below_a_number(on_store: StoreBench) -> None:
     async def work(store: Store) -> None:
-        await store.journals.append("a", drafts("1", "2"))
-        found = await store.journals.find("a", "id-2")
-        assert found is not None
-        assert found.data == b"2"
-        assert await store.journals.find("a", "id-3") is None
-        assert await store.journals.find("b", "id-2") is None
+        await store.journals.append("a", drafts(*map(str, range(10))))
+        await store.journals.append("b", drafts("other"))
+        assert texts(await store.journals.last("a", 3, 8)) == ["4", "5", "6"]
+        assert texts(await store.journals.last("a", 3, 2)) == ["0"]
+        assert texts(await store.journals.last("a", 3, 1)) == []
+        assert texts(await store.journals.last("a", 2, 1_000)) == ["8", "9"]
+        assert texts(await store.journals.last("b", 3, 1)) == []
 
     on_store(work)
 
 
 @pytest.mark.parametrize("count", [999, 1_000, 2_500])
-def test_long_journals_are_searched_to_their_ends(on_store: StoreBench, count: int) -> None:
+def test_long_journals_are_read_to_their_ends(on_store: StoreBench, count: int) -> None:
     async def work(store: Store) -> None:
         await store.journals.append("a", [NewEntry(n, f"id-{n}", b"%d" % n) for n in range(count)])
-        for number in (0, 500, count - 1):
-            found = await store.journals.find("a", f"id-{number}")
-            assert found is not None
-            assert found.sequence == number + 1
-        assert await store.journals.find("a", "") is None
+        times: list[int] = []
+        below = None
+        while page := await store.journals.last("a", 500, below):
+            times, below = [entry.at for entry in page] + times, page[0].sequence
+        assert times == list(range(count))
         assert [entry.at for entry in await store.journals.after("a", 10)] == list(range(10, count))
 
     on_store(work)

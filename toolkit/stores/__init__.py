@@ -52,14 +52,11 @@ class Journals(Protocol):
         and with `floor` never one numbered above it.
         """
 
-    def last(self, name: str, count: int) -> Awaitable[list[Entry]]:
-        """Return at most the last `count` entries."""
+    def last(self, name: str, count: int, below: int | None = None) -> Awaitable[list[Entry]]:
+        """Return at most the last `count` entries, of those that are numbered below `below` if it is given."""
 
     def after(self, name: str, sequence: int, count: int | None = None) -> Awaitable[list[Entry]]:
         """Return the entries numbered above `sequence`, at most `count` of them."""
-
-    def find(self, name: str, id: str) -> Awaitable[Entry | None]:  # noqa: A002
-        """Return the entry with this identifier."""
 
     def names(self, prefix: str, count: int) -> Awaitable[list[str]]:
         """Return at most `count` names with this prefix, the most recently written first.

@@ -109,9 +109,9 @@ class Database:
         """Give the keys that begin with `prefix`, from `start` on, and their values."""
         return self._walk(prefix, start, "seek", "next")
 
-    def items_backwards(self, prefix: bytes, before: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Give the keys that begin with `prefix`, the last one before `before` first, and their values."""
-        return self._walk(prefix, before or prefix + b"\xff" * 16, "seek_for_prev", "prev")
+    def items_backwards(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Give the keys that begin with `prefix`, from `start` or the last one on backwards, and their values."""
+        return self._walk(prefix, start or prefix + b"\xff" * 16, "seek_for_prev", "prev")
 
     def _walk(self, prefix: bytes, start: bytes, seek: str, move: str) -> Iterator[tuple[bytes, bytes]]:
         with self._adapted_errors():

@@ -179,27 +179,16 @@ class EmbeddedJournals:
 
     # -- reading: more than a few entries in the thread of the reads -----------------------------------------
 
-    async def last(self, name: str, count: int) -> list[Entry]:
+    async def last(self, name: str, count: int, below: int | None = None) -> list[Entry]:
         if not self._database.is_reopening:
             # A few entries cost less than the way to the thread and back.
-            found = self._last(name, min(count, _MOST_ENTRIES_ON_LOOP))
+            found = self._last(name, min(count, _MOST_ENTRIES_ON_LOOP), below)
             if count <= _MOST_ENTRIES_ON_LOOP or len(found) < _MOST_ENTRIES_ON_LOOP:
                 return found
-        return await self._database.read(lambda: self._last(name, count))
+        return await self._database.read(lambda: self._last(name, count, below))
 
     def after(self, name: str, sequence: int, count: int | None = None) -> asyncio.Future[list[Entry]]:
         return self._database.read(lambda: self._after(name, sequence, count))
-
-    def find(self, name: str, id: str) -> asyncio.Future[Entry | None]:  # noqa: A002
-        text = id.encode()
-        mark, start, end = len(text).to_bytes(2, "big") + text, 8, 10 + len(text)
-
-        def read() -> Entry | None:
-            # Newest first: a caller that resumes a stream asks for a recent entry.
-            found = (item for item in self._items_backwards(name) if item[1][start:end] == mark)
-            return next((_decoded(*item) for item in found), None)
-
-        return self._database.read(read)
 
     async def names(self, prefix: str, count: int) -> list[str]:
         found = _newest(self._written, prefix, count)
@@ -212,8 +201,12 @@ class EmbeddedJournals:
                 self._written = names
         return found
 
-    def _last(self, name: str, count: int) -> list[Entry]:
-        return [_decoded(*item) for item in islice(self._items_backwards(name), max(count, 0))][::-1]
+    def _last(self, name: str, count: int, below: int | None) -> list[Entry]:
+        prefix = _prefix(name)
+        oldest = prefix + self._first(name).to_bytes(8, "big")
+        newest = b"" if below is None else prefix + (below - 1).to_bytes(8, "big")
+        items = takewhile(lambda item: item[0] >= oldest, self._database.items_backwards(prefix, newest))
+        return [_decoded(*item) for item in islice(items, max(count, 0))][::-1]
 
     def _after(self, name: str, sequence: int, count: int | None) -> list[Entry]:
         return [_decoded(*item) for item in islice(self._items(name, sequence), count)]
@@ -225,11 +218,6 @@ class EmbeddedJournals:
         start, prefix = max(after + 1, self._first(name)), _prefix(name)
         return self._database.items(prefix + start.to_bytes(8, "big"), prefix)
 
-    def _items_backwards(self, name: str) -> Iterator[tuple[bytes, bytes]]:
-        prefix = _prefix(name)
-        oldest = prefix + self._first(name).to_bytes(8, "big")
-        return takewhile(lambda item: item[0] >= oldest, self._database.items_backwards(prefix))
-
     def _first(self, name: str) -> int:
         return int.from_bytes(self._database.get(b"F" + name.encode()) or b"\1", "big")
 
@@ -237,7 +225,7 @@ class EmbeddedJournals:
         """Return the names by the time of their newest entry, the oldest first."""
         found: list[tuple[int, str]] = []
         end = b"K"
-        while newest := next(self._database.items_backwards(b"J", before=end), None):
+        while newest := next(self._database.items_backwards(b"J", end), None):
             end = newest[0][:-8]
             found.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
         return [name for _, name in sorted(found, key=itemgetter(0))]

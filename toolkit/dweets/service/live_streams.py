@@ -121,15 +121,23 @@ class LiveStreams:
     async def _number_of(self, cached: CachedThing, since: str) -> int:
         if since.isascii() and since.isdigit() and len(since) < 19:
             return int(since)
-        at, entry = _milliseconds(since), None
+        at = _milliseconds(since)
         async with self._things.turns:
             if at is not None:
                 return await self._last_until(cached, at)
             if _TRANSACTION.fullmatch(since):
-                entry = await self._journals.find(cached.journal, since)
-        if entry is None:
-            raise NotFound(wire.NOT_FOUND)
-        return entry.sequence
+                return await self._number_of_transaction(cached, since)
+        raise NotFound(wire.NOT_FOUND)
+
+    async def _number_of_transaction(self, cached: CachedThing, transaction: str) -> int:
+        below = None
+        # The newest first: a caller that resumes a stream asks for a recent one.
+        while entries := await self._journals.last(cached.journal, _DWEETS_A_BATCH, below):
+            for entry in entries:
+                if entry.id == transaction:
+                    return entry.sequence
+            below = entries[0].sequence
+        raise NotFound(wire.NOT_FOUND)
 
     async def _last_until(self, cached: CachedThing, at: int) -> int:
         """Return the number of the last dweet before the first one that is later than `at` (milliseconds)."""

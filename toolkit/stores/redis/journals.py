@@ -84,23 +84,14 @@ class RedisJournals:
             return settled([])
         return self.topology.submit(lambda: Append(self, name, drafts, keep, floor))
 
-    async def last(self, name: str, count: int) -> list[Entry]:
-        return (await self._read(name, b"XREVRANGE", b"+", b"-", count))[::-1]
+    async def last(self, name: str, count: int, below: int | None = None) -> list[Entry]:
+        newest = "+" if below is None else f"(0-{below}"
+        return (await self._read(name, b"XREVRANGE", newest, b"-", count))[::-1]
 
     async def after(self, name: str, sequence: int, count: int | None = None) -> list[Entry]:
         if count is not None:
             return await self._read(name, b"XRANGE", f"(0-{sequence}", b"+", count)
         return [entry async for page in self.pages(name, sequence) for entry in page]
-
-    async def find(self, name: str, id: str) -> Entry | None:  # noqa: A002
-        end = "+"
-        # Newest first: a caller that resumes a stream asks for a recent entry.
-        while page := await self._read(name, b"XREVRANGE", end, b"-", _ENTRIES_A_READ):
-            for entry in page:
-                if entry.id == id:
-                    return entry
-            end = f"(0-{page[-1].sequence}"
-        return None
 
     async def pages(self, name: str, sequence: int) -> AsyncIterator[list[Entry]]:
         """Yield the entries numbered above `sequence`."""
