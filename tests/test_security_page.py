@@ -10,7 +10,6 @@ from tests.conftest import ROOT
 from toolkit.dweets import wire as dweets
 from toolkit.dweets.conditions import FAULTS_TO_STOP
 from toolkit.dweets.service import stored_range, things
-from toolkit.dweets.service.active_things import MOST_THINGS
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import landing_page, wrong_keys
 from toolkit.gateway.connections import LIMITS
@@ -56,7 +55,7 @@ KIB = 1024
         f"| {HandwritingSettings().burst:,} at once, {HandwritingSettings().calls_a_second:g} a second |",
         f"| {HandwritingSettings().render_seconds:g} s of CPU time (`render_seconds`), {MEMORY_BYTES // KIB**2} MiB",
         f"| {IdentitySettings().calls_a_minute} and {IdentitySettings().failures_a_minute} a minute |",
-        f"{landing_page.MOST_VALUES} values of {MOST_THINGS} public things, each as escaped text of at most "
+        f"{landing_page.MOST_VALUES} values of {things.MOST_THINGS} public things, each as escaped text of at most "
         f"{landing_page.LONGEST_TEXT} characters",
         f"| stop | {LIMITS.grace_seconds:g} s for responses and streams |",
     ],

@@ -14,11 +14,12 @@ import pandas as pd
 import pytest
 
 import toolkit
+import toolkit.dweets.client.accessor  # gives frames .dweets, as toolkit.connect() does
 from tests.conftest import ROOT
 from toolkit.dweets.client import series_analysis, series_gaps
-from toolkit.dweets.client.hampel import hampel
 from toolkit.dweets.client.series_analysis import (
     AGGREGATIONS,
+    hampel,
     number_columns,
     on_time_axis,
     outliers,

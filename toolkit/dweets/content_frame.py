@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,11 @@ _TEXT = pd.StringDtype(na_value=np.nan)
 def history_frame(
     records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False, warn: bool = True
 ) -> pd.DataFrame:
-    """Return records (oldest first) as a frame with index ``created`` and a typed column for each leaf."""
-    things = [record["thing"] for record in records] if with_thing else None
+    """Return records (of one thing oldest first) as a frame with index ``created`` and a typed column for each leaf."""
+    things = None
+    if with_thing:
+        records = sorted(records, key=itemgetter("created"))
+        things = [record["thing"] for record in records]
     return content_frame([record["content"] for record in records], times_of(records), things, columns, warn=warn)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable
-from operator import itemgetter
 from typing import Any
 
 from toolkit.dweets.client.listening import Listener
@@ -60,12 +59,10 @@ class LiveReader:
         self._end(list(self._listeners))
 
     def last_records(self, things: Iterable[str], count: int | None = None) -> list[Record]:
-        """Return the last dweets of each of these things, all in the order of their times."""
+        """Return the last dweets of each of these things, one thing after the other."""
         with self.changed:
             found = [list(self._records.get(thing, ()))[-(count or self._keep) :] for thing in things]
-        if len(found) == 1:
-            return found[0]
-        return sorted((record for records in found for record in records), key=itemgetter("created"))
+        return [record for records in found for record in records]
 
     def take_fresh(self) -> list[Record]:
         """Return what has arrived since the last call."""
