@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -69,7 +69,6 @@ class DweetCalls:
         return checked_records(found)[::-1], gone
 
     def warn_of(self, gone: wire.Gone, thing: str) -> None:
-        """Warn that the server has deleted dweets of a thing."""
         warn_caller(
             f"{gone.number:,} dweets of {thing!r} are gone, all of those before {gone.before}, and some of them "
             f"may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of a "
@@ -117,20 +116,14 @@ def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     """Return dweets unchanged, or raise UnexpectedReply if they are not dweets."""
-    if not _are_records(found):
-        raise UnexpectedReply("the response does not hold dweets with thing, created and content")
-    return cast("list[dict[str, Any]]", found)
-
-
-def _are_records(found: Any) -> bool:  # noqa: ANN401
-    # Column by column: a loop over hundreds of records would take a good part of the whole call.
-    if type(found) is not list or not set(map(type, found)) <= {dict}:
-        return False
     try:
+        # Column by column: a loop over hundreds of records would take a good part of the whole call.
         things, times, _ = (list(map(itemgetter(name), found)) for name in wire.DWEET_FIELDS)
-    except KeyError:
-        return False
-    return {*map(type, things), *map(type, times)} <= {str}
+        if type(found) is list and {*map(type, things), *map(type, times)} <= {str}:
+            return found
+    except (KeyError, TypeError):
+        pass
+    raise UnexpectedReply("the response does not hold dweets with thing, created and content")
 
 
 def _opened(reply: HttpReply, request: str) -> Any:  # noqa: ANN401

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -95,19 +95,13 @@ def _with_older(
 
 def _first_day(calls: DweetCalls, thing: str, key: Key, otherwise: pd.Timestamp) -> pd.Timestamp:
     """Return the day of the oldest dweet: a stream that resumes at the start sends it first."""
-    stream = calls.stream(thing, key, 0)
+    stream, reader = calls.stream(thing, key, 0), EventReader()
     try:
-        for record in _streamed(stream) if "event-stream" in stream.content_type else ():
-            return times_of([record])[0].normalize()
+        for piece in stream if "event-stream" in stream.content_type else ():
+            for dweet in reader.feed(piece):
+                return times_of([orjson.loads(dweet.record)])[0].normalize()
         warn_caller(f"the server does not send its oldest dweet of {thing}: none before {otherwise:%Y-%m-%d} is read")
         return otherwise
     finally:
         stream.stop()
         stream.close()
-
-
-def _streamed(stream: Iterable[bytes]) -> Iterator[Record]:
-    reader = EventReader()
-    for piece in stream:
-        for dweet in reader.feed(piece):
-            yield orjson.loads(dweet.record)
