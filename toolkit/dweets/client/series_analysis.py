@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.lib.stride_tricks import sliding_window_view
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.charts.series import NUMBERS, chosen_columns
 from toolkit.dweets.client.series_gaps import of_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
 
@@ -69,7 +70,7 @@ def outliers(
     """
     if window < 3 or not threshold > 0:
         raise InvalidArgument("outliers need a window of at least 3 values and a threshold above 0")
-    chosen = chosen_fields(frame, fields)
+    chosen = chosen_columns(frame, fields, NUMBERS)
     return of_each_thing(frame, lambda rows: _outliers_of_one(rows, chosen, window, threshold))
 
 
@@ -147,7 +148,7 @@ def resample(
     >>> frame.dweets.resample("1D", ["min", "max"])["celsius.max"].tolist()
     [20.0, 22.0]
     """
-    chosen = chosen_fields(frame, fields)
+    chosen = chosen_columns(frame, fields, NUMBERS)
     if isinstance(how, str):
         return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
     if not how:
@@ -191,7 +192,7 @@ def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -
     >>> described[["count", "missing", "mean"]].values.tolist()
     [[2.0, 1.0, 15.0]]
     """
-    chosen = chosen_fields(frame, fields)
+    chosen = chosen_columns(frame, fields, NUMBERS)
     return of_each_thing(frame, lambda rows: _statistics_of_one(rows, chosen)).reset_index(drop=True)
 
 
@@ -250,26 +251,6 @@ def put_on_time_axis(frame: pd.DataFrame, column: str, unit: Unit | None = None)
     if frame.index.name and frame.index.name not in rest.columns:
         rest = rest.reset_index()
     return rest.set_axis(times).loc[times.notna()].sort_index(kind="stable")
-
-
-def chosen_fields(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> list[str]:
-    """Return these numeric columns, or all; raise InvalidArgument where one is none."""
-    if not frame.columns.is_unique:
-        raise InvalidArgument("two columns have the same name: rename one of them")
-    numeric = number_columns(frame)
-    if fields is None:
-        return numeric
-    chosen = [fields] if isinstance(fields, str) else list(fields)
-    if wrong := [name for name in chosen if name not in numeric]:
-        raise InvalidArgument(
-            f"{', '.join(wrong)} holds no numbers; numbers are in {', '.join(numeric) or 'no column'}"
-        )
-    return chosen
-
-
-def number_columns(frame: pd.DataFrame) -> list[str]:
-    """Name the columns that hold numbers (not truth values)."""
-    return [str(name) for name in frame.select_dtypes("number", exclude="timedelta").columns]
 
 
 def _may_be_time(column: pd.Series[Any]) -> bool:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from toolkit.charts.series import Marks, chosen_columns, drawable_columns
+from toolkit.charts.series import NUMBERS, Marks, chosen_columns, drawable_columns
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_date
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.series_analysis import Aggregation, number_columns, put_on_time_axis, time_columns
+from toolkit.dweets.client.series_analysis import Aggregation, put_on_time_axis, time_columns
 from toolkit.dweets.client.series_gaps import gaps_found
 from toolkit.errors import InvalidArgument
 
@@ -144,7 +144,7 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     fields = chosen_columns(timed, view.fields)
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
     measured = chosen.dropna(how="all", subset=fields) if fields else chosen.iloc[:0]
-    numbers = [name for name in fields if name in number_columns(measured)]
+    numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
     whole = series_analysis.resample(measured, view.rule, view.how, numbers) if view.rule else measured
     shown = range_of(view, timed.index)
     gaps = gaps_found(measured, view.gap_factor or 1.5)

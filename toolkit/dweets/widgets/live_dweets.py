@@ -156,12 +156,7 @@ class LiveDweets(ServiceWidget):
     def _lay_out(self) -> None:
         buttons = row(self.start_button, self.pause, self.stop_button)
         controls = ipywidgets.VBox((buttons, self.counter, self.points, self.things, self.add_thing, self.fields))
-        results = ipywidgets.VBox((self.chart, self.status, self.readings))
-        results.add_class("toolkit-main")
-        controls.add_class("toolkit-controls")
-        beside = ipywidgets.Box((results, controls), layout=ipywidgets.Layout(width="100%", overflow="visible"))
-        beside.add_class("toolkit-beside")
-        self.show_laid_out(beside)
+        self.show_beside((self.chart, self.status, self.readings), controls)
 
     @property
     def seen(self) -> int:
