@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import ROOT
 from toolkit.dweets import wire as dweets
 from toolkit.dweets.conditions import FAULTS_TO_STOP
-from toolkit.dweets.service import stored_range, things
+from toolkit.dweets.service import stored_days, things
 from toolkit.dweets.service.dweets import DweetSettings
 from toolkit.gateway import landing_page, wrong_keys
 from toolkit.gateway.connections import LIMITS
@@ -43,7 +43,7 @@ KIB = 1024
         f"| {LIMITS.waiting}, or {LIMITS.waiting_bytes // KIB} KiB of bodies |",
         f"| {LIMITS.write_seconds:g} s, and 1 s for each {LIMITS.write_rate / KIB:g} KiB |",
         f"| a listener who does not read | {LIMITS.stream_bytes // KIB**2} MiB |",
-        f"| a stored day on its way | {stored_range.BLOCK_BYTES // KIB} KiB for each reader",
+        f"| a stored day on its way | {stored_days.BLOCK_BYTES // KIB} KiB for each reader",
         f"| columns of a CSV | {dweets.MAX_CSV_COLUMNS} |",
         f"| dweets kept of a thing | {DweetSettings().keep:,} (`--keep`) |",
         f"| wrong keys | {wrong_keys.BURST}, then {wrong_keys.A_SECOND:g} a second, by address and by thing | 429, "

@@ -18,8 +18,7 @@ from toolkit.dweets.arguments import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.client.series_analysis import put_on_time_axis
 from toolkit.dweets.content_frame import history_frame
-from toolkit.dweets.widgets.live_reader import LiveReader
-from toolkit.dweets.widgets.live_readings import LiveReadings
+from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut
 from toolkit.widget_family import (
     CheckList,

@@ -11,8 +11,7 @@ from typing import Any
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.dweets.service.stored_formats import csv_names, csv_pieces, json_pieces
-from toolkit.dweets.service.stored_range import StoredRange
+from toolkit.dweets.service.stored_days import StoredRange, csv_names, csv_pieces, json_pieces
 from toolkit.dweets.service.things import CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
