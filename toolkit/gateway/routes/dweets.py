@@ -60,7 +60,7 @@ class DweetRoutes:
     def refuse(self, error: ServiceError, request: Request) -> Response:
         """Answer with HTTP 200, except to what is no operation of this service."""
         if error.status == 413 and not request.raw_path.startswith(b"/dweets/"):
-            error = wire.too_large(wire.MAX_DWEET_BYTES)  # the server knows only the limit of the body
+            error = wire.too_large()  # the server knows only the limit of the body
         is_no_operation = error.status == 421 or (error.status in (404, 405) and not request.values)
         status = error.status if is_no_operation else 200
         response = Response(status, wire.failed(error))
