@@ -70,11 +70,16 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
 
     def show(self, *controls: ipywidgets.Widget, results: Sequence[ipywidgets.Widget] = ()) -> None:
         """Show the controls, the status line under them, and the results under it."""
-        self.show_laid_out(*controls, self.status, *results)
+        self.children = (self._sheet, *controls, self.status, *results)
 
-    def show_laid_out(self, *parts: ipywidgets.Widget) -> None:
-        """Show parts that contain the status line somewhere."""
-        self.children = (self._sheet, *parts)
+    def show_beside(
+        self, results: Sequence[ipywidgets.Widget], controls: ipywidgets.Widget, above: Sequence[ipywidgets.Widget] = ()
+    ) -> None:
+        """Show controls beside the results, one of which is the status line; under them where the page is narrow."""
+        main = ipywidgets.VBox(results).add_class("toolkit-main")
+        layout = _layout(width="100%", overflow="visible")
+        beside = ipywidgets.Box((main, controls.add_class("toolkit-controls")), layout=layout)
+        self.children = (self._sheet, *above, beside.add_class("toolkit-beside"))
 
     def stop(self) -> None:
         """Stop background work, if there is any; what is shown stays."""

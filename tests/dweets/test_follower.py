@@ -37,13 +37,11 @@ class ListSource:
     def waiting(self) -> int:
         return sum(len(batch.rows) for batch in self.left)
 
-    def open(self, writer: ArchiveWriter) -> None:
+    def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
         self.opened_by = writer
-
-    def start(self, wake: Callable[[], None]) -> None:
         wake()
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, *, complete: bool) -> Iterator[Batch]:
         if self.failures:
             self.failures -= 1
             raise SourceUnavailable("the store is away")
@@ -53,9 +51,6 @@ class ListSource:
         self.left.remove(batch)
         if not self.left:
             self.is_delivered.set()
-
-    def complete(self) -> None:
-        pass
 
     def stop(self) -> None:
         pass
@@ -92,7 +87,7 @@ def test_stop_without_flush_leaves_rows_with_the_source(tmp_path: Path) -> None:
 
 def test_a_start_that_fails_unlocks_the_folder(tmp_path: Path) -> None:
     class Refusing(ListSource):
-        def open(self, writer: ArchiveWriter) -> None:
+        def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
             raise SourceUnavailable("no")
 
     with pytest.raises(SourceUnavailable):

@@ -14,12 +14,13 @@ import pandas as pd
 import pytest
 
 import toolkit
+import toolkit.dweets.client.accessor  # gives frames .dweets, as toolkit.connect() does
 from tests.conftest import ROOT
+from toolkit.charts.series import chosen_columns
 from toolkit.dweets.client import series_analysis, series_gaps
-from toolkit.dweets.client.hampel import hampel
 from toolkit.dweets.client.series_analysis import (
     AGGREGATIONS,
-    number_columns,
+    hampel,
     on_time_axis,
     outliers,
     rate,
@@ -266,7 +267,7 @@ def test_offsets_become_utc_also_where_they_differ() -> None:
 
 def test_truth_values_and_text_are_no_numbers() -> None:
     frame = pd.DataFrame({"a": [1], "b": [1.5], "c": [True], "d": ["x"], "e": pd.array([None], dtype="boolean")})
-    assert number_columns(frame) == ["a", "b"]
+    assert chosen_columns(frame, None) == ["a", "b"]
 
 
 REFUSED = {

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.dweets.service.stored_range import StoredRange
+from toolkit.dweets.service.stored_days import StoredRange
 from toolkit.errors import FolderInUse, OutcomeUnknown, StoreUnavailable
 from toolkit.stores import Entry, NewEntry, embedded_journals
 from toolkit.stores.embedded import EmbeddedStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,8 @@ from toolkit.errors import InvalidArgument
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Kind = Literal["number", "boolean", "text"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NUMBERS = KINDS[:1]
 
 _TENFOLD = 10
 #: Texts beyond so many different ones are drawn as one state: nobody tells their colours apart.
@@ -59,23 +61,24 @@ def kind_of(column: pd.Series[Any]) -> Kind | None:
     return "text" if pd.api.types.is_string_dtype(column.dtype) and column.dtype != object else None
 
 
-def drawable_columns(frame: pd.DataFrame) -> list[str]:
+def drawable_columns(frame: pd.DataFrame, kinds: Sequence[Kind] = KINDS) -> list[str]:
     """Name the columns that a chart draws: first those of numbers, then truth values, then texts."""
-    kinds = {str(name): kind_of(column) for name, column in frame.items() if name != "thing"}
-    return [name for kind in ("number", "boolean", "text") for name, its in kinds.items() if its == kind]
+    found = {str(name): kind_of(column) for name, column in frame.items() if name != "thing"}
+    return [name for kind in kinds for name, its in found.items() if its == kind]
 
 
-def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> list[str]:
-    """Return these columns, or all of numbers; raise InvalidArgument where one cannot be drawn."""
+def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kinds: Sequence[Kind] = KINDS) -> list[str]:
+    """Return these columns, or all of numbers; raise InvalidArgument where one is of another kind."""
     if not frame.columns.is_unique:
         raise InvalidArgument("two columns have the same name: rename one of them")
-    drawable = drawable_columns(frame)
     if fields is None:
-        return [name for name in drawable if kind_of(frame[name]) == "number"]
-    chosen = [fields] if isinstance(fields, str) else list(fields)
-    if wrong := [name for name in chosen if name not in drawable]:
-        there = ", ".join(drawable) or "no column"
-        raise InvalidArgument(f"{', '.join(wrong)} cannot be drawn; numbers, truth values and texts are in {there}")
+        return drawable_columns(frame, NUMBERS)
+    chosen, offered = [fields] if isinstance(fields, str) else list(fields), drawable_columns(frame, kinds)
+    if wrong := [name for name in chosen if name not in offered]:
+        problem = "cannot be drawn; numbers, truth values and texts"
+        if kinds == NUMBERS:
+            problem = "holds no numbers; numbers"
+        raise InvalidArgument(f"{', '.join(wrong)} {problem} are in {', '.join(offered) or 'no column'}")
     return chosen
 
 

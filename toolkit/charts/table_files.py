@@ -19,7 +19,7 @@ def table_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
     In CSV, texts that a spreadsheet would execute as a formula begin with an apostrophe.
     """
     if suffix == ".csv":
-        return _without_formulas(frame).to_csv().encode()
+        return _without_formulas(frame).to_csv(lineterminator="\n").encode()
     if suffix == ".parquet":
         file = BytesIO()
         frame.to_parquet(file)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -61,12 +62,10 @@ def history(
         raise click.ClickException(f"there are no dweets of {thing}" + (" in this time" if since or until else ""))
     if as_json:
         write_text("".join(f"{json_text(record)}\n" for record in records))
-    elif parquet_file == "-":
-        write_bytes(_frame(records).to_parquet())
     elif parquet_file is not None:
-        _frame(records).to_parquet(parquet_file)
+        _write_frame(records, parquet_file, ".parquet")
     else:
-        _write_csv(records, csv_file)
+        _write_frame(records, csv_file or "-", ".csv")
 
 
 def _frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
@@ -79,18 +78,18 @@ def _frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     return frame
 
 
-def _write_csv(records: Sequence[dict[str, Any]], file: str | None) -> None:
-    """Write CSV as the gateway does: times as they came, and no text that a spreadsheet would take for a formula."""
+def _write_frame(records: Sequence[dict[str, Any]], file: str, suffix: str) -> None:
     import pandas as pd
 
-    from toolkit.dweets.service.stored_formats import harmless
+    from toolkit.charts.table_files import table_bytes
 
     frame = _frame(records)
-    for name in frame.columns[frame.dtypes == "str"]:
-        frame[name] = frame[name].map(harmless, na_action="ignore")
-    frame.index = pd.Index([record["created"] for record in records], name="created")
-    frame.columns = pd.Index(map(harmless, frame.columns))
-    if file in (None, "-"):
-        write_text(frame.to_csv(lineterminator="\n"))
+    if suffix == ".csv":  # times as they came
+        frame.index = pd.Index([record["created"] for record in records], name="created")
+    content = table_bytes(frame, suffix)
+    if file != "-":
+        Path(file).write_bytes(content)
+    elif suffix == ".csv":
+        write_text(content.decode("utf-8"))
     else:
-        frame.to_csv(file, lineterminator="\n")
+        write_bytes(content)

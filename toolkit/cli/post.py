@@ -49,7 +49,7 @@ def post(thing: str, content: tuple[str, ...], url: str | None, key: str | None,
     if is_stream:
         batches = _posted_lines(calls, thing, key, stdin())
     else:
-        batches = iter([checked_records([calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body)])])
+        batches = iter([checked_records([calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body).data])])
     for receipts in batches:
         if not quiet:
             write_text("".join(f"{json_text(receipt)}\n" for receipt in receipts))

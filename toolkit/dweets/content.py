@@ -21,11 +21,11 @@ _MOST_LINES = 2 * MAX_BATCH_DWEETS
 _WORDS = {"true": True, "false": False, "null": None}
 
 
-def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
+def checked_content(body: bytes) -> bytes:
     """Return the body without surrounding white space; it must be JSON without NaN, at most 1,024 levels deep."""
     content = body.strip(b" \t\r\n")
-    if len(content) > limit:
-        raise too_large(limit)
+    if len(content) > MAX_DWEET_BYTES:
+        raise too_large()
     try:
         orjson.loads(content)
     except orjson.JSONDecodeError:
@@ -33,7 +33,7 @@ def checked_content(body: bytes, limit: int = MAX_DWEET_BYTES) -> bytes:
     return content
 
 
-def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
+def checked_batch(body: bytes) -> list[bytes]:
     """Split a body of one JSON value per line; an error names the line."""
     # Counted first, because splitting millions of blank lines would take a second.
     lines = [line for line in body.split(b"\n") if line.strip()] if body.count(b"\n") <= _MOST_LINES else []
@@ -42,7 +42,7 @@ def checked_batch(body: bytes, limit: int = MAX_DWEET_BYTES) -> list[bytes]:
     contents = []
     for number, line in enumerate(lines, 1):
         try:
-            contents.append(checked_content(line, limit))
+            contents.append(checked_content(line))
         except MalformedRequest as error:
             raise MalformedRequest(f"line {number}: {error.message}", status=error.status) from None
     return contents
@@ -56,7 +56,7 @@ def content_of_pairs(pairs: Iterable[tuple[str, str]]) -> bytes:
     except orjson.JSONEncodeError:
         raise MalformedRequest("names and values must be UTF-8") from None
     if len(written) > MAX_DWEET_BYTES:
-        raise too_large(MAX_DWEET_BYTES)
+        raise too_large()
     return written
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -27,24 +28,22 @@ _TEXT = pd.StringDtype(na_value=np.nan)
 
 
 def history_frame(
-    records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False, warn: bool = True
+    records: Sequence[Mapping[str, Any]], columns: Columns = None, *, with_thing: bool = False
 ) -> pd.DataFrame:
-    """Return records (oldest first) as a frame with index ``created`` and a typed column for each leaf."""
-    things = [record["thing"] for record in records] if with_thing else None
-    return content_frame([record["content"] for record in records], times_of(records), things, columns, warn=warn)
+    """Return records (of one thing oldest first) as a frame with index ``created`` and a typed column for each leaf."""
+    things = None
+    if with_thing:
+        records = sorted(records, key=itemgetter("created"))
+        things = [record["thing"] for record in records]
+    return content_frame([record["content"] for record in records], times_of(records), things, columns)
 
 
 def content_frame(
-    contents: Sequence[Any],
-    times: pd.DatetimeIndex,
-    things: Sequence[str] | None,
-    columns: Columns = None,
-    *,
-    warn: bool = True,
+    contents: Sequence[Any], times: pd.DatetimeIndex, things: Sequence[str] | None, columns: Columns
 ) -> pd.DataFrame:
     if columns is None:
         leaves, left_out = leaf_columns(contents)
-        if left_out and warn:
+        if left_out:
             warn_caller(
                 f"{left_out:,} of the {left_out + len(leaves):,} names in the contents are left out, because a frame "
                 f"has columns for the {MOST_COLUMNS} most frequent; select others with columns=[...]"

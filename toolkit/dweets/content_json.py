@@ -60,7 +60,7 @@ def batches(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
 def _checked_sizes(contents: list[bytes]) -> list[bytes]:
     largest = max(map(len, contents), default=0)
     if largest > wire.MAX_DWEET_BYTES:
-        raise InvalidArgument(f"{wire.too_large(wire.MAX_DWEET_BYTES).message}, and one here has {largest}")
+        raise InvalidArgument(f"{wire.too_large().message}, and one here has {largest}")
     return contents
 
 

@@ -129,8 +129,8 @@ _CLASS_OF_TEXT: dict[str, type[ServiceError]] = {
 _CLASS_OF_CODE: dict[int, type[ServiceError]] = {403: KeyRejected, 404: NotFound, 409: Conflict, 429: RateLimited}
 
 
-def too_large(limit: int) -> MalformedRequest:
-    return MalformedRequest(f"a dweet holds at most {limit} bytes", status=413)
+def too_large() -> MalformedRequest:
+    return MalformedRequest(f"a dweet holds at most {MAX_DWEET_BYTES} bytes", status=413)
 
 
 def quoted(text: str) -> bytes:

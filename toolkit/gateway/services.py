@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-from toolkit.dweets.service.delivery import FolderDelivery, SmtpDelivery
+from toolkit.dweets.service.delivery import Delivery, FolderDelivery, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.endpoint import is_loopback
 from toolkit.gateway.access import Proxies
@@ -84,7 +84,7 @@ class Services:
             closing.push_async_callback(self.handwriting.close)
 
 
-def _delivery(configuration: Configuration) -> SmtpDelivery | FolderDelivery | None:
+def _delivery(configuration: Configuration) -> Delivery | None:
     folder, smtp = configuration.gateway.folder, configuration.dweets.smtp
     if smtp is not None:
         return SmtpDelivery(smtp.reveal())

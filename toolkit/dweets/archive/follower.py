@@ -37,20 +37,20 @@ class Source(Protocol):
 
     waiting: int  #: rows that are received and not archived
 
-    def open(self, writer: ArchiveWriter) -> None:
-        """Look up how far each thing is archived; raises a ToolkitError if the server refuses a thing."""
+    def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
+        """Begin where each thing is archived, or raise a ToolkitError if the server refuses a thing.
 
-    def start(self, wake: Callable[[], None]) -> None:
-        """Start to collect rows, in bounded memory; `wake` makes the follower write them soon."""
+        The source collects rows in bounded memory; `wake` makes the follower write them soon.
+        """
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield the rows that are not archived; raises ArchiveUnusable after everything that could be read."""
+    def batches(self, *, complete: bool) -> Iterator[Batch]:
+        """Yield the rows that are not archived, all of them if `complete`, else some may be left out for speed.
+
+        Raises ArchiveUnusable after everything that could be read.
+        """
 
     def archived(self, batch: Batch) -> None:
         """Drop a batch that is on disk."""
-
-    def complete(self) -> None:
-        """Let the next `batches` leave nothing out for speed."""
 
     def stop(self) -> None:
         """Collect no more rows."""
@@ -82,12 +82,11 @@ class Follower:
         self._writer = ArchiveWriter(folder)
         try:
             self._writer.clean()
-            source.open(self._writer)
+            source.open(self._writer, self._wake.set)
         except BaseException:
             self._writer.close()
             raise
         self._thread = threading.Thread(target=self._run, name="archive", daemon=True)
-        source.start(self._wake.set)
         self._thread.start()
         _running[folder.resolve()] = self
 
@@ -106,9 +105,7 @@ class Follower:
     def _write(self, *, complete: bool) -> int:
         failure: ArchiveUnusable | None = None
         with self._flushing:
-            if complete:
-                self._source.complete()
-            for batch in self._source.batches():
+            for batch in self._source.batches(complete=complete):
                 try:
                     self._writer.append(batch.thing, batch.rows, batch.epoch)
                     self._source.archived(batch)

@@ -58,18 +58,15 @@ class HttpSource:
         self._due = rows
         self._rows: dict[tuple[str, int], list[Row]] = {}
         self._changed = threading.Condition()
-        self._wake: Callable[[], None] = lambda: None
         self._streams: list[_ThingStream] = []
 
-    def open(self, writer: ArchiveWriter) -> None:
+    def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
+        self._wake = wake
         for name, open_stream in self._open.items():
             progress = Progress(name, writer.position(name), writer.last(name), log)
             self._streams.append(_ThingStream(self, progress, open_stream))
         for stream in self._streams:
             stream.last_number()
-
-    def start(self, wake: Callable[[], None]) -> None:
-        self._wake = wake
         for stream in self._streams:
             stream.start()
 
@@ -85,21 +82,18 @@ class HttpSource:
             if self.waiting >= self._due or self._bytes >= _MOST_BYTES // 2:
                 self._wake()
 
-    def batches(self) -> Iterator[Batch]:  # a batch stays in the buffer until it is archived
+    def batches(self, *, complete: bool) -> Iterator[Batch]:  # always complete: the buffer holds all that was received
         with self._changed:
             batches = [Batch(thing, epoch, list(rows)) for (thing, epoch), rows in self._rows.items()]
         yield from batches
 
-    def archived(self, batch: Batch) -> None:
+    def archived(self, batch: Batch) -> None:  # it stays in the buffer until then
         with self._changed:
             if rest := self._rows.pop((batch.thing, batch.epoch))[len(batch.rows) :]:
                 self._rows[batch.thing, batch.epoch] = rest
             self.waiting -= len(batch.rows)
             self._bytes -= sum(len(row.content) for row in batch.rows)
             self._changed.notify_all()
-
-    def complete(self) -> None:
-        pass  # the buffer holds all that was received
 
     def stop(self) -> None:
         self.stopped.set()

@@ -11,14 +11,8 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments, described
-from toolkit.dweets.client.series_analysis import (
-    chosen_fields,
-    on_time_axis,
-    outliers,
-    rate,
-    resample,
-    statistics,
-)
+from toolkit.charts.series import NUMBERS, Marks, chosen_columns
+from toolkit.dweets.client.series_analysis import on_time_axis, outliers, rate, resample, statistics
 from toolkit.dweets.client.series_gaps import gaps, gaps_found
 from toolkit.errors import InvalidArgument
 
@@ -109,11 +103,10 @@ class DweetAccessor:
         from matplotlib.axes import Axes
 
         from toolkit.charts.figure import Labels, series_axes
-        from toolkit.charts.series import Marks
 
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
-        chosen = chosen_fields(self._frame, fields)
+        chosen = chosen_columns(self._frame, fields, NUMBERS)
         marks = Marks(gaps_found(self._frame, 1.5), self.outliers(chosen)) if mark else Marks()
         return series_axes(self._frame, chosen, marks, Labels(title, unit), ax)
 
@@ -154,11 +147,10 @@ class DweetAccessor:
         Timestamp('2026-01-01 01:00:00')
         """
         from toolkit.charts.chart import Chart
-        from toolkit.charts.series import Marks, chosen_columns
 
         if height < 100:
             raise InvalidArgument(f"height is a number of pixels from 100, not {height}")
         chosen = chosen_columns(self._frame, fields)
-        numbers = [name for name in chosen if name in chosen_fields(self._frame, None)]
+        numbers = [name for name in chosen if name in chosen_columns(self._frame, None)]
         marks = Marks(gaps_found(self._frame, 1.5), outliers(self._frame, numbers)) if mark else Marks()
         return Chart(self._frame, chosen, unit=unit, marks=marks, height=height)

@@ -54,10 +54,9 @@ def _alert_row(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def backtested(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], columns: Columns) -> pd.DataFrame:
     """Compile a condition in a child process, read records and evaluate it on each: four columns before the history."""
-    with _compiled(condition) as worker:
+    with _compiled(condition) as evaluate:
         records = read()
-        verdicts = _verdicts(worker, condition, [_encoded(record["content"]) for record in records])
-    _warn_if_useless(verdicts)
+        verdicts = evaluate([_encoded(record["content"]) for record in records])
     return _with_verdicts(history_frame(records, columns), verdicts, _mails(verdicts))
 
 
@@ -72,32 +71,33 @@ def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
         groups = [(None, pd.Series(range(len(frame))))]
     contents = row_contents(values)
     verdicts, mails = [_TOO_DEEP] * len(frame), [False] * len(frame)
-    with _compiled(condition) as worker:
+    with _compiled(condition) as evaluate:
         for _, places in groups:
-            found = _verdicts(worker, condition, [contents[place] for place in places])
+            found = evaluate([contents[place] for place in places])
             for place, verdict, mailed in zip(places, found, _mails(found), strict=True):
                 verdicts[place], mails[place] = verdict, mailed
-    _warn_if_useless(verdicts)
     return _with_verdicts(frame, verdicts, mails)
 
 
 @contextmanager
-def _compiled(condition: str) -> Iterator[ConditionWorker]:
+def _compiled(condition: str) -> Iterator[Callable[[Sequence[bytes | None]], list[Verdict]]]:
+    """Yield a function that evaluates the condition on contents; None is one that is nested too deeply."""
+
+    def evaluate(contents: Sequence[bytes | None]) -> list[Verdict]:
+        writable = [content for content in contents if content is not None]
+        found = iter(evaluate_all(worker, condition, writable, FAULTS_TO_STOP))
+        return [_TOO_DEEP if content is None else next(found) for content in contents]
+
     with ConditionWorker() as worker:
         try:
             worker.compile(condition)
         except MalformedRequest as error:
             raise InvalidArgument(error.message) from None
-        yield worker
-
-
-def _verdicts(worker: ConditionWorker, condition: str, contents: Sequence[bytes | None]) -> list[Verdict]:
-    writable = [content for content in contents if content is not None]
-    found = iter(evaluate_all(worker, condition, writable, FAULTS_TO_STOP))
-    return [_TOO_DEEP if content is None else next(found) for content in contents]
+        yield evaluate
 
 
 def _with_verdicts(history: pd.DataFrame, verdicts: Sequence[Verdict], mails: Sequence[bool]) -> pd.DataFrame:
+    _warn_if_useless(verdicts)
     met, messages, faults = ([getattr(verdict, name) for verdict in verdicts] for name in ("met", "message", "fault"))
     results = zip(_RESULTS, (met, messages, mails, faults), ("bool", "str", "bool", "str"), strict=True)
     columns = {name: pd.Series(values, index=history.index, dtype=dtype) for name, values, dtype in results}

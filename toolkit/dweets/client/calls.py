@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -16,12 +16,14 @@ from toolkit.errors import NotFound, UnexpectedReply, warn_caller
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, Value
 from toolkit.secret import Secret
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from toolkit.dweets.content_frame import Columns
-
 Query = Mapping[str, Value | None]
+
+
+class Answer(NamedTuple):
+    """What is in the envelope of a success, and which dweets of the requested range may be deleted."""
+
+    data: Any
+    gone: wire.Gone | None
 
 
 class DweetCalls:
@@ -38,31 +40,16 @@ class DweetCalls:
         values: Mapping[str, str],
         key: Key = None,
         query: Query | None = None,
-        *,
         body: bytes | None = None,
-        content_type: str = "application/json",
-    ) -> Any:  # noqa: ANN401
-        """Send a request and return what is in the envelope of its response."""
-        return self._answer(endpoint, values, key, query, body, content_type)[0]
-
-    def _answer(
-        self,
-        endpoint: Endpoint,
-        values: Mapping[str, str],
-        key: Key,
-        query: Query | None,
-        body: bytes | None = None,
-        content_type: str = "",
-    ) -> tuple[Any, wire.Gone | None]:
-        """Return what is in the envelope, and which dweets of the requested range may be deleted."""
+    ) -> Answer:
         values = {name: checked_name(value) if name == "thing" else value for name, value in values.items()}
-        full: Query = {**(query or {}), "key": None if key is None else Secret(key)}
+        content_type = "application/x-ndjson" if endpoint is wire.POST_DWEETS else "application/json"
         headers: dict[str, Value] = {} if body is None else {"Content-Type": content_type}
-        reply = self.session.call(endpoint, values, query=full, body=body, headers=headers)
-        found = _opened(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
+        reply = self.session.call(endpoint, values, query=_with_key(key, query), body=body, headers=headers)
+        data = _opened(reply, f"{endpoint.method} {endpoint.path_for(**values)}")
         told = reply.headers.get(wire.RETENTION_HEADER.lower(), "")
         self.retention = int(told) if told.isascii() and told.isdigit() else self.retention
-        return found, wire.gone_of(reply.headers.get(wire.GONE_HEADER.lower()))
+        return Answer(data, wire.gone_of(reply.headers.get(wire.GONE_HEADER.lower())))
 
     def records(self, endpoint: Endpoint, thing: str, key: Key, query: Query | None = None) -> list[dict[str, Any]]:
         """Return what `kept` does, and warn if the server has deleted dweets that may be in the range asked for."""
@@ -76,40 +63,25 @@ class DweetCalls:
     ) -> tuple[list[dict[str, Any]], wire.Gone | None]:
         """Return records oldest first, none where the thing has no dweets yet, and what the server says is gone."""
         try:
-            found, gone = self._answer(endpoint, {"thing": thing}, key, query)
+            found, gone = self.call(endpoint, {"thing": thing}, key, query)
         except NotFound:
             return [], None
         return checked_records(found)[::-1], gone
 
     def warn_of(self, gone: wire.Gone, thing: str) -> None:
-        """Warn that the server has deleted dweets of a thing."""
         warn_caller(
             f"{gone.number:,} dweets of {thing!r} are gone, all of those before {gone.before}, and some of them "
             f"may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of a "
             "thing. Keep more with Gateway(keep=...) or --keep, or all of them in an archive"
         )
 
-    def frame(
-        self, endpoint: Endpoint, things: str | Iterable[str], key: Key, columns: Columns, query: Query | None = None
-    ) -> pd.DataFrame:
-        """Return the records of one thing or of several as one frame, oldest first."""
-        from toolkit.dweets.content_frame import history_frame  # importing pandas is slow; posting needs no frame
-
-        if isinstance(things, str):
-            return history_frame(self.records(endpoint, things, key, query), columns)
-        records = [record for thing in things for record in self.records(endpoint, thing, key, query)]
-        return history_frame(sorted(records, key=itemgetter("created")), columns, with_thing=True)
-
     def post_rows(self, thing: str, contents: Iterable[bytes], key: Key) -> list[dict[str, Any]]:
         """Post contents in one request and return their receipts."""
-        body = b"\n".join(contents)
-        return checked_records(
-            self.call(wire.POST_DWEETS, {"thing": thing}, key, body=body, content_type="application/x-ndjson")
-        )
+        return checked_records(self.call(wire.POST_DWEETS, {"thing": thing}, key, body=b"\n".join(contents)).data)
 
     def active_things(self) -> list[dict[str, str]]:
         """Return the public things that were active last, with their keywords as one text."""
-        found = self.call(wire.STATS, {})
+        found = self.call(wire.STATS, {}).data
         try:
             things = found["active_things"]
             return [{"thing": each["thing"], "keywords": ", ".join(each["keywords"])} for each in things]
@@ -119,15 +91,16 @@ class DweetCalls:
     def stream(self, thing: str, key: Key, since: int | None) -> HttpStream:
         """Open the live stream of a thing, after a sequence number or with only what is new."""
         values, headers = {"thing": checked_name(thing)}, {"Accept": "text/event-stream"}
-        query: Query = {
-            "key": None if key is None else Secret(key),
-            "since": None if since is None else str(since),
-        }
+        query = _with_key(key, {"since": None if since is None else str(since)})
         reply = self.session.stream(wire.LISTEN, values, query=query, headers=headers)
         if isinstance(reply, HttpReply):
             _opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
             raise UnexpectedReply("the response to listen is not a stream")
         return reply
+
+
+def _with_key(key: Key, query: Query | None) -> Query:
+    return {**(query or {}), "key": None if key is None else Secret(key)}
 
 
 def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -> list[dict[str, Any]]:
@@ -143,20 +116,14 @@ def warned_if_forgotten(receipts: list[dict[str, Any]], retention: int | None) -
 
 def checked_records(found: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     """Return dweets unchanged, or raise UnexpectedReply if they are not dweets."""
-    if not _are_records(found):
-        raise UnexpectedReply("the response does not hold dweets with thing, created and content")
-    return cast("list[dict[str, Any]]", found)
-
-
-def _are_records(found: Any) -> bool:  # noqa: ANN401
-    # Column by column: a loop over hundreds of records would take a good part of the whole call.
-    if type(found) is not list or not set(map(type, found)) <= {dict}:
-        return False
     try:
+        # Column by column: a loop over hundreds of records would take a good part of the whole call.
         things, times, _ = (list(map(itemgetter(name), found)) for name in wire.DWEET_FIELDS)
-    except KeyError:
-        return False
-    return {*map(type, things), *map(type, times)} <= {str}
+        if type(found) is list and {*map(type, things), *map(type, times)} <= {str}:
+            return found
+    except (KeyError, TypeError):
+        pass
+    raise UnexpectedReply("the response does not hold dweets with thing, created and content")
 
 
 def _opened(reply: HttpReply, request: str) -> Any:  # noqa: ANN401

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +17,7 @@ from toolkit.dweets.arguments import Key, checked_addresses, checked_date, check
 from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
 from toolkit.dweets.client.calls import DweetCalls, checked_records, warned_if_forgotten
 from toolkit.dweets.client.listening import Listener, collected
-from toolkit.dweets.client.playback import Playback
-from toolkit.dweets.client.posting import post_rows
+from toolkit.dweets.client.posting import Playback, post_rows
 from toolkit.dweets.client.reading import Wanted, kept_records
 from toolkit.dweets.content_frame import Columns, history_frame, receipt_frame
 from toolkit.dweets.content_json import content_bytes
@@ -85,10 +83,10 @@ class DweetClient(PublicNames):
         """
         body = content_bytes(content)
         if thing is None:
-            record = self._calls.call(wire.POST_UNNAMED, {}, body=body)
+            answer = self._calls.call(wire.POST_UNNAMED, {}, body=body)
         else:
-            record = self._calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body)
-        return receipt_frame(checked_records([record]))
+            answer = self._calls.call(wire.POST_DWEET, {"thing": thing}, key, body=body)
+        return receipt_frame(checked_records([answer.data]))
 
     def post_frame(
         self,
@@ -134,7 +132,7 @@ class DweetClient(PublicNames):
 
     def latest(self, thing: str, *, columns: Columns = None, key: Key = None) -> pd.DataFrame:
         """Return the newest dweet as in `history`, no row before the first: ``GET /get/latest/dweet/for/{thing}``."""
-        return self._calls.frame(wire.LATEST, thing, key, columns)
+        return history_frame(self._calls.records(wire.LATEST, thing, key), columns)
 
     def history(
         self,
@@ -178,11 +176,7 @@ class DweetClient(PublicNames):
         0
         """
         wanted = Wanted.asked(n, since, until)
-        names = checked_names(things)
-        records = [record for name in names for record in kept_records(self._calls, name, key, wanted, progress)]
-        if isinstance(things, str):
-            return history_frame(records, columns)
-        return history_frame(sorted(records, key=itemgetter("created")), columns, with_thing=True)
+        return _of_each(things, columns, lambda name: kept_records(self._calls, name, key, wanted, progress))
 
     def stored(
         self, things: Names, date: TimeLike, *, hour: int | None = None, columns: Columns = None, key: Key = None
@@ -204,7 +198,7 @@ class DweetClient(PublicNames):
         if hour is not None and hour not in range(24):
             raise InvalidArgument("hour must be 0 to 23")
         query = {"date": checked_date(date), "hour": None if hour is None else f"{hour:02d}"}
-        return self._calls.frame(wire.STORED, things, key, columns, query)
+        return _of_each(things, columns, lambda name: self._calls.records(wire.STORED, name, key, query))
 
     def things(self) -> pd.DataFrame:
         """Return the public things that were active last, newest first, with the names in their newest content.
@@ -345,7 +339,7 @@ class DweetClient(PublicNames):
             An address cannot be one; the condition does not compile or returns nothing.
         """
         values = {"who": checked_addresses(who), "thing": thing, "condition": condition}
-        return alert_frame([self._calls.call(wire.SET_ALERT, values, key)])
+        return alert_frame([self._calls.call(wire.SET_ALERT, values, key).data])
 
     def get_alert(self, thing: str, *, key: Key) -> pd.DataFrame:
         """Return the alert of a thing with its status: ``GET /get/alert/for/{thing}``.
@@ -353,7 +347,7 @@ class DweetClient(PublicNames):
         One row, or none: ``thing, condition, recipients, open, message, since, sent_today, allowed_today``.
         """
         try:
-            return alert_frame([self._calls.call(wire.GET_ALERT, {"thing": thing}, key)])
+            return alert_frame([self._calls.call(wire.GET_ALERT, {"thing": thing}, key).data])
         except NotFound:
             return alert_frame([])
 
@@ -398,3 +392,8 @@ class DweetClient(PublicNames):
         endpoint = wire.HISTORY if date is None else wire.STORED
         query = None if date is None else {"date": checked_date(date)}
         return backtested(condition, lambda: self._calls.records(endpoint, thing, key, query), columns)
+
+
+def _of_each(things: Names, columns: Columns, read: Callable[[str], list[dict[str, Any]]]) -> pd.DataFrame:
+    records = [record for name in checked_names(things) for record in read(name)]
+    return history_frame(records, columns, with_thing=not isinstance(things, str))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import compress
 from typing import Any, NamedTuple
 
-import numpy as np
 import orjson
 import pandas as pd
 from tqdm.auto import tqdm
@@ -23,41 +24,36 @@ _DAY = pd.Timedelta(days=1)
 
 
 class Wanted(NamedTuple):
-    """The newest `n` dweets with ``since <= created < until``; None for no bound."""
+    """The newest `n` dweets, or all, with ``since <= created < until``."""
 
-    n: int | None = None
-    since: pd.Timestamp | None = None
-    until: pd.Timestamp | None = None
+    n: int | None
+    since: pd.Timestamp
+    until: pd.Timestamp
 
     @classmethod
     def asked(cls, n: int | None, since: TimeLike | None, until: TimeLike | None) -> Wanted:
         """Check arguments; raise InvalidArgument if one is wrong."""
-        start = None if since is None else utc_timestamp(since, "since")
-        end = None if until is None else utc_timestamp(until, "until")
+        start = utc_timestamp(datetime.min if since is None else since, "since")
+        end = utc_timestamp(datetime.max if until is None else until, "until")
         return cls(None if n is None else checked_count(n), start, end)
 
     def of(self, records: Sequence[Record]) -> list[Record]:
         """Return those of the records, oldest first, that are wanted."""
         times = times_of(records)
-        inside = np.ones(len(records), dtype=bool)
-        if self.since is not None:
-            inside &= times >= self.since
-        if self.until is not None:
-            inside &= times < self.until
-        kept = [records[place] for place in np.flatnonzero(inside).tolist()]
+        kept = list(compress(records, (times >= self.since) & (times < self.until)))
         return kept if self.n is None else kept[-self.n :]
 
     def lacks(self, found: Sequence[Record], gone: wire.Gone) -> bool:
         """Whether dweets that are gone may have been among those that are wanted."""
         if self.n is not None and len(found) == self.n:
             return False
-        return self.since is None or self.since < times_of([{"created": gone.before}])[0]
+        return self.since < times_of([{"created": gone.before}])[0]
 
     def is_complete_in(self, latest: Sequence[Record]) -> bool:
         """Whether the last 500 dweets hold all that is wanted."""
         if len(latest) < wire.HISTORY_LENGTH or (self.n is not None and len(self.of(latest)) == self.n):
             return True
-        return self.since is not None and self.since > times_of(latest[:1])[0]
+        return self.since > times_of(latest[:1])[0]
 
 
 def kept_records(calls: DweetCalls, thing: str, key: Key, wanted: Wanted, progress: bool) -> list[Record]:
@@ -77,13 +73,10 @@ def _with_older(
 ) -> tuple[list[Record], wire.Gone | None]:
     """Read whole days, newest first, until there are enough; also return what is gone before the last one read."""
     last = times_of(latest[:1])[0].normalize()
-    first = _first_day(calls, thing, key, last)
-    if wanted.since is not None:
-        first = max(first, wanted.since.normalize())
+    first = max(_first_day(calls, thing, key, last), wanted.since.normalize())
     found = [record for record, time in zip(latest, times_of(latest), strict=True) if time >= last + _DAY]
     days = pd.date_range(first, last)[::-1]
-    if wanted.until is not None:
-        days = days[(days < wanted.until) | (days == first)]  # the first one tells what is gone before it
+    days = days[(days < wanted.until) | (days == first)]  # the first one tells what is gone before it
     gone = None
     for day in tqdm(days, desc=thing, unit="day", disable=not progress or len(days) < 2):
         older, gone = calls.kept(wire.STORED, thing, key, {"date": f"{day:%Y-%m-%d}"})
@@ -95,19 +88,13 @@ def _with_older(
 
 def _first_day(calls: DweetCalls, thing: str, key: Key, otherwise: pd.Timestamp) -> pd.Timestamp:
     """Return the day of the oldest dweet: a stream that resumes at the start sends it first."""
-    stream = calls.stream(thing, key, 0)
+    stream, reader = calls.stream(thing, key, 0), EventReader()
     try:
-        for record in _streamed(stream) if "event-stream" in stream.content_type else ():
-            return times_of([record])[0].normalize()
+        for piece in stream if "event-stream" in stream.content_type else ():
+            for dweet in reader.feed(piece):
+                return times_of([orjson.loads(dweet.record)])[0].normalize()
         warn_caller(f"the server does not send its oldest dweet of {thing}: none before {otherwise:%Y-%m-%d} is read")
         return otherwise
     finally:
         stream.stop()
         stream.close()
-
-
-def _streamed(stream: Iterable[bytes]) -> Iterator[Record]:
-    reader = EventReader()
-    for piece in stream:
-        for dweet in reader.feed(piece):
-            yield orjson.loads(dweet.record)

@@ -13,9 +13,10 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from numpy.lib.stride_tricks import sliding_window_view
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.dweets.client.hampel import hampel
+from toolkit.charts.series import NUMBERS, chosen_columns
 from toolkit.dweets.client.series_gaps import of_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
 
@@ -23,6 +24,9 @@ Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]
 Unit = Literal["s", "ms", "us", "ns"]
 AGGREGATIONS: tuple[Aggregation, ...] = get_args(Aggregation)
 STATISTICS = ("count", "missing", "mean", "std", "min", "25%", "50%", "75%", "max")
+# A standard normal's MAD is 0.6745 and its mean absolute deviation 0.7979: both make up for it here.
+_MAD_TO_SIGMA, _MEAN_DEVIATION_TO_SIGMA = 1.4826, 1.2533
+_ROWS_A_PIECE = 65_536
 # Fewer points say too little about how much they scatter.
 _FEWEST_POINTS = 8
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}([T ]|$)")
@@ -66,7 +70,7 @@ def outliers(
     """
     if window < 3 or not threshold > 0:
         raise InvalidArgument("outliers need a window of at least 3 values and a threshold above 0")
-    chosen = chosen_fields(frame, fields)
+    chosen = chosen_columns(frame, fields, NUMBERS)
     return of_each_thing(frame, lambda rows: _outliers_of_one(rows, chosen, window, threshold))
 
 
@@ -86,6 +90,31 @@ def _outliers_of_one(frame: pd.DataFrame, fields: Sequence[str], window: int, th
     return pd.DataFrame(
         {"field": pd.Series(dtype="str"), "value": 0.0, "expected": 0.0, "score": 0.0}, ascending.index[:0]
     )
+
+
+def hampel(values: np.ndarray[Any, Any], window: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Return for each value the median of its window and its distance in robust standard deviations."""
+    length = len(values)
+    window = min(window, length)
+    if not length:
+        return values, values
+    windows = sliding_window_view(values, window)
+    medians, sigmas = np.empty(len(windows)), np.empty(len(windows))
+    for start in range(0, len(windows), _ROWS_A_PIECE):  # the deviations of all windows at once would not fit
+        piece = slice(start, start + _ROWS_A_PIECE)
+        medians[piece], sigmas[piece] = _spread(windows[piece])
+    nearest = np.clip(np.arange(length) - window // 2, 0, length - window)
+    expected, sigma = medians[nearest], sigmas[nearest]
+    distance = np.abs(values - expected)
+    score = np.divide(distance, sigma, out=np.zeros(length), where=sigma > 0)
+    return expected, score
+
+
+def _spread(windows: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    medians = np.median(windows, axis=1)
+    deviations = np.abs(windows - medians[:, None])
+    mad = np.median(deviations, axis=1) * _MAD_TO_SIGMA
+    return medians, np.where(mad > 0, mad, deviations.mean(axis=1) * _MEAN_DEVIATION_TO_SIGMA)
 
 
 @checked_arguments
@@ -119,7 +148,7 @@ def resample(
     >>> frame.dweets.resample("1D", ["min", "max"])["celsius.max"].tolist()
     [20.0, 22.0]
     """
-    chosen = chosen_fields(frame, fields)
+    chosen = chosen_columns(frame, fields, NUMBERS)
     if isinstance(how, str):
         return of_each_thing(frame, lambda rows: _resampled_one(rows, rule, how, chosen))
     if not how:
@@ -163,7 +192,7 @@ def statistics(frame: pd.DataFrame, fields: str | Sequence[str] | None = None) -
     >>> described[["count", "missing", "mean"]].values.tolist()
     [[2.0, 1.0, 15.0]]
     """
-    chosen = chosen_fields(frame, fields)
+    chosen = chosen_columns(frame, fields, NUMBERS)
     return of_each_thing(frame, lambda rows: _statistics_of_one(rows, chosen)).reset_index(drop=True)
 
 
@@ -222,26 +251,6 @@ def put_on_time_axis(frame: pd.DataFrame, column: str, unit: Unit | None = None)
     if frame.index.name and frame.index.name not in rest.columns:
         rest = rest.reset_index()
     return rest.set_axis(times).loc[times.notna()].sort_index(kind="stable")
-
-
-def chosen_fields(frame: pd.DataFrame, fields: str | Sequence[str] | None) -> list[str]:
-    """Return these numeric columns, or all; raise InvalidArgument where one is none."""
-    if not frame.columns.is_unique:
-        raise InvalidArgument("two columns have the same name: rename one of them")
-    numeric = number_columns(frame)
-    if fields is None:
-        return numeric
-    chosen = [fields] if isinstance(fields, str) else list(fields)
-    if wrong := [name for name in chosen if name not in numeric]:
-        raise InvalidArgument(
-            f"{', '.join(wrong)} holds no numbers; numbers are in {', '.join(numeric) or 'no column'}"
-        )
-    return chosen
-
-
-def number_columns(frame: pd.DataFrame) -> list[str]:
-    """Name the columns that hold numbers (not truth values)."""
-    return [str(name) for name in frame.select_dtypes("number", exclude="timedelta").columns]
 
 
 def _may_be_time(column: pd.Series[Any]) -> bool:

@@ -178,7 +178,8 @@ class StoreSource:
         if key.startswith(_POSITION) and value is not None:
             self._positions[key.removeprefix(_POSITION)] = int(value)
 
-    def open(self, writer: ArchiveWriter) -> None:
+    def open(self, writer: ArchiveWriter, wake: Callable[[], None]) -> None:
+        # Nothing wakes the follower: the journals hold the dweets, so no write is urgent.
         self._writer = writer
         self._progress.clear()
         self._passes = 0
@@ -187,21 +188,14 @@ class StoreSource:
         numbers = dict.fromkeys(published, 0) | {thing: writer.position(thing).sequence for thing in writer.things()}
         self._publish({thing: number for thing, number in numbers.items() if published.get(thing) != number})
 
-    def start(self, wake: Callable[[], None]) -> None:
-        pass  # the journals hold the dweets, so no write is urgent
-
-    def complete(self) -> None:
-        # A post may have come between two passes: the next one checks all names.
-        self._passes += -self._passes % _PASSES_A_CHECK
-
     def stop(self) -> None:
         pass  # the last pass is a complete one
 
-    def batches(self) -> Iterator[Batch]:
+    def batches(self, *, complete: bool) -> Iterator[Batch]:
         failures: list[ArchiveUnusable] = []
         for thing in self._posted.copy():
             yield from self._batches_of(thing, failures)
-        if self._passes % _PASSES_A_CHECK == 0:
+        if complete or self._passes % _PASSES_A_CHECK == 0:
             yield from self._batches_of_others(failures)
         self._passes += 1
         if failures:

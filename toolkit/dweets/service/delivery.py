@@ -16,6 +16,7 @@ from toolkit.dweets.service.mail import NotDelivered, OutgoingMail
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
 
+_COMMAND_SECONDS = 20.0
 _THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 
 
@@ -38,7 +39,7 @@ class SmtpDelivery:
 
     delivered: Literal["sent"] = "sent"
 
-    def __init__(self, url: str, timeout: float = 20.0) -> None:
+    def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._tls = parts.scheme == "smtps"
         self._address = parts.hostname or "", parts.port or (465 if self._tls else 25)
@@ -49,10 +50,13 @@ class SmtpDelivery:
         self._tls_context = ssl.create_default_context()
         if self._is_local or not (self._tls or self._user):  # opportunistic TLS, as between mail servers
             self._tls_context.check_hostname, self._tls_context.verify_mode = False, ssl.CERT_NONE
-        self._timeout = timeout  # of each SMTP command
         self._threads = ThreadPoolExecutor(2, "gateway-mail")
 
     async def deliver(self, mail: OutgoingMail) -> list[str]:
+        """Deliver a mail and return the refused recipients.
+
+        Raises NotDelivered, or OSError if the connection broke while the server received the text.
+        """
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._deliver, mail)
 
     def close(self) -> None:
@@ -78,9 +82,9 @@ class SmtpDelivery:
     def _send_envelope(self, mail: OutgoingMail) -> tuple[smtplib.SMTP, list[str]]:
         server: smtplib.SMTP
         if self._tls:
-            server = smtplib.SMTP_SSL(*self._address, timeout=self._timeout, context=self._tls_context)
+            server = smtplib.SMTP_SSL(*self._address, timeout=_COMMAND_SECONDS, context=self._tls_context)
         else:
-            server = smtplib.SMTP(*self._address, timeout=self._timeout)
+            server = smtplib.SMTP(*self._address, timeout=_COMMAND_SECONDS)
         is_private = self._tls or self._is_local
         try:
             server.ehlo()
@@ -127,3 +131,6 @@ class FolderDelivery:
         with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(text)
         unfinished.replace(self._folder / name)  # atomic: a reader never sees half of a mail
+
+
+Delivery = SmtpDelivery | FolderDelivery

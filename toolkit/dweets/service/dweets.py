@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta
 
 from toolkit.dweets import wire
-from toolkit.dweets.service.active_things import ActiveThings
-from toolkit.dweets.service.alert_records import Alert
-from toolkit.dweets.service.alerts import Alerts
-from toolkit.dweets.service.delivery import check_mail_server
+from toolkit.dweets.service.alerts import Alert, Alerts
+from toolkit.dweets.service.delivery import Delivery, check_mail_server
 from toolkit.dweets.service.email_queue import FINISHED_KEPT, EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
-from toolkit.dweets.service.mail import Delivery
 from toolkit.dweets.service.names import readable_name
-from toolkit.dweets.service.stored_range import StoredRange
+from toolkit.dweets.service.stored_days import StoredRange
 from toolkit.dweets.service.stored_records import DamagedRecord, retry_while_changed
-from toolkit.dweets.service.things import CachedThing, Things, journal_of
+from toolkit.dweets.service.things import ActiveThings, CachedThing, Things, journal_of
 from toolkit.errors import Conflict, InvalidArgument, MalformedRequest, NotFound, RateLimited
 from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit

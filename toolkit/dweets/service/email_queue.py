@@ -15,7 +15,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolkit.dweets.service.mail import Delivery, Mail, MailRepository, NotDelivered, NotSendable
+from toolkit.dweets.service.delivery import Delivery
+from toolkit.dweets.service.mail import Mail, MailRepository, NotDelivered, NotSendable
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, StoredRecord, retry_while_changed
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import Timings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -67,17 +68,10 @@ class LiveStreams:
         self._locks.check_reader(thing, key)
         listeners = self._listeners.setdefault(thing, set())
         listeners.add(listener)
-        try:
-            stop_listening = await self._listen(thing, number, encode, listener)
-        except BaseException:
-            self._forget(thing, listeners, listener)
-            raise
-
-        def stop() -> None:
-            stop_listening()
-            self._forget(thing, listeners, listener)
-
-        return stop
+        with ExitStack() as stopping:
+            stopping.callback(self._forget, thing, listeners, listener)
+            stopping.callback(await self._listen(thing, number, encode, listener))
+            return stopping.pop_all().close
 
     def _forget(self, thing: str, listeners: set[Listener], listener: Listener) -> None:
         listeners.discard(listener)

@@ -17,7 +17,7 @@ from email.header import Header
 from email.message import Message
 from email.policy import compat32
 from email.utils import format_datetime
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.stored_records import (
@@ -60,19 +60,6 @@ class OutgoingMail(NamedTuple):
     sender: str
     recipients: list[str]
     content: bytes
-
-
-class Delivery(Protocol):
-    """Sends mails to a server, or keeps them as files."""
-
-    @property
-    def delivered(self) -> Literal["sent", "kept"]: ...
-
-    async def deliver(self, mail: OutgoingMail) -> list[str]:
-        """Deliver a mail and return the refused recipients.
-
-        Raises NotDelivered, or OSError if the connection broke while the server received the text.
-        """
 
 
 class Mail(Record, frozen=True):

@@ -1,4 +1,4 @@
-"""A cache of things: the last dweets of each as encoded bytes, and its listeners.
+"""A cache of things: the last dweets of each as encoded bytes, and its listeners; and which were active last.
 
 A thing is cached when it is read. It then subscribes to its journal, so it also gets the dweets of other gateways on
 the store. If only the latest dweet is read, only that is cached, so that a fleet fits into memory.
@@ -11,8 +11,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
+import orjson
+
+from toolkit.dweets.content import content_of
+from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.stream import Encode
 from toolkit.dweets.wire import HISTORY_LENGTH, succeeded
 from toolkit.stores import Entry, Journals
@@ -30,6 +35,9 @@ _THING_BYTES, _DWEET_BYTES, _BYTES_BYTES = 1_500, 90, 40
 CACHE_BYTES = 128 * 1024 * 1024
 # Callers choose what is read, and each of these reads may hold some megabytes.
 _READS_AT_ONCE = 4
+#: Public things that are named as active.
+MOST_THINGS = 100
+_KEYWORD_MILLISECONDS = 1_000
 
 
 def journal_of(thing: str) -> str:
@@ -249,3 +257,43 @@ class Things:
         del self._cache[thing.name]
         self._held -= thing.size
         thing.drop()
+
+
+class ActiveThings:
+    def __init__(self, journals: Journals, locks: Locks, now: Callable[[], int]) -> None:
+        self._journals = journals
+        self._locks = locks
+        self._now = now
+        self._keywords: dict[str, list[str]] = {}
+        self._read_at = 0
+        self._reading = asyncio.Lock()
+
+    async def find(self) -> list[dict[str, object]]:
+        """Return the public things, the last active one first, each with the keywords of its newest content.
+
+        The keywords may be a second old; a new thing and a new lock are seen at once.
+        """
+        async with self._reading:
+            if not 0 <= self._now() - self._read_at < _KEYWORD_MILLISECONDS:
+                self._keywords, self._read_at = {}, self._now()
+            things = await self._public_names()
+            await asyncio.gather(*(self._read_keywords(thing) for thing in things if thing not in self._keywords))
+            # Without the things that were locked in between, and those whose first dweet is being written.
+            things = [thing for thing in things if thing in self._keywords and not self._locks.is_locked(thing)]
+            self._keywords = {thing: self._keywords[thing] for thing in things}
+            return [{"thing": thing, "keywords": self._keywords[thing]} for thing in things]
+
+    async def _public_names(self) -> list[str]:
+        prefix, count = journal_of(""), 2 * MOST_THINGS
+        while True:
+            names = await self._journals.names(prefix, count)
+            things = (name.removeprefix(prefix) for name in names)
+            public = list(islice((thing for thing in things if not self._locks.is_locked(thing)), MOST_THINGS))
+            if len(names) < count or len(public) == MOST_THINGS:
+                return public
+            count *= 4  # most of them are locked
+
+    async def _read_keywords(self, thing: str) -> None:
+        for newest in await self._journals.last(journal_of(thing), 1):
+            content = orjson.loads(content_of(newest.data))
+            self._keywords[thing] = list(content) if isinstance(content, dict) else []

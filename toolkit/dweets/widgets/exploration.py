@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
-from toolkit.charts.series import Marks, chosen_columns, drawable_columns
+from toolkit.charts.series import NUMBERS, Marks, chosen_columns, drawable_columns
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_date
 from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.series_analysis import Aggregation, number_columns, put_on_time_axis, time_columns
+from toolkit.dweets.client.series_analysis import Aggregation, put_on_time_axis, time_columns
 from toolkit.dweets.client.series_gaps import gaps_found
 from toolkit.errors import InvalidArgument
 
@@ -34,7 +33,8 @@ RULES = {
     "1 month": "1MS",
     "1 year": "1YS",
 }
-Range = tuple[pd.Timestamp | None, pd.Timestamp | None]
+#: Before and after all times that pandas can write.
+_EVER = pd.Timestamp(1, 1, 2), pd.Timestamp(9999, 12, 30)
 
 
 class HistorySource:
@@ -134,7 +134,7 @@ class Findings(NamedTuple):
     outliers: pd.DataFrame
     whole: pd.DataFrame
     marks: Marks
-    range: Range
+    range: tuple[pd.Timestamp, pd.Timestamp]
     without_time: int = 0
 
 
@@ -144,22 +144,23 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     fields = chosen_columns(timed, view.fields)
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
     measured = chosen.dropna(how="all", subset=fields) if fields else chosen.iloc[:0]
-    numbers = [name for name in fields if name in number_columns(measured)]
+    numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
     whole = series_analysis.resample(measured, view.rule, view.how, numbers) if view.rule else measured
-    shown = range_of(view, timed.index)
+    start, end = range_of(view, timed.index)
     gaps = gaps_found(measured, view.gap_factor or 1.5)
     outliers = series_analysis.outliers(whole, numbers, threshold=view.threshold or 5.0)
     gaps = gaps if view.gap_factor else gaps.iloc[:0]
     outliers = outliers if view.threshold else outliers.iloc[:0]
-    frame = _within(whole, shown)
+    # Of several things one after the other, so that no slice by label works.
+    frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
         frame,
         series_analysis.statistics(frame, [name for name in numbers if name in frame.columns]),
-        _touching(gaps, shown),
-        _within(outliers, shown),
+        gaps[(gaps["end"] > start) & (gaps["start"] < end)],
+        outliers[(outliers.index >= start) & (outliers.index <= end)],
         whole,
         Marks(gaps, outliers),
-        shown,
+        (start, end),
         len(history) - len(timed),
     )
 
@@ -171,11 +172,11 @@ def drawn_fields(findings: Findings, view: View) -> list[str]:
 
 def visible_part(findings: Findings) -> tuple[pd.Timestamp, pd.Timestamp] | None:
     """Return the range where a chart can show it: a part of the times there are, else None."""
-    start, end = findings.range
-    if findings.whole.empty or (start is None and end is None):
+    if findings.whole.empty:
         return None
-    first, last = findings.whole.index.min(), findings.whole.index.max()
-    ends = max(start or first, first), min(end or last, last)
+    (start, end), times = findings.range, findings.whole.index
+    first, last = times.min(), times.max()
+    ends = max(start, first), min(end, last)
     return ends if ends[0] < ends[1] and ends != (first, last) else None
 
 
@@ -185,38 +186,18 @@ def fields_of(history: pd.DataFrame) -> list[str]:
     return [name for name in drawable_columns(history) if name not in times]
 
 
-def range_of(view: View, times: pd.Index[Any]) -> Range:
-    """Return the first and the last moment of a view's range, None for no limit."""
+def range_of(view: View, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timestamp]:
+    """Return the first and the last moment of a view's range."""
     zone = times.tz if isinstance(times, pd.DatetimeIndex) else None
     try:
-        start = pd.Period(view.start.strip()).start_time if view.start.strip() else None
-        end = pd.Period(view.end.strip()).end_time if view.end.strip() else None
-        first, last = (time if time is None or pd.isna(time) else time.tz_localize(zone) for time in (start, end))
+        start = pd.Period(view.start.strip()).start_time if view.start.strip() else _EVER[0]
+        end = pd.Period(view.end.strip()).end_time if view.end.strip() else _EVER[1]
+        first, last = start.tz_localize(zone), end.tz_localize(zone)
     except (ValueError, TypeError, KeyError, OverflowError):
         raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
-    if first is not None and last is not None and first > last:
+    if first > last:
         raise InvalidArgument(f"the range ends before it begins: From {view.start} To {view.end}")
     return first, last
-
-
-def _within(frame: pd.DataFrame, shown: Range) -> pd.DataFrame:
-    start, end = shown  # of several things one after the other, so that no slice by label works
-    inside = np.ones(len(frame), dtype=bool)
-    if start is not None:
-        inside &= frame.index >= start
-    if end is not None:
-        inside &= frame.index <= end
-    return frame[inside]
-
-
-def _touching(gaps: pd.DataFrame, shown: Range) -> pd.DataFrame:
-    start, end = shown
-    touching = pd.Series(True, index=gaps.index)
-    if start is not None:
-        touching &= gaps["end"] > start
-    if end is not None:
-        touching &= gaps["start"] < end
-    return gaps[touching]
 
 
 def reason_for_nothing(findings: Findings, view: View, history: pd.DataFrame, things: Sequence[str], day: str) -> str:

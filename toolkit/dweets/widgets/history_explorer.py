@@ -208,14 +208,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers)
         controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
         files = row(self.file, self.download_button, self.save_button, self.copy_button)
-        results = ipywidgets.VBox(
-            (self.chart, row(self.start, self.end), self.status, self.shown_table, self.table, self.rows, files)
-        )
-        results.add_class("toolkit-main")
-        controls.add_class("toolkit-controls")
-        beside = ipywidgets.Box((results, controls), layout=ipywidgets.Layout(width="100%", overflow="visible"))
-        beside.add_class("toolkit-beside")
-        self.show_laid_out(beside)
+        tables = (self.shown_table, self.table, self.rows)
+        self.show_beside((self.chart, row(self.start, self.end), self.status, *tables, files), controls)
 
     def _follow(self) -> None:
         for control in (self.things, self.day):

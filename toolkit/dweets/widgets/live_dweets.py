@@ -18,8 +18,7 @@ from toolkit.dweets.arguments import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.client.series_analysis import put_on_time_axis
 from toolkit.dweets.content_frame import history_frame
-from toolkit.dweets.widgets.live_reader import LiveReader
-from toolkit.dweets.widgets.live_readings import LiveReadings
+from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut
 from toolkit.widget_family import (
     CheckList,
@@ -156,12 +155,7 @@ class LiveDweets(ServiceWidget):
     def _lay_out(self) -> None:
         buttons = row(self.start_button, self.pause, self.stop_button)
         controls = ipywidgets.VBox((buttons, self.counter, self.points, self.things, self.add_thing, self.fields))
-        results = ipywidgets.VBox((self.chart, self.status, self.readings))
-        results.add_class("toolkit-main")
-        controls.add_class("toolkit-controls")
-        beside = ipywidgets.Box((results, controls), layout=ipywidgets.Layout(width="100%", overflow="visible"))
-        beside.add_class("toolkit-beside")
-        self.show_laid_out(beside)
+        self.show_beside((self.chart, self.status, self.readings), controls)
 
     @property
     def seen(self) -> int:
@@ -285,7 +279,7 @@ class LiveDweets(ServiceWidget):
             empty = "choose a field" if records else f"waiting for dweets of {_listed(things) or 'no thing'}"
             self.chart.draw(history_frame([]), [], empty=empty)
             return
-        frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1, warn=False)
+        frame = history_frame(records, [*chosen, self._time], with_thing=len(things) > 1)
         timed = put_on_time_axis(frame.dropna(axis="columns", how="all"), self._time)
         there = [field for field in chosen if field in timed.columns and kind_of(timed[field])]
         names = ", ".join(self._readings.fields)

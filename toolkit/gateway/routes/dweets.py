@@ -11,8 +11,7 @@ from typing import Any
 from toolkit.dweets import wire
 from toolkit.dweets.content import checked_batch, checked_content, content_of_form, content_of_pairs
 from toolkit.dweets.service.dweets import DweetService
-from toolkit.dweets.service.stored_formats import csv_names, csv_pieces, json_pieces
-from toolkit.dweets.service.stored_range import StoredRange
+from toolkit.dweets.service.stored_days import StoredRange, csv_names, csv_pieces, json_pieces
 from toolkit.dweets.service.things import CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.endpoint import Endpoint
@@ -62,7 +61,7 @@ class DweetRoutes(Routes):
     def refuse(self, error: ServiceError, request: Request) -> Response:
         """Answer with HTTP 200, except to what is no operation of this service."""
         if error.status == 413 and not request.raw_path.startswith(b"/dweets/"):
-            error = wire.too_large(wire.MAX_DWEET_BYTES)  # the server knows only the limit of the body
+            error = wire.too_large()  # the server knows only the limit of the body
         is_no_operation = error.status == 421 or (error.status in (404, 405) and not request.values)
         status = error.status if is_no_operation else 200
         response = Response(status, wire.failed(error))

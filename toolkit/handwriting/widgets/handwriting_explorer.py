@@ -122,12 +122,8 @@ class HandwritingExplorer(ServiceWidget):
         self.paper.add_class("toolkit-desk")
         self.paper.tabbable, self.paper.tooltip = True, "The page at its true size"
         offers = row(self.kind, self.link, self.keep_button, self.drop_button)
-        main = ipywidgets.VBox((self.text, self.paper, self.status, offers, self.code_line))
-        main.add_class("toolkit-main")
-        self.look.add_class("toolkit-controls").add_class("toolkit-look")
-        beside = ipywidgets.Box((main, self.look), layout=ipywidgets.Layout(width="100%", overflow="visible"))
-        beside.add_class("toolkit-beside")
-        self.show_laid_out(self.picker, beside)
+        results = (self.text, self.paper, self.status, offers, self.code_line)
+        self.show_beside(results, self.look.add_class("toolkit-look"), above=(self.picker,))
 
     @property
     def code(self) -> str:
