@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pypdf
@@ -14,6 +15,7 @@ from PIL import Image
 from tests.handwriting.conftest import LETTER, pixels, written
 from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.handwritten import Handwritten
+from toolkit.handwriting.ink.page import Page
 from toolkit.handwriting.parameters import CMYK, RGB
 from toolkit.handwriting.wire import PAPERS, PENS, Paper, Pen
 
@@ -109,6 +111,27 @@ def test_rules_have_the_pitch_of_the_lines_and_are_turned(winters: Handwriting) 
         assert np.diff(left) == pytest.approx(40, abs=1.5)
         rise = np.abs(left[:, None] - right).min(axis=1).mean()
         assert 0.3 <= np.degrees(np.arctan(rise / 892)) <= 0.8
+
+
+@pytest.mark.parametrize("paper", ["ruled", "grid"])
+def test_natural_writing_follows_the_rules_of_its_paper(page_of: Callable[..., Page], paper: Paper) -> None:
+    text = "once more our warm sea came near us as we ran over\n" * 12
+    for seed in range(1, 7):
+        page = page_of(
+            text, seed=seed, paper=paper, natural=True, line_spacing=1.75, line_spacing_variance=0.2, width=1100.0,
+            height=None,
+        )  # fmt: skip
+        assert page.sheet is not None
+        rules = [line for line in page.sheet.lines if not line.upright]
+        at, slope = np.array([line.at for line in rules]), rules[0].slope
+        above = []
+        for word in range(len(page.layout.words)):
+            ink = page.strokes.select(page.stroke_word == word)
+            lowest = ink.y.argmax()
+            low = at + slope * ink.x[lowest] - ink.y[lowest]
+            above.append(low[np.abs(low).argmin()] / 20)
+        assert 0.02 < np.mean(above) < 0.15
+        assert np.quantile(np.abs(above - np.mean(above)), 0.95) < 0.2
 
 
 def test_writing_on_paper_keeps_away_from_its_edges(molly: Handwriting) -> None:

@@ -150,13 +150,13 @@ def _fibres() -> npt.NDArray[np.float64]:
 
 def _palette(sheet: Sheet, ink: RGB) -> bytes:
     """Return 256 colours: from ink to paper, of rules, of the margin line."""
-    paper = np.array(sheet.stock.colour, np.float64)
+    paper = np.array(sheet.colour, np.float64)
     bright = (np.arange(_RAMP) + 0.5) * 256 / _RAMP
     inked = np.array(ink) + (paper - ink) * np.minimum(bright / PAPER, 1)[:, None]
     shaded = paper * (bright / PAPER)[:, None]
     bare = np.clip((bright - 165) / 40, 0, 1)[:, None]  # what is hardly darker than paper is paper in the shade
     depth = np.arange(_RULES) * 2 + _DARKEST_RULE
-    table = [inked + (shaded - inked) * bare, _printed(sheet.stock.rule or RGB(0, 0, 0), paper, depth)]
+    table = [inked + (shaded - inked) * bare, _printed(sheet.rule, paper, depth)]
     table.append(_printed(MARGIN_LINE, paper, depth[::3]))
     return np.clip(np.rint(np.concatenate(table)), 0, 255).astype(np.uint8).tobytes()
 
