@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 #: Least and most handwriting sizes around a text without padding: top, right, bottom, left.
-MARGINS = (1.3, 3.0), (1.0, 2.2), (1.3, 1.7), (1.5, 3.2)
+MARGINS = (1.3, 3.4), (1.0, 2.4), (1.3, 1.7), (1.5, 4.4)
 LEAST_TURN, MOST_TURN = 0.0052, 0.014  # 0.3 and 0.8 degrees
 HANG, BELOW = 0.03, 0.075  # handwriting sizes: how loosely a line hangs on its rule, and how far above it lies
 GUIDED_SLOPE, GUIDED_WANDER = 0.12, 0.45  # what rules leave of the slope and the drift of lines
@@ -78,18 +78,19 @@ class Sheet:
     rule_width: float  # points
     turn: float  # tangent of the angle
     free: tuple[float, float]  # points without ink at the left and at the right edge
+    pad: KeyedNoise  # what all sheets of a letter share
     noise: KeyedNoise
 
     @classmethod
-    def of(cls, stock: Stock, noise: KeyedNoise, size: float, free: tuple[float, float]) -> Sheet:
-        """Return a sheet without lines; its colours, turn and width of rules depend on the seed."""
+    def of(cls, stock: Stock, pad: KeyedNoise, noise: KeyedNoise, size: float, free: tuple[float, float]) -> Sheet:
+        """Return a sheet without lines."""
         turn = _between(noise, "turn", (LEAST_TURN, MOST_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
-        shade, warmth = noise.uniform("tint", 2).tolist()
-        colour = np.array(_one_of(noise, "colour", stock.colours)) + 2.5 * shade + np.array([1.0, 0.0, -2.0]) * warmth
-        rule = _one_of(noise, "rule", stock.rules) if stock.rules else RGB(0, 0, 0)
-        width = max(_between(noise, "rule width", RULE_WIDTH) * size, 0.4)
+        shade, warmth = pad.uniform("tint", 2).tolist()
+        colour = np.array(_one_of(pad, "colour", stock.colours)) + 2.5 * shade + np.array([1.0, 0.0, -2.0]) * warmth
+        rule = _one_of(pad, "rule", stock.rules) if stock.rules else RGB(0, 0, 0)
+        width = max(_between(pad, "rule width", RULE_WIDTH) * size, 0.4)
         return cls(
-            stock, RGB(*np.clip(np.rint(colour), 0, 255).astype(int).tolist()), rule, (), width, turn, free, noise
+            stock, RGB(*np.clip(np.rint(colour), 0, 255).astype(int).tolist()), rule, (), width, turn, free, pad, noise
         )
 
 
@@ -99,6 +100,10 @@ def _between(noise: KeyedNoise, name: str, ends: tuple[float, float]) -> float:
 
 def _one_of(noise: KeyedNoise, name: str, choices: tuple[T, ...]) -> T:
     return choices[int(noise.number(name) * len(choices))]
+
+
+def _pad(parameters: Parameters) -> KeyedNoise:
+    return KeyedNoise("pad", str(parameters.random_seed), parameters.handwriting.script, parameters.paper)
 
 
 def fitted_to_paper(parameters: Parameters) -> Parameters:
@@ -111,8 +116,8 @@ def fitted_to_paper(parameters: Parameters) -> Parameters:
     if parameters.min_padding is not None or parameters.margin is not None:
         return parameters
     most = min([side / 5 for side in (parameters.width, parameters.height) if side is not None], default=np.inf)
-    noise, size = KeyedNoise("margins", str(parameters.random_seed)), parameters.handwriting_size
-    sides = [min(_between(noise, str(n), ends) * size, most) for n, ends in enumerate(MARGINS)]
+    pad, size = _pad(parameters), parameters.handwriting_size
+    sides = [min(_between(pad, str(n), ends) * size, most) for n, ends in enumerate(MARGINS)]
     return replace(parameters, margin=Margin(*sides))
 
 
@@ -133,7 +138,7 @@ def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page
         return page
     size = parameters.handwriting_size
     left, right = (page.word_x.min(), page.word_end.max()) if len(page.word_x) else (page.width, 0.0)
-    sheet = Sheet.of(stock, noise, size, (float(left), page.width - float(right)))
+    sheet = Sheet.of(stock, _pad(parameters), noise, size, (float(left), page.width - float(right)))
     lines = _printed(page, sheet, size, size * (parameters.line_spacing or 0.0))
     hang = HANG * size * noise.gaussian("hang", page.layout.lines)
     strokes, word_line = page.strokes, page.layout.line
@@ -155,7 +160,7 @@ def _turned(page: Page, turn: float, x: Floats, y: Floats) -> tuple[Floats, Floa
 
 def _printed(page: Page, sheet: Sheet, size: float, pitch: float) -> tuple[Line, ...]:
     """Return all lines of the paper; those of the text are a little below its baselines."""
-    stock, turn, noise = sheet.stock, sheet.turn, sheet.noise
+    stock, turn, noise = sheet.stock, sheet.turn, sheet.pad
     if not stock.rules or pitch < FINEST_PITCH:
         return ()
     middle_x, middle_y = page.width / 2, page.height / 2
