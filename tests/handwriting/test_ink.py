@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pypdf
 import pypdfium2
 import pytest
 from PIL import Image
+from scipy.ndimage import maximum_filter
 
 from tests.handwriting.conftest import LETTER, pixels, written
 from toolkit.handwriting.catalogue import Handwriting
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.parameters import CMYK, RGB
+from toolkit.handwriting.ink.letter import letter_pages
+from toolkit.handwriting.ink.page import Page
+from toolkit.handwriting.parameters import CMYK, RGB, Parameters
 from toolkit.handwriting.wire import PAPERS, PENS, Paper, Pen
 
 REAL_PENS = [pen for pen in PENS if pen != "plain"]
@@ -46,6 +50,15 @@ def test_a_pen_changes_the_density_of_the_ink_only(molly: Handwriting, pen: Pen)
     inside = alpha(plain) == 255
     assert alpha(plain)[inside].std() == 0 < 8 < alpha(done)[inside & (alpha(done) > 0)].std()
     assert (alpha(done)[inside] > 20).mean() > 0.8
+
+
+@pytest.mark.parametrize(
+    ("pen", "least"), [("ballpoint", 0.15), ("fountain", 0.15), ("pencil", 0.16), ("gel", 0.055), ("felt", 0.055)]
+)
+def test_density_varies_along_strokes_at_letter_size(winters: Handwriting, pen: Pen, least: float) -> None:
+    seen = alpha(written(winters, LETTER, "png", pen=pen, handwriting_size=24.0, natural=True, width=900.0))
+    middle = seen[(seen == maximum_filter(seen, 3)) & (seen > 40)]  # of lines, which are two or three pixels wide
+    assert middle.std() / middle.mean() > least
 
 
 @pytest.mark.parametrize("pen", ["ballpoint", "fountain", "felt"])
@@ -109,6 +122,57 @@ def test_rules_have_the_pitch_of_the_lines_and_are_turned(winters: Handwriting) 
         assert np.diff(left) == pytest.approx(40, abs=1.5)
         rise = np.abs(left[:, None] - right).min(axis=1).mean()
         assert 0.3 <= np.degrees(np.arctan(rise / 892)) <= 0.8
+
+
+@pytest.mark.parametrize("paper", ["ruled", "grid"])
+def test_natural_writing_follows_the_rules_of_its_paper(page_of: Callable[..., Page], paper: Paper) -> None:
+    text = "once more our warm sea came near us as we ran over\n" * 12
+    for seed in range(1, 7):
+        page = page_of(
+            text, seed=seed, paper=paper, natural=True, line_spacing=1.75, line_spacing_variance=0.2, width=1100.0,
+            height=None,
+        )  # fmt: skip
+        assert page.sheet is not None
+        rules = [line for line in page.sheet.lines if not line.upright]
+        at, slope = np.array([line.at for line in rules]), rules[0].slope
+        above = []
+        for word in range(len(page.layout.words)):
+            ink = page.strokes.select(page.stroke_word == word)
+            lowest = ink.y.argmax()
+            low = at + slope * ink.x[lowest] - ink.y[lowest]
+            above.append(low[np.abs(low).argmin()] / 20)
+        assert 0.02 < np.mean(above) < 0.15
+        assert np.quantile(np.abs(above - np.mean(above)), 0.95) < 0.2
+
+
+def test_every_seed_has_another_sheet(page_of: Callable[..., Page]) -> None:
+    pages = [page_of("Hello", seed=seed, paper="ruled", width=600.0, height=400.0) for seed in range(1, 13)]
+    sheets = [page.sheet for page in pages if page.sheet is not None]
+    assert len({sheet.colour for sheet in sheets}) > 6
+    assert len({sheet.rule for sheet in sheets}) > 2
+    assert {sheet.turn > 0 for sheet in sheets} == {True, False}
+    assert {any(line.upright for line in sheet.lines) for sheet in sheets} == {True, False}
+    assert np.ptp([page.word_x[0] for page in pages]) > 20
+    assert np.ptp([page.baseline[0] for page in pages]) > 15
+
+
+def test_the_edges_of_scans_are_shaded_differently(molly: Handwriting) -> None:
+    darker = []
+    for seed in range(1, 9):
+        seen = scan(written(molly, "Hi", "png", seed, paper="blank", pen="gel", width=300.0, height=200.0))[120:190]
+        darker.append(seen[:, 120:180].mean() - (seen[:, :30].mean() + seen[:, -30:].mean()) / 2)
+    assert min(darker) < 3
+    assert np.ptp(darker) > 3
+
+
+def test_pages_of_a_letter_are_sheets_of_one_pad(winters: Handwriting) -> None:
+    parameters = Parameters(
+        winters, "pdf", "Hello\n" * 30, 24.0, width=400.0, height=300.0, random_seed=7, paper="ruled", is_letter=True
+    )
+    sheets = [page.sheet for page in letter_pages(parameters)[1] if page.sheet is not None]
+    assert len(sheets) > 2
+    assert len({(sheet.colour, sheet.rule, sheet.rule_width) for sheet in sheets}) == 1
+    assert len({sheet.turn for sheet in sheets}) == len(sheets)
 
 
 def test_writing_on_paper_keeps_away_from_its_edges(molly: Handwriting) -> None:

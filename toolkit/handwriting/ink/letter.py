@@ -14,7 +14,7 @@ from toolkit.handwriting.ink.canvases.pdf import draw_pdf
 from toolkit.handwriting.ink.layout import Layout
 from toolkit.handwriting.ink.line_distance import clear_line_spacing, reach, unrest
 from toolkit.handwriting.ink.page import Page, baselines
-from toolkit.handwriting.ink.paper import with_margin
+from toolkit.handwriting.ink.paper import fitted_to_paper
 from toolkit.handwriting.ink.renderer import (
     StopWatch,
     broken_lines,
@@ -57,7 +57,7 @@ def render_letter(parameters: Parameters) -> Handwritten:
 
 def letter_pages(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> tuple[int, Iterator[Page]]:
     """Return how many pages a letter has, and the ink of each, or only of the one that was asked for."""
-    spaced, shaper, layouts = _paginated(with_margin(parameters), writable_text(parameters).rstrip())
+    spaced, shaper, layouts = _paginated(fitted_to_paper(parameters), writable_text(parameters).rstrip())
     lap("layout")
     number = parameters.page_number
     if number is not None and number > len(layouts):

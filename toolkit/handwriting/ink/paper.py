@@ -1,12 +1,12 @@
-"""The sheet under the writing: its colour and its rules, and how crooked it lay on the scanner.
+"""The sheet under the writing: its colour and its rules, its folds, and how it lay on the scanner.
 
-The rules have the pitch of the lines, and the writing hangs on them loosely.
+Every seed has another sheet. The rules have the pitch of the lines, and the writing follows them loosely.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,31 +14,44 @@ from toolkit.handwriting.parameters import RGB, Margin, Parameters
 from toolkit.keyed_noise import Floats, KeyedNoise
 
 if TYPE_CHECKING:
-    from toolkit.handwriting.ink.page import Page
+    from toolkit.handwriting.ink.page import Lines, Page
 
-MARGIN = 1.6  # handwriting sizes around a text without padding
+T = TypeVar("T")
+#: Least and most handwriting sizes around a text without padding: top, right, bottom, left.
+MARGINS = (1.3, 3.4), (1.0, 2.4), (1.3, 1.7), (1.5, 4.4)
 LEAST_TURN, MOST_TURN = 0.0052, 0.014  # 0.3 and 0.8 degrees
-HANG, BELOW = 0.035, 0.05  # handwriting sizes: how loosely a line hangs on its rule, and how far above it lies
+HANG, BELOW = 0.03, 0.075  # handwriting sizes: how loosely a line hangs on its rule, and how far above it lies
+GUIDED_SLOPE, GUIDED_WANDER = 0.12, 0.45  # what rules leave of the slope and the drift of lines
 FINEST_PITCH = 6.0  # points; closer rules are left out
-RULE_WIDTH = 0.028  # handwriting sizes
+RULE_WIDTH = 0.020, 0.030  # handwriting sizes
+SQUARES = 0.68, 0.95  # handwriting sizes of a square of 4 or 5 mm
+HEADERS = 0, 1, 1, 2, 99  # rules above the first line of the text; the last is a page that is ruled to its top
+MARGIN_LINE = RGB(226, 128, 140)
 
 
 class Stock(NamedTuple):
-    """What a kind of paper looks like."""
+    """A kind of paper; a sheet has one of the colours."""
 
-    colour: RGB
+    colours: tuple[RGB, ...]
     texture: float  # change of brightness by fibres, in levels of 255
-    rule: RGB | None = None
-    columns: float = 0.0  # width of the squares in line pitches, 0 for none
+    rules: tuple[RGB, ...] = ()
+    is_squared: bool = False
 
 
 STOCKS = {
-    "blank": Stock(RGB(249, 247, 240), 1.2),
-    "ruled": Stock(RGB(250, 249, 245), 1.2, RGB(152, 182, 218)),
-    "grid": Stock(RGB(249, 249, 246), 1.2, RGB(176, 202, 226), 0.5),
-    "kraft": Stock(RGB(196, 161, 119), 6.0),
-}
-MARGIN_LINE = RGB(226, 128, 140)
+    "blank": Stock(
+        (RGB(249, 247, 240), RGB(248, 248, 246), RGB(251, 247, 232), RGB(241, 240, 235), RGB(245, 247, 249)), 1.2,
+    ),
+    "ruled": Stock(
+        (RGB(250, 249, 245), RGB(247, 248, 249), RGB(251, 247, 231), RGB(243, 242, 238)), 1.2,
+        (RGB(152, 182, 218), RGB(164, 176, 196), RGB(133, 168, 212), RGB(172, 164, 204)),
+    ),
+    "grid": Stock(
+        (RGB(249, 249, 246), RGB(246, 247, 249), RGB(250, 247, 236)), 1.2,
+        (RGB(176, 202, 226), RGB(178, 186, 202), RGB(160, 190, 224), RGB(190, 182, 214)), is_squared=True,
+    ),
+    "kraft": Stock((RGB(196, 161, 119), RGB(205, 174, 134), RGB(184, 149, 110)), 6.0),
+}  # fmt: skip
 
 
 class Line(NamedTuple):
@@ -59,17 +72,63 @@ class Line(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Sheet:
     stock: Stock
+    colour: RGB
+    rule: RGB
     lines: tuple[Line, ...]
     rule_width: float  # points
+    turn: float  # tangent of the angle
+    free: tuple[float, float]  # points without ink at the left and at the right edge
+    pad: KeyedNoise  # what all sheets of a letter share
     noise: KeyedNoise
 
+    @classmethod
+    def of(cls, stock: Stock, pad: KeyedNoise, noise: KeyedNoise, size: float, free: tuple[float, float]) -> Sheet:
+        """Return a sheet without lines."""
+        turn = _between(noise, "turn", (LEAST_TURN, MOST_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
+        shade, warmth = pad.uniform("tint", 2).tolist()
+        colour = np.array(_one_of(pad, "colour", stock.colours)) + 2.5 * shade + np.array([1.0, 0.0, -2.0]) * warmth
+        rule = _one_of(pad, "rule", stock.rules) if stock.rules else RGB(0, 0, 0)
+        width = max(_between(pad, "rule width", RULE_WIDTH) * size, 0.4)
+        return cls(
+            stock, RGB(*np.clip(np.rint(colour), 0, 255).astype(int).tolist()), rule, (), width, turn, free, pad, noise
+        )
 
-def with_margin(parameters: Parameters) -> Parameters:
-    """Return parameters that keep the text from the edges of the paper, if there is one."""
-    if parameters.paper == "none" or parameters.min_padding is not None or parameters.margin is not None:
+
+def _between(noise: KeyedNoise, name: str, ends: tuple[float, float]) -> float:
+    return ends[0] + (ends[1] - ends[0]) * noise.number(name)
+
+
+def _one_of(noise: KeyedNoise, name: str, choices: tuple[T, ...]) -> T:
+    return choices[int(noise.number(name) * len(choices))]
+
+
+def _pad(parameters: Parameters) -> KeyedNoise:
+    return KeyedNoise("pad", str(parameters.random_seed), parameters.handwriting.script, parameters.paper)
+
+
+def fitted_to_paper(parameters: Parameters) -> Parameters:
+    """Return parameters that keep the text from the edges of the paper, if there is one, and on its rules."""
+    stock = STOCKS.get(parameters.paper)
+    if stock is None:
         return parameters
-    sides = [side / 5 for side in (parameters.width, parameters.height) if side is not None]
-    return replace(parameters, margin=Margin(*[min([MARGIN * parameters.handwriting_size, *sides])] * 4))
+    if stock.rules:
+        parameters = replace(parameters, line_spacing_variance=0.0)
+    if parameters.min_padding is not None or parameters.margin is not None:
+        return parameters
+    most = min([side / 5 for side in (parameters.width, parameters.height) if side is not None], default=np.inf)
+    pad, size = _pad(parameters), parameters.handwriting_size
+    sides = [min(_between(pad, str(n), ends) * size, most) for n, ends in enumerate(MARGINS)]
+    return replace(parameters, margin=Margin(*sides))
+
+
+def guided(lines: Lines, parameters: Parameters) -> Lines:
+    """Return lines that follow the rules of the paper, if it has any."""
+    stock = STOCKS.get(parameters.paper)
+    if stock is None or not stock.rules:
+        return lines
+    straight = lines._replace(slope=GUIDED_SLOPE * lines.slope, wander=GUIDED_WANDER * lines.wander)
+    # On rules, words do not go down to keep clear of the line above.
+    return straight if lines.dodge is None else straight._replace(dodge=lambda x, y, line, word: np.zeros(len(x)))
 
 
 def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page:
@@ -78,18 +137,17 @@ def laid_on_paper(page: Page, parameters: Parameters, noise: KeyedNoise) -> Page
     if stock is None:
         return page
     size = parameters.handwriting_size
-    pitch = size * (parameters.line_spacing or 0.0)
-    turn = (LEAST_TURN + (MOST_TURN - LEAST_TURN) * noise.number("turn")) * (1 if noise.number("turned") < 0.5 else -1)
-    lines = _printed(page, stock, pitch, BELOW * size, turn)
-    sheet = Sheet(stock, lines, max(RULE_WIDTH * size, 0.4), noise)
+    left, right = (page.word_x.min(), page.word_end.max()) if len(page.word_x) else (page.width, 0.0)
+    sheet = Sheet.of(stock, _pad(parameters), noise, size, (float(left), page.width - float(right)))
+    lines = _printed(page, sheet, size, size * (parameters.line_spacing or 0.0))
     hang = HANG * size * noise.gaussian("hang", page.layout.lines)
     strokes, word_line = page.strokes, page.layout.line
     at = np.repeat(word_line[page.stroke_word], strokes.length)
-    x, y = _turned(page, turn, strokes.x, strokes.y + hang[at])
-    word_x, word_y = _turned(page, turn, page.word_x, page.word_y + hang[word_line])
+    x, y = _turned(page, sheet.turn, strokes.x, strokes.y + hang[at])
+    word_x, word_y = _turned(page, sheet.turn, page.word_x, page.word_y + hang[word_line])
     return replace(
         page, strokes=replace(strokes, x=x, y=y), word_x=word_x, word_y=word_y,
-        word_end=word_x + page.word_end - page.word_x, sheet=sheet,
+        word_end=word_x + page.word_end - page.word_x, sheet=replace(sheet, lines=lines),
     )  # fmt: skip
 
 
@@ -100,21 +158,26 @@ def _turned(page: Page, turn: float, x: Floats, y: Floats) -> tuple[Floats, Floa
     return page.width / 2 + cosine * (dx - turn * dy), page.height / 2 + cosine * (dy + turn * dx)
 
 
-def _printed(page: Page, stock: Stock, pitch: float, below: float, turn: float) -> tuple[Line, ...]:
+def _printed(page: Page, sheet: Sheet, size: float, pitch: float) -> tuple[Line, ...]:
     """Return all lines of the paper; those of the text are a little below its baselines."""
-    if stock.rule is None or pitch < FINEST_PITCH:
+    stock, turn, noise = sheet.stock, sheet.turn, sheet.pad
+    if not stock.rules or pitch < FINEST_PITCH:
         return ()
     middle_x, middle_y = page.width / 2, page.height / 2
-    phase = float((page.baseline - pitch * np.arange(len(page.baseline))).mean()) + below
-    squares = pitch * (stock.columns or 1.0)
+    phase = float((page.baseline - pitch * np.arange(len(page.baseline))).mean()) + BELOW * size
     reach = abs(turn) * max(page.width, page.height)
+    squares = pitch / max(1, round(pitch / (size * _one_of(noise, "squares", SQUARES)))) if stock.is_squared else pitch
     across = _steps(phase, squares, page.height, reach)
-    lines = [Line(middle_y + (y - middle_y) - turn * middle_x, turn, False, stock.rule) for y in across]
-    upright = _steps(squares / 3, squares, page.width, reach) if stock.columns else []
-    lines += [Line(x + turn * middle_y, -turn, True, stock.rule) for x in upright]
-    left = float(page.word_x.min()) if len(page.word_x) else 0.0
-    if not stock.columns and left > pitch:
-        lines.append(Line(left - 0.3 * pitch + turn * middle_y, -turn, True, MARGIN_LINE))
+    if not stock.is_squared:
+        top = phase - (_one_of(noise, "header", HEADERS) + 0.1) * pitch
+        bottom = page.height - _between(noise, "footer", (-1.0, 1.5)) * pitch
+        across = [y for y in across if top < y < max(bottom, float(page.baseline[-1]) + 0.5 * pitch)]
+    lines = [Line(y - turn * middle_x, turn, False, sheet.rule) for y in across]
+    upright = _steps(noise.number("column") * squares, squares, page.width, reach) if stock.is_squared else []
+    lines += [Line(x + turn * middle_y, -turn, True, sheet.rule) for x in upright]
+    aside = _between(noise, "margin line", (0.1, 0.6)) * pitch
+    if not stock.is_squared and sheet.free[0] > pitch and noise.number("margin lines") < 0.55:
+        lines.append(Line(sheet.free[0] - aside + turn * middle_y, -turn, True, MARGIN_LINE))
     return tuple(lines)
 
 

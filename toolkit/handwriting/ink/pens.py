@@ -36,6 +36,7 @@ class PenKind:
     speed_width: float  # how much wider the slowest line is than the fastest
     speed_flow: float  # how much more ink the slowest line has than the fastest
     pressure: float  # change of the flow with one standard deviation of pressure
+    down: float  # more ink in strokes down the page, where the fingers press, and less in strokes up
     supply: float  # slow change of the flow
     pool: float  # more ink where the pen stops
     skip: float  # probability that the ink starts late
@@ -49,24 +50,24 @@ class PenKind:
 
 PENS: dict[Pen, PenKind] = {
     "ballpoint": PenKind(
-        opacity=0.90, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=0.85, pressure=0.16, supply=0.07,
-        pool=0.45, skip=0.13, dry=0.4, overlap=0.8, streaks=0.30, rim=-0.12, grain=0.20, rough=0.03,
+        opacity=0.76, nib=0.94, contrast=0.8, speed_width=0.16, speed_flow=1.1, pressure=0.20, down=0.28, supply=0.14,
+        pool=0.8, skip=0.15, dry=0.4, overlap=0.8, streaks=0.30, rim=-0.12, grain=0.20, rough=0.03,
     ),
     "gel": PenKind(
-        opacity=0.95, nib=1.0, contrast=0.6, speed_width=0.14, speed_flow=0.55, pressure=0.08, supply=0.06,
-        pool=0.35, skip=0.05, dry=0.12, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
+        opacity=0.90, nib=1.0, contrast=0.6, speed_width=0.14, speed_flow=0.75, pressure=0.10, down=0.12, supply=0.08,
+        pool=0.5, skip=0.05, dry=0.18, overlap=0.6, streaks=0.08, rim=0.14, grain=0.09, rough=0.02,
     ),
     "fountain": PenKind(
-        opacity=0.90, nib=1.0, contrast=1.2, speed_width=0.26, speed_flow=0.85, pressure=0.12, supply=0.16,
-        pool=0.75, skip=0.05, dry=0.25, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
+        opacity=0.75, nib=1.0, contrast=1.2, speed_width=0.26, speed_flow=1.2, pressure=0.14, down=0.22, supply=0.24,
+        pool=1.3, skip=0.05, dry=0.3, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
     ),
     "pencil": PenKind(
-        opacity=0.76, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.5, pressure=0.26, supply=0.10,
-        pool=0.10, skip=0.0, dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.29, rough=0.06,
+        opacity=0.72, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.6, pressure=0.30, down=0.30, supply=0.14,
+        pool=0.10, skip=0.0, dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.34, rough=0.06,
     ),
     "felt": PenKind(
-        opacity=0.86, nib=1.42, contrast=0.6, speed_width=0.18, speed_flow=0.42, pressure=0.06, supply=0.08,
-        pool=0.35, skip=0.0, dry=0.18, overlap=0.7, streaks=0.12, rim=0.12, grain=0.12, rough=0.03,
+        opacity=0.82, nib=1.42, contrast=0.6, speed_width=0.18, speed_flow=0.6, pressure=0.08, down=0.08, supply=0.10,
+        pool=0.6, skip=0.0, dry=0.25, overlap=0.7, streaks=0.12, rim=0.12, grain=0.12, rough=0.04,
     ),
 }  # fmt: skip
 
@@ -103,6 +104,7 @@ def written_with(kind: PenKind, strokes: Strokes, noise: KeyedNoise) -> tuple[St
     is_free_start, is_free_end = (flags & STARTS_IN_INK) == 0, (flags & ENDS_IN_INK) == 0
     speed = _speed(strokes, arc, np.where(is_free_start, arc, RUN_UP), np.where(is_free_end, left, RUN_UP))
     flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * noise.drift("pressure", path / LONG_PRESSURE)
+    flow -= kind.down * _smooth(strokes, tangents(strokes)[1])
     flow += kind.supply * noise.drift("supply", path / SUPPLY_LENGTH)
     dryness = np.minimum(np.maximum(noise.drift("dry", path / DRY_LENGTH) - 0.9, 0.0), 1.0)
     flow *= 1 - kind.dry * dryness * speed
@@ -126,18 +128,21 @@ def _speed(strokes: Strokes, arc: Floats, since_start: Floats, until_stop: Float
     """Return 0 where the hand rests and nearly 1 where it is fastest: in long flat curves, away from the ends."""
     rest = np.minimum(np.minimum(since_start, until_stop) / RUN_UP, 1.0)
     speed = (1 - slowness(strokes, arc)) * (0.35 + 0.65 * rest * (2 - rest))
+    return _smooth(strokes, speed)
+
+
+def _smooth(strokes: Strokes, value: Floats) -> Floats:
     before, after, _, _ = strokes.neighbours()
     for _ in range(3):
-        speed = 0.25 * speed[before] + 0.5 * speed + 0.25 * speed[after]
-    smooth: Floats = speed
-    return smooth
+        value = 0.25 * value[before] + 0.5 * value + 0.25 * value[after]
+    return value
 
 
 def _late_start(kind: PenKind, noise: KeyedNoise, count: int, stroke: npt.NDArray[np.int64], arc: Floats) -> Floats:
     """Return 1, and less where the ball or nib touches the paper before the ink runs."""
     chance, depth, end = (unit(noise.hashes(f"skip {name}", count)) for name in ("chance", "depth", "end"))
-    depth = np.where(chance < kind.skip, 0.45 + 0.55 * depth, 0.0)[stroke]
-    end = (0.10 + 0.25 * end * end)[stroke]
+    depth = np.where(chance < kind.skip, 0.35 + 0.5 * depth, 0.0)[stroke]
+    end = (0.10 + 0.16 * end * end)[stroke]
     rising = np.minimum(np.maximum((arc - 0.02) / 0.03, 0.0), 1.0)
     falling = np.minimum(np.maximum((end - arc) / 0.06, 0.0), 1.0)
     started: Floats = 1 - depth * rising * falling

@@ -25,7 +25,7 @@ from toolkit.handwriting.ink.natural.lines import drifting_lines
 from toolkit.handwriting.ink.natural.motion import write as write_naturally
 from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Page, baselines, compose, straight_lines
-from toolkit.handwriting.ink.paper import laid_on_paper, with_margin
+from toolkit.handwriting.ink.paper import fitted_to_paper, guided, laid_on_paper
 from toolkit.handwriting.ink.pen import inked_radius
 from toolkit.handwriting.ink.pens import WIDEST_NIB, Ink, pen_kind, written_with
 from toolkit.handwriting.ink.shaping import Shaper
@@ -75,7 +75,7 @@ def writable_text(parameters: Parameters) -> str:
 
 def write_page(parameters: Parameters, lap: Callable[[str], None] = lambda stage: None) -> Page:
     """Return the ink before it is drawn; `lap` is called after each stage."""
-    parameters = with_margin(parameters)
+    parameters = fitted_to_paper(parameters)
     text = writable_text(parameters)
     shaper, most = shaper_of(parameters), most_points(parameters)
     if (points := shaper.points(text)) > most:
@@ -114,6 +114,7 @@ def inked_page(
     lap("motion")
     path, ink = _inked(path, parameters.pen, shaper, noise)
     lap("pen")
+    lines = guided(lines, parameters)
     page = replace(compose(parameters, layout, path, shaper, noise, baseline, lines), ink=ink)
     page = laid_on_paper(page, parameters, noise)
     lap("motion")

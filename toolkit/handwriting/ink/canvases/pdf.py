@@ -70,7 +70,7 @@ def ink_operator(ink: RGB | CMYK) -> str:
 def _paper(page: Page) -> Iterator[str]:
     if page.sheet is None:
         return
-    yield f"q {ink_operator(page.sheet.stock.colour)} 0 0 {number(page.width)} {number(page.height)} re f"
+    yield f"q {ink_operator(page.sheet.colour)} 0 0 {number(page.width)} {number(page.height)} re f"
     yield f"{number(page.sheet.rule_width)} w"
     for line in page.sheet.lines:
         x, y, end_x, end_y = line.ends(page.width, page.height)

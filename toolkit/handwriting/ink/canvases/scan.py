@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageFilter
 
 from toolkit.handwriting.ink.canvases.raster import Coverage
 from toolkit.handwriting.ink.canvases.texture import grain_tile
@@ -20,10 +20,17 @@ from toolkit.handwriting.parameters import RGB
 from toolkit.keyed_noise import KeyedNoise
 
 PAPER = 236  # brightness of bare paper
-QUALITY = 84  # of the JPEG
-FALL_OFF = 9.0  # levels that the corners are darker than the middle
-SHADOW = 4.0  # levels from one side to the other
+QUALITY = 74, 88  # of the JPEG
+FALL_OFF = 2.0, 12.0  # levels that the corners are darker than the middle
+SHADOW = 5.0  # levels from one side to the other
+GUTTER, GUTTER_WIDTH = (3.0, 15.0), (0.03, 0.13)  # levels and share of the width: the sheet bends up at one side
+GUTTERS, LIDS, FOLDS, BACKS = 0.35, 0.45, 0.3, 0.35  # shares of the pages
+CREASE, CREASE_REACH = 5.0, 40  # levels, and pixels over which the light differs at a fold
+LID, LID_WIDTH = 247.0, 40  # brightness of the scanner's lid beside the sheet, and most pixels of it
+BACK = 2.5, 6.0  # levels that writing on the back is darker
+SOFT = 0.12, 0.38  # pixels that the scanner blurs the ink
 NOISE = 1.1  # levels
+GLAZE, DENSE = 0.35, 0.8  # share of ink that dyes the paper instead of covering it; colour of the thickest ink
 TILE = 512  # pixels after which the fibres repeat
 FIBRES = 3600
 MOST_PIXELS = 1_500_000  # in work together
@@ -32,19 +39,41 @@ _RULES = 48  # and of rules; the rest is for the margin line
 _DARKEST_RULE = 160
 
 Brightness = npt.NDArray[np.uint8]
+Grey = npt.NDArray[np.float32]
 
 
 class Scan:
     """Turns the coverage of the ink into the colours of a palette, band by band."""
 
     def __init__(self, sheet: Sheet, ink: RGB, width: int, height: int) -> None:
-        self._sheet, self._width = sheet, width
+        self._sheet, self._width, self._height = sheet, width, height
         self.palette = _palette(sheet, ink)
-        light = sheet.noise.number("light"), sheet.noise.number("light across")
-        self._across = _fall_off(width) + SHADOW * (light[0] - 0.5) * np.linspace(-1, 1, width, dtype=np.float32)
-        self._down = _fall_off(height) + SHADOW * (light[1] - 0.5) * np.linspace(-1, 1, height, dtype=np.float32)
+        light, fall_off = sheet.noise.uniform("light", 2), self._between("fall off", FALL_OFF)
+        self._across, self._down = (
+            SHADOW / 2 * np.float32(tilt) * place - np.float32(fall_off / 2) * place**4
+            for tilt, place in zip(light, (_places(width), _places(height)), strict=True)
+        )
+        if self._happens("gutter", GUTTERS):
+            reach = self._between("gutter width", GUTTER_WIDTH)
+            near = np.maximum(1 - (1 - self._side("gutter side") * _places(width)) / (2 * np.float32(reach)), 0)
+            self._across -= np.float32(self._between("gutter depth", GUTTER)) * near * near
         self._texture = _texture(sheet.stock.texture > 3, sheet.stock.texture)
         self._shift = int(sheet.noise.number("fibres") * TILE)
+        self._quality = int(self._between("quality", QUALITY))
+        self._blur = ImageFilter.BoxBlur(self._between("soft", SOFT))
+        self._back = self._between("back", BACK) if self._happens("backs", BACKS) and sheet.stock.texture < 3 else 0.0
+        self._folds = [1 / 3, 2 / 3] if self._happens("folds", 0.5) else [0.5]
+        if not self._happens("folded", FOLDS):
+            self._folds = []
+
+    def _between(self, name: str, ends: tuple[float, float]) -> float:
+        return ends[0] + (ends[1] - ends[0]) * self._sheet.noise.number(name)
+
+    def _happens(self, name: str, share: float) -> bool:
+        return self._sheet.noise.number(name) < share
+
+    def _side(self, name: str) -> int:
+        return 1 if self._happens(name, 0.5) else -1
 
     def rows(self, alpha: Coverage, first_row: int) -> Iterator[npt.NDArray[np.uint8]]:
         """Yield the rows of a PNG, not filtered, in pieces that limit the memory."""
@@ -56,10 +85,16 @@ class Scan:
         """Return the number of the colour of each pixel, shape (rows, width)."""
         bright = self._paper(first_row, len(alpha))
         rules, is_margin = self._rules(first_row, len(alpha))
+        if self._back:
+            bright -= np.float32(self._back / 255) * _from_behind(alpha)
+        for fold in self._folds:
+            self._crease(bright, fold * self._height - first_row)
+        self._beside(bright, rules, first_row)
         if rules is not None:
             bright -= rules
-        bright *= 1 - alpha * np.float32(1 / 255)
-        level = _as_jpeg(np.clip(bright, 0, 255).astype(np.uint8))
+        soft = np.asarray(Image.fromarray(alpha).filter(self._blur))
+        bright *= 1 - soft * np.float32(1 / 255)
+        level = _as_jpeg(np.clip(bright, 0, 255).astype(np.uint8), self._quality)
         number = (level.astype(np.uint16) * _RAMP >> 8).astype(np.uint8)
         if rules is not None:
             shown = np.flatnonzero((rules > 4) & (alpha < 90))
@@ -68,7 +103,7 @@ class Scan:
             number.ravel()[shown] = first + np.where(is_margin.ravel()[shown], depth // 3, depth)
         return number
 
-    def _paper(self, first_row: int, rows: int) -> npt.NDArray[np.float32]:
+    def _paper(self, first_row: int, rows: int) -> Grey:
         bright = np.empty((rows, self._width), np.float32)
         np.add(self._down[first_row : first_row + rows, None] + np.float32(PAPER), self._across, out=bright)
         line = (np.arange(first_row, first_row + rows) + self._shift) % TILE
@@ -76,7 +111,37 @@ class Scan:
         bright += np.tile(self._texture[line], (1, repeats))[:, : self._width]
         return bright
 
-    def _rules(self, first_row: int, rows: int) -> tuple[npt.NDArray[np.float32] | None, npt.NDArray[np.bool_]]:
+    def _crease(self, bright: Grey, row: float) -> None:
+        """Draw a fold: a soft dark line, with more light on one side of it than on the other."""
+        slope = self._sheet.turn
+        lean = abs(slope) * self._width / 2 + CREASE_REACH
+        first, last = (int(np.clip(end, 0, len(bright))) for end in (row - lean, row + lean))
+        rows = np.arange(first, last, dtype=np.float32)[:, None]
+        away = rows - np.float32(row) - np.float32(slope) * (np.arange(self._width, dtype=np.float32) - self._width / 2)
+        near = np.maximum(1 - np.abs(away) / CREASE_REACH, 0)
+        line = np.float32(1) / (1 + away * away / 2)
+        bright[first:last] += CREASE * (0.35 * np.sign(away) * near * near - line)
+
+    def _beside(self, bright: Grey, rules: Grey | None, first_row: int) -> None:
+        """Show the lid of the scanner beside a turned sheet, at a side that has no ink."""
+        is_right = self._happens("lid side", 0.5)
+        reach = abs(self._sheet.turn) * self._height / 2
+        if not self._happens("lid", LIDS) or 2 * reach + 4 > min(self._sheet.free[is_right] / 2, LID_WIDTH):
+            return
+        rows = np.arange(first_row, first_row + len(bright), dtype=np.float32)[:, None] - self._height / 2
+        depth = np.float32(reach * self._between("lid depth", (0.0, 1.0)))
+        edge = depth + np.float32(self._sheet.turn * (1 if is_right else -1)) * rows
+        wide = min(LID_WIDTH, self._width)
+        away = edge - np.arange(wide, dtype=np.float32)  # above 0 is outside the sheet
+        outside = np.clip(away + np.float32(0.5), 0, 1)
+        side = np.s_[:, : -wide - 1 : -1] if is_right else np.s_[:, :wide]
+        if rules is not None:
+            rules[side] *= 1 - outside
+        strip = bright[side]
+        shadow = 30 / (1 + np.abs(away - np.float32(1.5)) ** 2 / 2) * (away > -1)
+        strip += outside * (np.float32(LID if self._sheet.stock.texture < 3 else PAPER) - strip) - shadow
+
+    def _rules(self, first_row: int, rows: int) -> tuple[Grey | None, npt.NDArray[np.bool_]]:
         """Return how much darker the rules make each pixel, and where they are margin lines."""
         lines, half = self._sheet.lines, max(self._sheet.rule_width, 1.0) / 2
         is_margin = np.zeros((rows, self._width), bool)
@@ -106,19 +171,25 @@ class Scan:
         return drop, is_margin
 
 
-def _fall_off(length: int) -> npt.NDArray[np.float32]:
-    place = np.linspace(-1, 1, length, dtype=np.float32)
-    return -np.float32(FALL_OFF / 2) * place * place * place * place
+def _places(length: int) -> Grey:
+    return np.linspace(-1, 1, length, dtype=np.float32)
 
 
-def _as_jpeg(bright: Brightness) -> Brightness:
+def _from_behind(alpha: Coverage) -> Brightness:
+    """Return the ink of the page as it shines through from the back of another."""
+    picture = Image.fromarray(alpha)
+    small = picture.reduce(3).transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+    return np.roll(np.asarray(small.resize(picture.size, Image.Resampling.BILINEAR)), len(alpha) // 9, 0)
+
+
+def _as_jpeg(bright: Brightness, quality: int) -> Brightness:
     file = io.BytesIO()
-    Image.fromarray(bright).save(file, "JPEG", quality=QUALITY)
+    Image.fromarray(bright).save(file, "JPEG", quality=quality)
     return np.asarray(Image.open(file))
 
 
 @cache
-def _texture(coarse: bool, strength: float) -> npt.NDArray[np.float32]:
+def _texture(coarse: bool, strength: float) -> Grey:
     """Return the change of brightness by the paper and the scanner, shape (TILE, TILE)."""
     grain = np.tile(grain_tile()[:-1, :-1], (2, 2))
     texture = NOISE * KeyedNoise("scanner").gaussian("noise", TILE * TILE).reshape(TILE, TILE)
@@ -129,7 +200,7 @@ def _texture(coarse: bool, strength: float) -> npt.NDArray[np.float32]:
     texture += (0.2 if coarse else 0.3) * strength * soft
     if coarse:
         texture += 0.8 * strength * _fibres()
-    even: npt.NDArray[np.float32] = (texture - texture.mean()).astype(np.float32)
+    even: Grey = (texture - texture.mean()).astype(np.float32)
     return even
 
 
@@ -150,15 +221,19 @@ def _fibres() -> npt.NDArray[np.float64]:
 
 def _palette(sheet: Sheet, ink: RGB) -> bytes:
     """Return 256 colours: from ink to paper, of rules, of the margin line."""
-    paper = np.array(sheet.stock.colour, np.float64)
+    paper = np.array(sheet.colour, np.float64)
     bright = (np.arange(_RAMP) + 0.5) * 256 / _RAMP
-    inked = np.array(ink) + (paper - ink) * np.minimum(bright / PAPER, 1)[:, None]
+    clear = np.minimum(bright / PAPER, 1)[:, None]
+    # Thin ink has more colour than a mixture with paper, thick ink is darker than its name.
+    dark = np.maximum(np.array(ink) * DENSE, 1)
+    inked = GLAZE * paper * (dark / paper) ** (1 - clear) + (1 - GLAZE) * (dark + (paper - dark) * clear)
     shaded = paper * (bright / PAPER)[:, None]
     bare = np.clip((bright - 165) / 40, 0, 1)[:, None]  # what is hardly darker than paper is paper in the shade
     depth = np.arange(_RULES) * 2 + _DARKEST_RULE
-    table = [inked + (shaded - inked) * bare, _printed(sheet.stock.rule or RGB(0, 0, 0), paper, depth)]
+    table = [inked + (shaded - inked) * bare, _printed(sheet.rule, paper, depth)]
     table.append(_printed(MARGIN_LINE, paper, depth[::3]))
-    return np.clip(np.rint(np.concatenate(table)), 0, 255).astype(np.uint8).tobytes()
+    colours: npt.NDArray[np.uint8] = np.clip(np.rint(np.concatenate(table)), 0, 255).astype(np.uint8)
+    return colours.tobytes()
 
 
 def _printed(rule: RGB, paper: npt.NDArray[np.float64], bright: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

@@ -141,7 +141,7 @@ def _paper(page: Page) -> str:
     )
     return (
         '<radialGradient id="shade" r=".75"><stop offset=".6" stop-opacity="0"/><stop offset="1" stop-opacity=".05"/>'
-        f'</radialGradient><rect width="100%" height="100%" fill="{_css_colour(page.sheet.stock.colour)}"/>{drawn}'
+        f'</radialGradient><rect width="100%" height="100%" fill="{_css_colour(page.sheet.colour)}"/>{drawn}'
         '<rect width="100%" height="100%" fill="url(#shade)"/>'
     )
 
