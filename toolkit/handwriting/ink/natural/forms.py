@@ -12,8 +12,10 @@ import numpy as np
 
 from toolkit.handwriting.ink.natural.parts import Part, arc, direction, drawn, nearest, shortened, strokes_of
 from toolkit.handwriting.ink.ribbons import Strokes
+from toolkit.keyed_noise import Integers
 
 Parts: TypeAlias = list[Part]
+Legible: TypeAlias = Callable[[list[Strokes], Integers], list[bool]]
 Edit: TypeAlias = Callable[[Parts, float], "Parts | None"]  # the second argument is the x-height
 
 _LEAST_FORMS = 5  # of a letter, where as many read as it
@@ -21,29 +23,24 @@ _WIDEST_LOOP = 0.2  # cap heights; of a loop that is closed without a bend
 _CONTACT = 0.07  # cap heights; an end nearer than this to another part of the letter touches it
 
 
-def forms_of(
-    character: str, parts: Parts, x_height: float, joined: bool, reads: Callable[[Strokes, int], bool]
-) -> list[Parts]:
-    """Return the constructions of a letter, first that of the font.
-
-    `reads` tells whether one still reads as the letter; its second argument is the number of counters that it has more.
-    """
-    forms = [parts]
+def forms_of(character: str, parts: Parts, x_height: float, joined: bool, legible: Legible) -> list[Parts]:
+    """Return the constructions of a letter that read as it, first that of the font."""
     if not parts or min(map(len, parts)) < 3:
-        return forms
-
-    def add(edit: Edit) -> None:
+        return [parts]
+    shapes = _SHAPES if character.islower() else _TALL_SHAPES if character.isalnum() else ()
+    edits = [edit for edit, for_joined in _EDITS.get(character, ()) if for_joined or not joined]
+    forms, counters, own = [], [], 0
+    for edit in (*edits, *shapes):
         changed = edit([part.copy() for part in parts], x_height)
-        if changed is not None and reads(strokes_of(changed, [0] * len(changed)), _COUNTERS.get(edit, 0)):
+        if changed is not None:
             forms.append(changed)
-
-    for edit, for_joined in _EDITS.get(character, ()):
-        if not joined or for_joined:
-            add(edit)
-    for edit in _SHAPES if character.islower() else _TALL_SHAPES:
-        if character.isalnum() and len(forms) < _LEAST_FORMS:
-            add(edit)
-    return forms
+            counters.append(_COUNTERS.get(edit, 0))
+            own += edit in edits
+    if not forms:
+        return [parts]
+    reads = legible([strokes_of(form, [0] * len(form)) for form in forms], np.array(counters))
+    good = [form for form, is_good in zip(forms, reads, strict=True) if is_good]
+    return [parts, *good[: max(sum(reads[:own]), _LEAST_FORMS - 1)]]
 
 
 def _contacts(parts: Parts) -> list[tuple[int, bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from string import ascii_lowercase, digits
 from typing import NamedTuple
 
@@ -74,10 +74,12 @@ class Penman:
         self.joined = shaper.measures.joined
         self.habits = habits_of(shaper.hands[0].measures.name, shaper.writer.name)
         self.taste = KeyedNoise("taste", shaper.hands[0].measures.name, shaper.writer.name)
-        self.alphabet = Alphabet({letter: self._letter(letter) for letter in ascii_lowercase + digits}, shaper.nib)
         x_height = self._top("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
         self.writes_capitals = self._top("h") < _ASCENDER * x_height  # instead of small letters
+        self.alphabet = Alphabet(
+            {letter: self._letter(letter) for letter in ascii_lowercase + digits}, shaper.nib, self.x_height
+        )
         self.forms = lru_cache(8192)(self._forms)
         self.meet = lru_cache(32768)(self._meet)
 
@@ -96,8 +98,8 @@ class Penman:
             return (Letterform(character, strokes, (0,) * len(flags), False, False, *sides(strokes)),)
         found = []
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
-        reads = self.alphabet.reader(character, strokes)
-        for parts in forms_of(written, parts_of(strokes), self.x_height, self.joined and number == 0, reads):
+        legible = partial(self.alphabet.legible, character, strokes)
+        for parts in forms_of(written, parts_of(strokes), self.x_height, self.joined and number == 0, legible):
             kept = [*flags, 0][: len(parts)] if len(parts) >= len(flags) else [0] * len(parts)
             form = strokes_of(parts, kept)
             self._proportion(form, written)
