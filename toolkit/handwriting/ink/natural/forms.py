@@ -10,29 +10,37 @@ from typing import TypeAlias
 
 import numpy as np
 
-from toolkit.handwriting.ink.natural.parts import Part, arc, direction, drawn, nearest, shortened
-from toolkit.keyed_noise import Floats
+from toolkit.handwriting.ink.natural.parts import Part, arc, direction, drawn, nearest, shortened, strokes_of
+from toolkit.handwriting.ink.ribbons import Strokes
+from toolkit.keyed_noise import Integers
 
 Parts: TypeAlias = list[Part]
+Legible: TypeAlias = Callable[[list[Strokes], Integers], list[bool]]
 Edit: TypeAlias = Callable[[Parts, float], "Parts | None"]  # the second argument is the x-height
 
-_LEAST_FORMS = 3  # of the letters that have edits
+_LEAST_FORMS = 5  # of a letter, where as many read as it
+_WIDEST_LOOP = 0.2  # cap heights; of a loop that is closed without a bend
 _CONTACT = 0.07  # cap heights; an end nearer than this to another part of the letter touches it
 
 
-def forms_of(character: str, parts: Parts, x_height: float, joined: bool) -> list[Parts]:
-    """Return the constructions of a letter, first that of the font."""
-    forms = [parts]
+def forms_of(character: str, parts: Parts, x_height: float, joined: bool, legible: Legible) -> list[Parts]:
+    """Return the constructions of a letter that read as it, first that of the font."""
     if not parts or min(map(len, parts)) < 3:
-        return forms
-    edits = _EDITS.get(character, _CAPITAL_EDITS if character.isupper() else ())
-    for edit, for_joined in edits:
-        if (not joined or for_joined) and (changed := edit([part.copy() for part in parts], x_height)) is not None:
+        return [parts]
+    shapes = _SHAPES if character.islower() else _TALL_SHAPES if character.isalnum() else ()
+    edits = [edit for edit, for_joined in _EDITS.get(character, ()) if for_joined or not joined]
+    forms, counters, own = [], [], 0
+    for edit in (*edits, *shapes):
+        changed = edit([part.copy() for part in parts], x_height)
+        if changed is not None:
             forms.append(changed)
-    for edit, _ in _WIDTHS if edits else ():
-        if len(forms) < _LEAST_FORMS and (changed := edit([part.copy() for part in parts], x_height)) is not None:
-            forms.append(changed)
-    return forms
+            counters.append(_COUNTERS.get(edit, 0))
+            own += edit in edits
+    if not forms:
+        return [parts]
+    reads = legible([strokes_of(form, [0] * len(form)) for form in forms], np.array(counters))
+    good = [form for form, is_good in zip(forms, reads, strict=True) if is_good]
+    return [parts, *good[: max(sum(reads[:own]), _LEAST_FORMS - 1)]]
 
 
 def _contacts(parts: Parts) -> list[tuple[int, bool]]:
@@ -60,18 +68,7 @@ def _opened(parts: Parts, x_height: float) -> Parts | None:
     if not contacts:
         return None
     n, at_end = contacts[-1]
-    parts[n] = shortened(parts[n], 0.2 * x_height, at_end)
-    return parts
-
-
-def _overshot(parts: Parts, x_height: float) -> Parts | None:
-    """Let a stroke run past the one at which it ends."""
-    contacts = [(n, end) for n, end in _contacts(parts) if arc(parts[n])[-1] > 0.5]
-    if not contacts:
-        return None
-    n, at_end = contacts[0]
-    forward = direction(parts[n], at_end) * (1 if at_end else -1) * 0.2 * x_height
-    parts[n] = drawn(parts[n], [(forward[0] + 0.02, forward[1] - 0.03)], at_end)
+    parts[n] = shortened(parts[n], 0.19 * x_height, at_end)
     return parts
 
 
@@ -103,8 +100,10 @@ def _open_tail(parts: Parts, x_height: float) -> Parts | None:
     n, _, after = found
     if after >= 0.3:
         parts[n] = shortened(parts[n], 0.5 * after, True)
-    else:
+    elif direction(parts[n], True)[1] < -0.8:
         parts[n] = drawn(parts[n], [(-0.13, -0.07), (-0.3, 0.0)], True)
+    else:
+        return None
     return parts
 
 
@@ -114,7 +113,9 @@ def _looped_tail(parts: Parts, x_height: float) -> Parts | None:
     if found is None or found[2] > 0.45:
         return None
     n, low, _ = found
-    parts[n] = drawn(parts[n][: low + 1], [(-0.14, -0.04), (-0.18, 0.12), (0.08, 0.36)], True)
+    rise = -float(parts[n][low, 1])
+    points = [(-0.1, -0.04), (-0.2, 0.06), (-0.16, 0.3 * rise), (0.02, 0.7 * rise), (0.16, 0.95 * rise)]
+    parts[n] = drawn(parts[n][: low + 1], points, True)
     return parts
 
 
@@ -156,40 +157,34 @@ def _retraced_loop(parts: Parts, x_height: float) -> Parts | None:
     falling = np.minimum.accumulate(down[:, 1]) == down[:, 1]
     rising = (np.arange(len(part)) < top) & (part[:, 1] > 0.4 * x_height)
     on_stem = np.interp(part[rising, 1], down[falling][::-1, 1], down[falling][::-1, 0])
-    weight = np.minimum((part[rising, 1] - 0.4 * x_height) / x_height, 1.0)
-    part[rising, 0] += 0.85 * weight * weight * (3 - 2 * weight) * (on_stem - part[rising, 0])
-    return parts
-
-
-def _looped_ascender(parts: Parts, x_height: float) -> Parts | None:
-    """Begin an ascender with an upstroke on its right: a loop."""
-    n, top = _ascender(parts)
-    part = parts[n]
-    others = max((other[:, 1].max() for m, other in enumerate(parts) if m != n), default=0.0)
-    if top > 3 or part[top, 1] < x_height * 1.25 or direction(part, False)[1] > -0.5 or others > x_height * 1.2:
+    if np.abs(on_stem - part[rising, 0]).max(initial=0.0) > _WIDEST_LOOP:
         return None
-    middle = part[int(np.abs(part[:, 1] - 0.3 * x_height).argmin())]
-    dx, dy = middle[0] - part[0, 0], middle[1] - part[0, 1]
-    parts[n] = drawn(part, [(0.07, 0.0), (0.3 * dx + 0.15, 0.28 * dy), (dx - 0.13, dy)], False)
+    weight = np.minimum((part[rising, 1] - 0.4 * x_height) / x_height, 1.0)
+    part[rising, 0] += weight * weight * (3 - 2 * weight) * (on_stem - part[rising, 0])
     return parts
 
 
 def _retraced_stem(parts: Parts, x_height: float) -> Parts | None:
     """Write a stem and what branches off it without a lift, up along the stem again."""
     for n, stem in enumerate(parts):
-        if abs(stem[-1, 1]) > 0.15 or direction(stem, True)[1] > -0.6:
-            continue
         for m, branch in enumerate(parts):
-            if m == n or direction(branch, False)[0] < 0 or branch[0, 1] < 0.15:
-                continue
-            at, distance = nearest(branch[0], stem)
-            if distance < 2 * _CONTACT and at < len(stem) - 3:
-                back = stem[at:-1][::-1].copy()
+            back = None if m == n or direction(stem, True)[1] > -0.6 else _way_back(stem, branch)
+            if back is not None:
                 t = np.arange(1, len(back) + 1) / (len(back) + 1)
-                back[:, 0] += 0.13 * x_height * t  # the upstroke leans away from the stem
+                back[:, 0] += 0.2 * x_height * t * (1 - t)  # the upstroke bulges away from the stem
                 whole = np.concatenate([stem, back, branch[2:]])
                 return [whole if k == n else part for k, part in enumerate(parts) if k != m]
     return None
+
+
+def _way_back(stem: Part, branch: Part) -> Part | None:
+    """Return the points from the end of a stem to the beginning of its branch, which may lie below the end."""
+    at, distance = nearest(branch[0], stem)
+    if abs(stem[-1, 1]) < 0.15 and direction(branch, False)[0] > 0 and branch[0, 1] > 0.15:
+        return stem[at:-1][::-1].copy() if distance < 2 * _CONTACT and at < len(stem) - 3 else None
+    at, distance = nearest(stem[-1], branch)
+    rises = 0 < at < len(branch) - 3 and bool((np.diff(branch[: at + 1, 1]) > 0).all())
+    return branch[:at][::-1].copy() if distance < _CONTACT and rises else None
 
 
 def _bar_moved(by: float) -> Edit:
@@ -217,25 +212,10 @@ def bar_of(parts: Parts) -> int | None:
     return None
 
 
-def _crossed(parts: Parts, x_height: float) -> Parts | None:
-    """Cross a 7 or a z."""
-    if bar_of(parts) is not None and len(parts) > 2:
-        return None
-    rows = np.concatenate(parts)
-    top, bottom = rows[:, 1].max(), rows[:, 1].min()
-    level = 0.52 * top + 0.48 * bottom
-    at = rows[np.abs(rows[:, 1] - level) < 0.08]
-    if not len(at):
-        return None
-    x = np.linspace(-0.17, 0.19, 12)
-    parts.append(np.column_stack([at[:, 0].mean() + x, level + 0.15 * x, np.full(12, 1.0)]))
-    return parts
-
-
 def _flag(parts: Parts, x_height: float) -> Parts | None:
     """Begin a 1 with a short upstroke, or leave it out."""
     n, top = _ascender(parts)
-    if top <= 2:
+    if top <= 2 and len(parts) == 1 and abs(direction(parts[0], False)[1]) > 0.8:
         parts[n] = drawn(parts[n], [(-0.07, -0.06), (-0.24, -0.24)], False)
         return parts
     if top < len(parts[n]) // 2:
@@ -268,77 +248,99 @@ def _leaning(amount: float) -> Edit:
     return lean
 
 
-def _tapered(amount: float) -> Edit:
-    """Return an edit that makes the upper half of a letter wider and the lower one narrower, or the reverse."""
+def _waist(by: float, width: float, of_figure: bool = False) -> Edit:
+    """Return an edit that moves the middle of a letter up or down, where it becomes wider, and changes its width."""
 
-    def taper(parts: Parts, x_height: float) -> Parts | None:
-        rows = np.concatenate(parts)
-        middle, half = rows[:, 0].mean(), x_height / 2
+    def move(parts: Parts, x_height: float) -> Parts | None:
+        height = max(part[:, 1].max() for part in parts) if of_figure else x_height
+        middle = float(np.median(np.concatenate(parts)[:, 0]))
         for part in parts:
-            share = np.minimum(np.maximum((part[:, 1] - half) / half, -1.0), 1.0)
-            part[:, 0] = middle + (part[:, 0] - middle) * (1 + amount * share)
+            share = np.minimum(np.maximum(part[:, 1] / height, 0.0), 1.0)
+            part[:, 1] += 4 * by * height * share * (1 - share)
+            part[:, 0] = middle + (part[:, 0] - middle) * width * (1 + by * (2 * share - 1))
         return parts
 
-    return taper
+    return move
 
 
-def _squeezed_eye(parts: Parts, x_height: float) -> Parts | None:
-    """Lower the upper half of an e or s."""
-    for part in parts:
-        above = np.maximum(part[:, 1] - 0.45 * x_height, 0.0)
-        part[:, 1] -= 0.3 * above
-    return parts
-
-
-def _free_end(amount: float) -> Edit:
-    """Return an edit that lengthens the last stroke in its direction, or cuts it."""
+def _reach(by: float) -> Edit:
+    """Return an edit that makes ascenders and descenders longer or shorter."""
 
     def change(parts: Parts, x_height: float) -> Parts | None:
-        n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
-        if amount < 0:
-            parts[n] = shortened(parts[n], -amount * x_height, True)
-        else:
-            forward: Floats = direction(parts[n], True) * amount * x_height
-            parts[n] = drawn(parts[n], [(float(forward[0]), float(forward[1]) + 0.02)], True)
+        rows = np.concatenate(parts)
+        if rows[:, 1].max() < 1.25 * x_height and rows[:, 1].min() > -0.2:
+            return None
+        for part in parts:
+            part[:, 1] += by * (np.maximum(part[:, 1] - x_height, 0.0) + np.minimum(part[:, 1], 0.0))
         return parts
 
     return change
 
 
+def _squeezed(parts: Parts, x_height: float) -> Parts | None:
+    """Lower the upper half of a letter."""
+    for part in parts:
+        above = np.maximum(part[:, 1] - 0.45 * x_height, 0.0)
+        part[:, 1] -= 0.2 * above
+    return parts
+
+
+def _free_end(amount: float) -> Edit:
+    """Return an edit that lengthens the last stroke in its direction, or cuts it; a leg hardly changes."""
+
+    def change(parts: Parts, x_height: float) -> Parts | None:
+        n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
+        way = direction(parts[n], True)
+        length = abs(amount) * x_height * (0.4 if way[1] < -0.6 else 1.0)
+        if amount < 0:
+            parts[n] = shortened(parts[n], length, True)
+        else:
+            parts[n] = drawn(parts[n], [(float(way[0]) * length, float(way[1]) * length + 0.02)], True)
+        return parts
+
+    return change
+
+
+# The later ones change less, for letters that few changes leave legible.
+_SHAPES = (
+    *(_waist(0.13, 1.08), _waist(-0.15, 0.94), _reach(0.13), _reach(-0.12)),
+    *(_waist(0.08, 1.1), _waist(-0.08, 0.9), _waist(0.02, 1.12), _waist(-0.02, 0.88)),
+)
+_TALL_SHAPES = (
+    *(_waist(0.12, 1.08, of_figure=True), _waist(-0.12, 0.93, of_figure=True)),
+    *(_waist(0.02, 1.1, of_figure=True), _waist(-0.02, 0.9, of_figure=True)),
+)
+_COUNTERS: dict[Edit, int] = {_opened: -1, _straight_tail: -1, _open_tail: -1, _retraced_loop: -1, _looped_tail: 1}
 _FINE = True  # for joined hands as well
-_BOWL = ((_opened, _FINE), (_overshot, _FINE))
-_TAIL = ((_straight_tail, False), (_open_tail, False), (_looped_tail, False))
-_STEM = ((_foot, False), (_retraced_stem, _FINE), (_opened, False))
-_TALL = ((_retraced_loop, _FINE), (_looped_ascender, _FINE))
-_WIDTHS = ((_tapered(0.3), _FINE), (_tapered(-0.3), _FINE))
-_CAPITAL_EDITS = (*_WIDTHS, (_squeezed_eye, _FINE))
+_END = ((_free_end(0.28), False), (_free_end(-0.25), False))
+_BOWL = ((_opened, _FINE),)
+_TAIL = ((_straight_tail, _FINE), (_open_tail, _FINE), (_looped_tail, False))
+_STEM = ((_foot, False), (_retraced_stem, _FINE))
+_TALL = ((_retraced_loop, _FINE),)
 _EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
-    "a": (*_BOWL, (_foot, False), *_WIDTHS[:1]),
-    "b": ((_opened, False),),
-    "d": (_BOWL[0], (_foot, False), (_retraced_loop, _FINE)),
-    "e": ((_squeezed_eye, _FINE), (_overshot, _FINE), *_WIDTHS),
-    "f": ((_bar_moved(0.2), _FINE), (_bar_moved(-0.15), _FINE), *_TALL, (_looped_tail, False)),
-    "g": (*_BOWL, *_TAIL, *_WIDTHS[1:]),
-    "h": (*_TALL, *_STEM, *_WIDTHS[:1]),
+    "a": (*_BOWL, (_foot, False), *_END),
+    "d": (*_BOWL, (_foot, False), *_TALL),
+    "e": ((_squeezed, _FINE), *_END),
+    "f": ((_bar_moved(0.2), _FINE), (_bar_moved(-0.15), _FINE), *_TALL),
+    "g": (*_BOWL, *_TAIL[1:]),
+    "h": (*_TALL, *_STEM, *_END),
     "i": ((_foot, False),),
     "j": _TAIL,
-    "k": (_TALL[0], *_STEM),
-    "l": (*_TALL, (_foot, False), (_bent(0.5), False), (_bent(-0.5), False)),
-    "m": _STEM[:2],
-    "n": (*_STEM, *_WIDTHS),
-    "o": (*_BOWL, *_WIDTHS),
-    "p": _STEM[1:2],
-    "q": (_BOWL[0], *_TAIL),
-    "r": (*_STEM[1:], *_WIDTHS[:1]),
-    "s": ((_squeezed_eye, _FINE), (_free_end(0.3), False), (_free_end(-0.25), False), *_WIDTHS),
-    "t": ((_bar_moved(0.3), _FINE), (_bar_moved(-0.15), _FINE), (_foot, False), *_WIDTHS[1:]),
+    "k": (*_TALL, *_STEM, *_END),
+    "l": (*_TALL, (_foot, False), (_bent(0.5), False)),
+    "m": _STEM,
+    "n": (*_STEM, *_END),
+    "o": _BOWL,
+    "p": _STEM[1:],
+    "q": _TAIL[:1],
+    "r": (*_STEM[1:], *_END),
+    "s": ((_squeezed, _FINE), *_END),
+    "t": ((_bar_moved(0.3), _FINE), (_bar_moved(-0.15), _FINE), (_foot, False)),
     "u": _STEM[:1],
-    "y": (*_TAIL, (_opened, _FINE), *_WIDTHS),
-    "z": ((_crossed, _FINE),),
+    "y": _TAIL,
     "0": _BOWL,
-    "1": ((_flag, _FINE), (_bent(-0.6), _FINE), (_bent(0.6), _FINE)),
-    "4": ((_leaning(-0.3), _FINE), (_leaning(0.3), _FINE), (_opened, _FINE), (_overshot, _FINE)),
-    "6": _BOWL,
-    "7": ((_crossed, _FINE), (_bent(0.8), _FINE), (_bent(-0.8), _FINE)),
-    "9": ((_opened, _FINE), (_bent(-0.9), _FINE), (_bent(0.8), _FINE)),
+    "1": ((_flag, _FINE), (_bent(-0.8), _FINE), (_bent(0.8), _FINE)),
+    "4": ((_leaning(-0.35), _FINE), (_leaning(0.35), _FINE), *_BOWL),
+    "7": ((_bent(1.0), _FINE), (_bent(-1.0), _FINE)),
+    "9": (*_BOWL, (_bent(-0.9), _FINE), (_bent(0.8), _FINE)),
 }

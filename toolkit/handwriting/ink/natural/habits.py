@@ -45,7 +45,7 @@ def habits_of(script: str, writer: str) -> Habits:
         ascender=1 + 0.1 * u[0],
         descender=1 + 0.12 * u[1],
         figure=1 + 0.06 * u[2],
-        join_rate=0.4 + 0.22 * u[3],
+        join_rate=0.5 + 0.15 * u[3],
         longest_run=5 + int(1.49 * u[4] + 0.5),
         bar_length=1 + 0.2 * u[5],
         bar_slope=0.05 + 0.05 * u[6],

@@ -17,6 +17,8 @@ _RETRACED = 1.0  # of a stroke that the pen may follow backwards to its beginnin
 _WIDEST = 0.16  # distance that a joined hand closes
 _BRIDGED = (0.06, 0.9)  # distance over which a print hand may join
 _TALL = 0.85  # height of an entry that is too high for a join
+_RIGHTWARDS = 0.4  # least share of the direction in which an e begins
+_ASCENDERS = "bdfhklt"  # a line up to the top of one would look like another letter
 _LEAST_RUN, _WIDENED = 0.5, 0.18  # of a join to its rise, and what may be added to the distance of the letters for that
 _USUAL_GAP, _TIGHTENED, _MOST = 0.24, 0.7, 0.25  # optical kerning: share of what exceeds the gap, and its limit
 
@@ -48,7 +50,9 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
         return Meeting(kern, False)
     tail = parts_of(first.strokes)[first.at_once - 1] - np.array([dx + kern, dy, 0.0])
     heads = parts_of(second.strokes)
-    return _joined(tail, heads) if joined else _bridged(kern, tail, heads[0])
+    if joined:
+        return _joined(tail, heads)
+    return Meeting(kern, False) if second.character in _ASCENDERS else _bridged(kern, tail, heads[0])
 
 
 def _joined(tail: Part, heads: list[Part]) -> Meeting:
@@ -74,10 +78,10 @@ def _joined(tail: Part, heads: list[Part]) -> Meeting:
 def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
     """Draw a line from the exit of one print letter to the entry of the next, where a pen would not turn back.
 
-    `tail` is relative to the second letter. The exit may be cut; below a straight stem the pen turns to the right.
+    `tail` is relative to the second letter. The exit may be cut; below a stem the pen turns to the right into an e.
     """
     arrive = direction(head, False)
-    if head[0, 1] > _TALL:  # a line up to the top of an ascender would look like another letter
+    if head[0, 1] > _TALL:
         return Meeting(kern, False)
     for cut in (0, 2, 4):
         end = tail[: len(tail) - cut]
@@ -90,7 +94,8 @@ def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
         if not (_BRIDGED[0] < distance < _BRIDGED[1]) or apart[0] < max(0.04, 0.99 * _LEAST_RUN * abs(apart[1])):
             continue
         heading, leave = apart / distance, direction(end, True)
-        turns_at_foot = cut > 0 and leave[1] < -0.5 and end[-1, 1] < 0.3
+        # A turn at the foot of a straight stem, to the top of the next one, would look like a u.
+        turns_at_foot = cut > 0 and leave[1] < -0.5 and end[-1, 1] < 0.3 and arrive[0] > _RIGHTWARDS
         if float(leave @ heading) < 0.1 and not turns_at_foot:
             continue
         # Into a downstroke the pen arrives in its own direction and turns there.

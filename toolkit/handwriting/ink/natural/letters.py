@@ -16,6 +16,8 @@ BANDS = 26  # of height, in which the sides of a letter are measured
 _LOWEST, _BAND = -1.0, 0.1  # cap heights
 BAR, MARK = 1, 2  # delayed strokes: a bar, a dot or accent
 _BRANCH, _MOST_BACK = 0.08, 25  # cap heights, points: where a pen goes back along a stroke to the next one
+_STEMS = {"b": 2, "h": 2, "i": 1, "k": 2, "l": 1, "m": 3, "n": 2, "p": 2, "r": 1, "t": 1, "u": 2}
+_LOW = 0.2  # cap heights; below this lies the foot of a stem
 _REACHES, _LEVEL = 0.14, 0.2  # cap heights from the side of a letter within which it may be joined, at one height
 
 
@@ -45,6 +47,8 @@ def prepared(character: str, parts: list[Part], flags: list[int], joined: bool) 
     entry = exit_ = None
     if unicodedata.category(character)[0] == "L" and not any(flags[n] & DOT for n in main):
         entry, exit_ = _entry(turned, main, joined), _exit(turned, main)
+        if entry is not None and _is_foot(character, parts[entry[0]][-1 if entry[1] else 0], [parts[n] for n in main]):
+            entry = None
         if entry is not None and exit_ is not None and entry[0] == exit_[0] and entry[1] == exit_[1]:
             entry = None
         turns = {n for n, at_end in filter(None, (entry,)) if at_end}
@@ -117,6 +121,12 @@ def _entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool]
             return n, at_end
     n = main[0]
     return n, parts[n][0, 1] < parts[n][-1, 1] and abs(parts[n][0, 0] - parts[n][-1, 0]) < 0.25
+
+
+def _is_foot(character: str, end: Floats, parts: list[Part]) -> bool:
+    """Tell whether an entry is the foot of the first stem: a join there would make an upstroke of the stem."""
+    crossings = sum(int((np.diff((part[:, 1] > _LOW).astype(np.int8)) != 0).sum()) for part in parts)
+    return bool(end[1] < _LOW) and crossings <= _STEMS.get(character, 0)
 
 
 def _exit(parts: list[Part], main: list[int]) -> tuple[int, bool] | None:

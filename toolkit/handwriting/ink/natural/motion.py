@@ -26,8 +26,10 @@ from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 # Standard deviations, in cap heights or relative; they apply to words and, with less memory, to letters.
 WORD_WIDTH, WORD_SIZE, WORD_RISE, WORD_SLANT = 0.06, 0.06, 0.03, 0.03
 LETTER_WIDTH, LETTER_SIZE, LETTER_RISE, LETTER_SLANT = 0.06, 0.03, 0.016, 0.03
-GAP_FLOOR, GAP_SPREAD, RAREST = 0.28, 0.55, 2.2
-USUAL_ABOVE = 0.32  # what a usual gap has above the floor at least
+GAP_FLOOR, USUAL_ABOVE = 0.28, 0.32  # and what a usual gap has above the floor at least
+GAP_SPREAD, GAP_MEMORY, NARROWEST, WIDEST = 0.3, 0.6, 0.75, 1.9  # relative to a usual gap
+WIDENED = {",": 1.16, ";": 1.25, ":": 1.25, ".": 1.35, "!": 1.35, "?": 1.35}  # after these
+CLOSENESS, USUALLY_WIDER = 0.3, 0.15  # most that counts of the white beside a gap's narrowest place, and the usual
 BAR_SPREAD, BAR_TURN, BAR_MISSES = 0.25, 0.06, 0.05
 LONGEST_BAR = 0.7  # cap heights, unless it is as long in the font
 DOT_SPREAD, DOT_RISE = 0.10, 0.06
@@ -86,7 +88,7 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z
         right += 0.8 * choice.spacing
     wide = min((right - left) * factor, max(right - left, longest))
     middle = (left + right) / 2
-    x[:] = middle + (x - x.mean()) * (wide / max(float(np.ptp(x)), 1e-6)) + 0.5 * wide * misses
+    x[:] = middle + (x - x.mean()) * (wide / max(float(np.ptp(x)), 1e-6)) + 0.3 * wide * misses
     slope = min(max(habits.bar_slope + BAR_TURN * z[1], -0.05), 0.17)
     y[:] = y.mean() + 0.4 * (y - y.mean()) + slope * (x - middle)
 
@@ -164,15 +166,23 @@ def _place(
     left, right = widened(left, right)
     first, last = left.min(axis=1, initial=np.inf), right.max(axis=1, initial=-np.inf)
     first, last = np.where(np.isfinite(first), first, 0.0), np.where(np.isfinite(last), last, 0.0)
-    apart = (left[1:] - right[:-1]).min(axis=1, initial=np.inf)
+    between = left[1:] - right[:-1]
+    apart = between.min(axis=1, initial=np.inf)
     apart = np.where(np.isfinite(apart), apart, first[1:] - last[:-1])
+    # A gap looks as wide as the white at the height of the small letters, not as its narrowest place.
+    beside = between[:, bands_of(np.arange(0.05, penman.x_height, 0.1))]
+    looks_wider = np.minimum(beside - apart[:, None], CLOSENESS).mean(axis=1)
     advance = np.array([word.advance for word in layout.words], np.float64)
     nominal = layout.x[1:] - layout.x[:-1] - advance[:-1]
-    z = np.minimum(noise.gaussian("natural gap", max(words - 1, 0)), RAREST)
-    floor = GAP_FLOOR + 2 * shaper.nib
-    gap = floor + np.maximum(penman.habits.gap * nominal - floor, USUAL_ABOVE) * exponential(GAP_SPREAD * z)
+    floor, wide = GAP_FLOOR + 2 * shaper.nib, 2.5 * shaper.space
+    usual = np.where(nominal > 1.6 * shaper.space, nominal, np.minimum(nominal, 1.3 * shaper.space))
+    usual = np.maximum(penman.habits.gap * usual, floor + USUAL_ABOVE)
+    change = exponential(GAP_SPREAD * series(noise, "natural gap", max(words - 1, 0), GAP_MEMORY))
+    change = change * [WIDENED.get(word.text[-1:], 1.0) for word in layout.words[:-1]]
+    gap = usual * np.minimum(np.maximum(change, NARROWEST), WIDEST)
+    gap = np.maximum(gap - 0.5 * (looks_wider - USUALLY_WIDER), floor)
     x = layout.x.tolist()
-    wide, line = 2.5 * shaper.space, layout.line
+    line = layout.line
     for n, (distance, wanted) in enumerate(zip(apart.tolist(), gap.tolist(), strict=True)):
         if line[n] == line[n + 1]:
             placed = x[n] - distance

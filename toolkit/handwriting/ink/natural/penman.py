@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from string import ascii_lowercase, digits
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from toolkit.handwriting.ink.natural.forms import forms_of
 from toolkit.handwriting.ink.natural.habits import habits_of
 from toolkit.handwriting.ink.natural.joins import Meeting, blend, meet
+from toolkit.handwriting.ink.natural.legibility import Alphabet
 from toolkit.handwriting.ink.natural.letters import BAR, Letterform, prepared, sides
 from toolkit.handwriting.ink.natural.parts import STEP, parts_of, strokes_of
 from toolkit.handwriting.ink.ribbons import ENDS_IN_INK, OUTLINE, STARTS_IN_INK, Strokes
@@ -23,7 +25,7 @@ _WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # of the forms of a letter, from the usual
 _ASCENDER = 1.2  # times the x-height; a lower h is a capital
 _LIFTED_BEFORE = frozenset("acdgoq")
 _OFTEN_JOINED = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
-_SELDOM = 0.35  # how often the other pairs are joined, relative to these
+_SELDOM = 0.6  # how often the other pairs are joined, relative to these
 _SHARED_BAR = {"tt": 0.8, "th": 0.3}
 
 
@@ -75,12 +77,18 @@ class Penman:
         x_height = self._top("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
         self.writes_capitals = self._top("h") < _ASCENDER * x_height  # instead of small letters
+        self.alphabet = Alphabet(
+            {letter: self._letter(letter) for letter in ascii_lowercase + digits}, shaper.nib, self.x_height
+        )
         self.forms = lru_cache(8192)(self._forms)
         self.meet = lru_cache(32768)(self._meet)
 
-    def _top(self, character: str) -> float:
+    def _letter(self, character: str) -> Strokes:
         [(number, glyph, _)] = self.shaper.word(character).glyphs
-        return float(self.shaper.letter(number, glyph).y.max(initial=0.0))
+        return self.shaper.letter(number, glyph)
+
+    def _top(self, character: str) -> float:
+        return float(self._letter(character).y.max(initial=0.0))
 
     def _forms(self, number: int, glyph: int, character: str) -> tuple[Letterform, ...]:
         """Return the forms of a letter that this writer uses, the usual one first."""
@@ -90,7 +98,8 @@ class Penman:
             return (Letterform(character, strokes, (0,) * len(flags), False, False, *sides(strokes)),)
         found = []
         written = character.upper() if self.writes_capitals and len(character.upper()) == 1 else character
-        for parts in forms_of(written, parts_of(strokes), self.x_height, self.joined and number == 0):
+        legible = partial(self.alphabet.legible, character, strokes)
+        for parts in forms_of(written, parts_of(strokes), self.x_height, self.joined and number == 0, legible):
             kept = [*flags, 0][: len(parts)] if len(parts) >= len(flags) else [0] * len(parts)
             form = strokes_of(parts, kept)
             self._proportion(form, written)
@@ -165,7 +174,7 @@ class Penman:
     def _keeps_pen_down(self, pair: str, run: int, draw: float) -> bool:
         if self.joined:
             if run < 3:
-                return draw < 0.94
+                return draw < 0.85
             likely = 0.55 if pair[-1] in _LIFTED_BEFORE else 0.2
             return run < self.habits.longest_run and draw > likely
         if pair.isupper():
