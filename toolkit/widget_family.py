@@ -77,9 +77,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
     ) -> None:
         """Show controls beside the results, one of which is the status line; under them where the page is narrow."""
         main = ipywidgets.VBox(results).add_class("toolkit-main")
-        layout = _layout(width="100%", overflow="visible")
-        beside = ipywidgets.Box((main, controls.add_class("toolkit-controls")), layout=layout)
-        self.children = (self._sheet, *above, beside.add_class("toolkit-beside"))
+        self.children = (self._sheet, *above, beside(main, controls.add_class("toolkit-controls")))
 
     def stop(self) -> None:
         """Stop background work, if there is any; what is shown stays."""
@@ -185,7 +183,8 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self, description: str, options: Sequence[str] = (), *, rows: int = 5) -> None:
         self.boxes: list[ipywidgets.Checkbox] = []
-        self.search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=_layout(width="auto"))
+        search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=_layout(width="auto"))
+        self.search = explained(search, f"List only those under {description} that have these words")
         self.all = button("all", tooltip=f"Choose all that are listed under {description}")
         self.none = button("none", tooltip=f"Choose none of those that are listed under {description}")
         self._list = ipywidgets.VBox(layout=_layout(max_height=f"{rows * _ROW + 4}px"))
@@ -212,7 +211,6 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
         before = self.boxes
         self.boxes = [check_box(name, name in kept) for name in self.options]
         for box in self.boxes:
-            box.tooltip = box.description
             box.observe(self._take, "value")
         many = len(self.options) > self._rows
         self.search.layout.display = None if many else "none"
@@ -260,6 +258,11 @@ def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
     return ipywidgets.HBox(parts, layout=layout)
 
 
+def beside(*columns: ipywidgets.Widget) -> ipywidgets.HBox:
+    """Put columns with the classes ``toolkit-main`` and ``toolkit-controls`` side by side, where there is room."""
+    return row(*columns).add_class("toolkit-beside")
+
+
 def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial") -> ipywidgets.Widget:
     """Set the width of a control and of its description, which takes as much as it needs by default."""
     control.style.description_width = label
@@ -268,12 +271,25 @@ def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "init
 
 
 def explained(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
-    """Give a control a tooltip; that of a text field or a list is at its description."""
-    control.tooltip = tooltip
-    if isinstance(control, ipywidgets.Text | ipywidgets.Dropdown):  # ipywidgets shows theirs only without a description
+    """Give a control a tooltip; that of a text field, a list or a check box is at its description."""
+    # Of these, ipywidgets shows it only without a description. A check box with both shows the HTML as its tooltip.
+    if control.description and isinstance(control, ipywidgets.Text | ipywidgets.Dropdown | ipywidgets.Checkbox):
         control.description_allow_html = True
         control.description = f'<span title="{escape(tooltip, quote=True)}">{escape(control.description)}</span>'
+    else:
+        control.tooltip = tooltip
     return control
+
+
+def slider(
+    description: str, value: float, least: float, most: float, step: float, tooltip: str, *, readout: str = ""
+) -> ipywidgets.Widget:
+    """Return a slider as wide as its column, under its description; of whole numbers if `step` is an int."""
+    kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
+    made = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
+    made.readout_format = readout or made.readout_format
+    made.layout.height = "auto"
+    return sized(made.add_class("toolkit-stacked"), "auto", label="100%")
 
 
 def text_field(description: str, placeholder: str = "", value: str = "", **size: str) -> ipywidgets.Text:

@@ -232,6 +232,7 @@ def test_each_download_is_the_right_file(page: Page) -> None:
     assert rows[0] == "created,open,mode,celsius"
     assert rows[32] == "2026-01-01T00:31:00Z,false,'=off,23.1"
     assert len(rows) == 61
+    assert len(saved(page, "missing", "CSV").read_text("utf-8").splitlines()) == 1 + 41, "no row without a value"
     page.evaluate("charts.missing.setRange([T, T + 300])".replace("T", str(_T0)))
     assert saved(page, "missing", "CSV").read_text("utf-8").splitlines()[-1] == "2026-01-01T00:05:00Z,5"
     assert saved(page, "forty", "PNG").read_bytes().startswith(b"\x89PNG")

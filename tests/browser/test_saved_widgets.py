@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import io
+import json
 import re
+from pathlib import Path
 
+from PIL import Image, ImageColor
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.lab_page import (
@@ -20,6 +25,7 @@ from tests.browser.lab_page import (
     shut_down_kernels,
 )
 from tests.browser.widget_page import click
+from toolkit.charts.styles import styles_of
 
 _SETUP = """
 import ipywidgets
@@ -37,14 +43,17 @@ reward = tk.rewards.moment(device, "run", test=True)
 """
 _LIVE = """
 live = toolkit.LiveDweets(tk, "roof")
-tk.dweets.post_frame("roof", frame, progress=False)
-live.wait(30)
 live
+"""
+_ARRIVE = """
+arrived = tk.dweets.post_frame("roof", frame, progress=False), live.wait(30)
 """
 _CELLS = (
     _SETUP,
     'toolkit.HistoryExplorer(tk, things=["roof"])',
     _LIVE,
+    _ARRIVE,
+    'frame.dweets.chart(unit="°C")',
     'toolkit.HandwritingExplorer(tk, text="Dear Ada,")',
     "toolkit.RewardsExplorer(tk, configuration=tk.operator.reward_configuration())",
     "toolkit.IdentityWalkthrough(tk)",
@@ -55,7 +64,7 @@ _CELLS = (
     "view = ipywidgets.IntText()._repr_mimebundle_(); del view['text/plain']; display(view, raw=True)",
 )
 _WIDGETS = 5  # of ours
-_PICTURES = _WIDGETS + 1  # and the page of a reward
+_PICTURES = _WIDGETS + 2  # and a chart, and the page of a reward
 _NO_WIDGET = re.compile("^(Loading|Error displaying) widget")
 
 
@@ -79,11 +88,21 @@ def assert_pictures(page: Page) -> None:
 def assert_widgets(page: Page) -> None:
     """All are there to be used, and one can."""
     expect(page.locator(".toolkit-widget")).to_have_count(_WIDGETS)
+    expect(page.locator(".toolkit-chart")).to_have_count(3)
     click(page.get_by_role("button", name="1 Start"))
     expect(page.get_by_text("Start: a TargetUrl")).to_be_visible()
     click(page.get_by_role("button", name="Begin again"))
     expect(page.get_by_text("Choose a phone and start.")).to_be_visible()
     expect(outputs(page).filter(has_text=_NO_WIDGET)).to_have_count(0)
+
+
+def is_line_drawn(notebook: Path, words: str) -> bool:
+    """Return whether the saved picture of a widget has the colour of the field celsius."""
+    cells = json.loads(notebook.read_bytes())["cells"]
+    (data,) = [out["data"] for cell in cells for out in cell["outputs"] if words in str(out["data"].get("text/plain"))]
+    picture = Image.open(io.BytesIO(base64.b64decode(data["image/png"]))).convert("RGB")
+    colour = ImageColor.getrgb(styles_of(["celsius"], {})["celsius"].colour)
+    return colour in {found for _, found in picture.getcolors(maxcolors=1 << 20) or ()}
 
 
 def assert_reopened(page: Page, lab: RunningLab, path: str, *, trusted: bool) -> None:
@@ -100,7 +119,10 @@ def test_saved_widgets_are_pictures_once_their_kernel_is_gone(lab: RunningLab, p
     path = lab.write_notebook("saved.ipynb", _CELLS)
     assert run_all(page, lab, path) == []
     assert_widgets(page)
+    widgets = page.locator(".toolkit-widget").element_handles()
     save(page)
+    assert all(widget.evaluate("one => one.isConnected") for widget in widgets), "none is drawn again"
+    assert is_line_drawn(lab.folder / path, "LiveDweets"), "not the picture from before anything had come"
     open_notebook(page, lab, path)  # as when a page is reloaded: its kernel still has the widgets
     assert_widgets(page)
     restart_kernel(page)

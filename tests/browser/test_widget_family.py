@@ -1,4 +1,7 @@
-"""All five widgets, alike: by hand, by keyboard, in both themes, on a narrow page, with errors, and to their end."""
+"""All five widgets, alike: by hand, by keyboard, in both themes, on a narrow page, with errors, and to their end.
+
+By mouse in Notebook 7, all else in JupyterLab; with ``--long`` mouse and keyboard in both.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,14 @@ from typing import NamedTuple
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-from tests.browser.lab_page import RunningLab, keep_picture, run_all, set_theme, shut_down_kernels
+from tests.browser.lab_page import (
+    RunningLab,
+    keep_picture,
+    open_notebook,
+    run_opened,
+    set_theme,
+    shut_down_kernels,
+)
 from tests.browser.widget_page import (
     ask_kernel,
     click,
@@ -22,6 +32,7 @@ from tests.browser.widget_page import (
     slider_of,
     stops,
     tab_to,
+    unexplained,
 )
 from tests.mail_server import eventually
 
@@ -75,11 +86,26 @@ def history_by_mouse(widget: Locator) -> None:
     over = widget.locator(".toolkit-chart .u-over").first
     mouse = widget.page.mouse
     mouse.move(*point(over, 0.5))
+    expect(widget.locator(".toolkit-chart-tip")).to_contain_text("wind")
     mouse.down()
     mouse.move(*point(over, 0.999), steps=4)
     mouse.up()
-    expect(widget.get_by_label("From", exact=True)).to_have_value(re.compile(r"^2012-0\d-\d\d"))
+    start = widget.get_by_label("From", exact=True)
+    expect(start).to_have_value(re.compile(r"^2012-0\d-\d\d"))
     says(widget, re.compile(r"^(19|20)\d rows"))
+    mouse.dblclick(*point(over, 0.5))
+    expect(start).to_have_value("")
+    says(widget, "400 rows")
+    legend = widget.locator(".toolkit-chart-legend").get_by_role("button", name="wind")
+    click(legend)
+    expect(legend).to_have_attribute("aria-pressed", "false")
+    for kind in ("PNG", "CSV", "SVG"):
+        with widget.page.expect_download() as download:
+            click(widget.get_by_role("button", name=kind, exact=True))
+        assert download.value.suggested_filename == f"history.{kind.lower()}"
+        if kind != "PNG":  # without the line that is hidden
+            text = download.value.path().read_text("utf-8")
+            assert ("temp_max" in text, "wind" in text) == (True, False)
 
 
 def history_by_keyboard(widget: Locator) -> None:
@@ -306,14 +332,27 @@ CASES = {
     ),
 }
 NAMES = list(CASES)
+_IN_LAB, _IN_NOTEBOOK = "lab/tree", "notebooks"
+only_in_lab = pytest.mark.parametrize("family", [_IN_LAB], indirect=True, scope="module")
+
+
+def usually_in(interface: str) -> pytest.MarkDecorator:
+    """Run a test in JupyterLab or in Notebook 7, and in the other one with ``--long``."""
+    other = _IN_NOTEBOOK if interface == _IN_LAB else _IN_LAB
+    return pytest.mark.parametrize(
+        "family", [interface, pytest.param(other, marks=pytest.mark.long)], indirect=True, scope="module"
+    )
 
 
 @pytest.fixture(scope="module")
-def family(lab: RunningLab, chromium: BrowserContext, foreign_requests: list[str]) -> Iterator[Page]:
+def family(
+    request: pytest.FixtureRequest, lab: RunningLab, chromium: BrowserContext, foreign_requests: list[str]
+) -> Iterator[Page]:
     """A notebook with a cell for each widget, for all tests here: a kernel takes seconds to start."""
     page = chromium.new_page()
     cells = (_SETUP, *(f"shown = {case.code}\n{case.afterwards}\nshown" for case in CASES.values()))
-    assert run_all(page, lab, lab.write_notebook("family.ipynb", cells)) == []
+    open_notebook(page, lab, lab.write_notebook("family.ipynb", cells), request.param)
+    assert run_opened(page) == []
     page.wait_for_selector("#jupyterlab-splash", state="detached")
     yield page
     shut_down_kernels(page)
@@ -347,11 +386,13 @@ def fresh(family: Page) -> Callable[[str], Locator]:
     return run
 
 
+@usually_in(_IN_NOTEBOOK)
 @pytest.mark.parametrize("name", NAMES)
 def test_by_mouse(name: str, fresh: Callable[[str], Locator]) -> None:
     CASES[name].by_mouse(fresh(name))
 
 
+@usually_in(_IN_LAB)
 @pytest.mark.parametrize("name", NAMES)
 def test_by_keyboard(name: str, fresh: Callable[[str], Locator]) -> None:
     widget = fresh(name)
@@ -359,6 +400,7 @@ def test_by_keyboard(name: str, fresh: Callable[[str], Locator]) -> None:
     CASES[name].by_keyboard(widget)
 
 
+@usually_in(_IN_LAB)
 @pytest.mark.parametrize("name", NAMES)
 def test_tab_goes_through_everything_in_order_and_one_sees_where_one_is(
     name: str, fresh: Callable[[str], Locator]
@@ -378,6 +420,7 @@ def test_tab_goes_through_everything_in_order_and_one_sees_where_one_is(
     assert focus(widget)["place"] == -1, "one gets out again"
 
 
+@only_in_lab
 @pytest.mark.parametrize("name", NAMES)
 def test_it_can_be_read_in_both_themes_and_fits_a_narrow_page(name: str, fresh: Callable[[str], Locator]) -> None:
     widget = fresh(name)
@@ -392,6 +435,7 @@ def test_it_can_be_read_in_both_themes_and_fits_a_narrow_page(name: str, fresh: 
         page.wait_for_selector("#jupyterlab-splash", state="detached")
         assert layout_faults(widget) == []
         assert pale_words(widget) == [], theme
+        assert unexplained(widget) == []
         keep_picture(page, f"{name}-{theme}", of=widget)
     set_theme(page, dark=False)
     page.set_viewport_size({"width": 800, "height": 900})
@@ -401,6 +445,7 @@ def test_it_can_be_read_in_both_themes_and_fits_a_narrow_page(name: str, fresh: 
     page.set_viewport_size({"width": 1200, "height": 900})
 
 
+@only_in_lab
 def test_what_goes_wrong_is_a_sentence(family: Page) -> None:
     page = family
     made = ", ".join(case.code.replace("(tk", "(far") for case in CASES.values() if "LiveDweets" not in case.code)
@@ -424,6 +469,7 @@ def test_what_goes_wrong_is_a_sentence(family: Page) -> None:
     expect(page.locator(".jp-OutputArea-output[data-mime-type*=stderr]")).to_have_count(0)
 
 
+@only_in_lab
 def test_no_thread_outlives_its_cell(family: Page) -> None:
     run_cell(family, NAMES.index("live-dweets") + 1)
     expect(family.get_by_text("Listening to roof.")).to_be_visible()

@@ -44,6 +44,16 @@ _FOCUS = """widget => {
   };
 }""".replace("STOPS", _STOPS)
 
+# Controls that say nothing when the pointer rests on them; also those in a section that is closed. An ipywidgets slider
+# without a tooltip says "null".
+_UNEXPLAINED = """widget => {
+  const titled = '[title]:not([title=""], [title="null"])';
+  const controls = [...widget.querySelectorAll('button, input, select, textarea, .noUi-handle, a[href]')];
+  const around = one => one.closest('.jupyter-widgets.widget-inline-hbox');
+  return controls.filter(one => !one.closest(titled) && !around(one)?.querySelector(titled))
+    .map(one => one.labels?.[0]?.textContent || one.textContent || one.outerHTML);
+}"""
+
 # Parts that are wider than the widget (unless they scroll), and controls that lie on each other.
 _LAYOUT_FAULTS = """widget => {
   const edge = widget.getBoundingClientRect().right + 0.5, faults = [];
@@ -187,6 +197,12 @@ def tab_to(widget: Locator, words: str, presses: int = 60) -> None:
             return
         widget.page.keyboard.press("Tab")
     raise AssertionError(f"Tab never reaches {words!r}")
+
+
+def unexplained(widget: Locator) -> list[str]:
+    """Return the controls without a tooltip."""
+    silent: list[str] = widget.evaluate(_UNEXPLAINED)
+    return silent
 
 
 def layout_faults(widget: Locator) -> list[str]:

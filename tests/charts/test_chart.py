@@ -190,6 +190,26 @@ def test_many_different_texts_are_other() -> None:
     assert (len(line.states), line.states[-1], line.values.max()) == (1_001, "other", 1_000)
 
 
+def test_a_state_ends_where_a_gap_begins() -> None:
+    gaps = pd.DataFrame({"start": [HOURS[3]], "end": [HOURS[9]]})
+    frame = MIXED.iloc[[0, 1, 2, 3, 9, 10]]
+    for line in lines_of(frame, ["open", "mode"], gaps):
+        (end,) = line.values.index[line.values.isna()]
+        assert HOURS[3] < end < HOURS[3] + pd.Timedelta("1s")
+
+
+def test_files_hold_the_lines_that_are_asked_for() -> None:
+    things = pd.concat([MIXED.head(4).assign(thing=thing) for thing in ("roof", "cellar")])
+    chart = Chart(things, ["celsius", "open"])
+    chart.visible_range = HOURS[1], HOURS[2]
+    rows = chart.csv(["roof celsius"]).decode().splitlines()
+    assert rows[0].endswith(",thing,celsius")
+    assert [row.split(",")[1] for row in rows[1:]] == ["roof", "roof"]
+    assert len(chart.csv().splitlines()) == 5
+    assert b"cellar" in chart.svg()
+    assert b"cellar" not in chart.svg(["roof celsius"])
+
+
 @pytest.mark.parametrize("steep", [1, 0])
 def test_every_kind_of_panel_is_drawn(steep: int) -> None:
     gaps = pd.DataFrame({"start": [HOURS[3]], "end": [HOURS[9]]})

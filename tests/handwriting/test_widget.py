@@ -5,11 +5,9 @@ from __future__ import annotations
 import base64
 import io
 import re
-from collections.abc import Iterator
 from dataclasses import fields
 from html import unescape
 
-import ipywidgets
 import pytest
 from PIL import Image
 
@@ -138,20 +136,6 @@ def test_a_card_shows_whole_words_and_a_rating(explorer: HandwritingExplorer) ->
     assert "cursivity 1601" in picker.ratings.value
     picker.order.value = "by cursivity"
     assert all("cursivity " in picture.value for picture in picker.pictures)
-
-
-def controls_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
-    for child in getattr(widget, "children", ()):
-        yield from controls_of(child)
-    if isinstance(widget, ipywidgets.Button | ipywidgets.ValueWidget):
-        yield widget
-
-
-def test_every_control_explains_itself(explorer: HandwritingExplorer) -> None:
-    shown = (ipywidgets.HTML, ipywidgets.Label)
-    controls = [control for control in controls_of(explorer) if not isinstance(control, shown)]
-    assert len(controls) > 30
-    assert [control for control in controls if not (getattr(control, "tooltips", None) or control.tooltip)] == []
 
 
 def test_one_section_of_controls_is_open(explorer: HandwritingExplorer) -> None:

@@ -186,16 +186,15 @@ class Chart(anywidget.AnyWidget):
         self.send({"copy": text})
 
     def _answer(self, _widget: object, message: Any, _buffers: object) -> None:  # noqa: ANN401
-        if message.get("ask") == "svg":
-            self.offer_download(f"{self.file_name}.svg", self.svg())
-        elif message.get("ask") == "csv":
-            start, end = self.visible_range or (self._frame.index.min(), self._frame.index.max())
-            shown = self._frame[(self._frame.index >= start) & (self._frame.index <= end)]
-            self.offer_download(f"{self.file_name}.csv", table_bytes(shown, ".csv"))
+        if make := {"svg": self.svg, "csv": self.csv}.get(message.get("ask")):
+            self.offer_download(f"{self.file_name}.{message['ask']}", make(message["lines"]))
 
-    def _drawn(self, kind: Any) -> bytes:  # noqa: ANN401
+    def _some(self, names: Sequence[str] | None) -> list[Line]:
+        return [line for line in self._lines if names is None or line.name in names]
+
+    def _drawn(self, kind: Any, names: Sequence[str] | None = None) -> bytes:  # noqa: ANN401
         figure = chart_figure(
-            self._lines,
+            self._some(names),
             self._marks,
             self._units,
             time_name=self._data["timeName"],
@@ -205,9 +204,18 @@ class Chart(anywidget.AnyWidget):
         )
         return figure_file(figure, kind)
 
-    def svg(self) -> bytes:
-        """Return the visible range as SVG."""
-        return self._drawn("svg")
+    def csv(self, lines: Sequence[str] | None = None) -> bytes:
+        """Return the visible range as CSV, of the lines with these names; None for all."""
+        start, end = self.visible_range or (self._frame.index.min(), self._frame.index.max())
+        rows, some = self._frame[(self._frame.index >= start) & (self._frame.index <= end)], self._some(lines)
+        columns = list(dict.fromkeys(line.field for line in some))
+        if "thing" in rows.columns:
+            rows, columns = rows[rows["thing"].isin([line.thing for line in some])], ["thing", *columns]
+        return table_bytes(rows[columns], ".csv")
+
+    def svg(self, lines: Sequence[str] | None = None) -> bytes:
+        """Return the visible range as SVG, of the lines with these names; None for all."""
+        return self._drawn("svg", lines)
 
     def png(self) -> bytes:
         """Return the visible range as PNG."""

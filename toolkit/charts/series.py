@@ -103,7 +103,8 @@ def lines_of(
                 codes = pd.Categorical(values, categories=states[field]).codes.astype("float64")
                 values = pd.Series(np.where(codes < 0, np.nan, np.minimum(codes, _MOST_STATES)), index=values.index)
             shown = [str(state)[:_LONGEST_STATE] for state in states.get(field, [])[:_MOST_STATES]]
-            lines.append(Line(line_name(thing, field, fields), field, thing, kind, _line(values, own, regular), shown))
+            drawn = _line(values, own, kind, regular)
+            lines.append(Line(line_name(thing, field, fields), field, thing, kind, drawn, shown))
             if len(states.get(field, ())) > _MOST_STATES:
                 shown.append(_OTHER)
     return lines
@@ -123,10 +124,12 @@ def _things(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield str(thing), rows
 
 
-def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, regular: bool) -> pd.Series[float]:
+def _line(column: pd.Series[Any], gaps: pd.DataFrame | None, kind: Kind, regular: bool) -> pd.Series[float]:
     values = (column if regular else column.dropna()).astype("float64")
     if gaps is not None and len(gaps):
-        inside = pd.DatetimeIndex(gaps["start"] + (gaps["end"] - gaps["start"]) / 2)
+        # In the middle, where no value is near; but a state would last until there.
+        within = (gaps["end"] - gaps["start"]) / 2 if kind == "number" else pd.Timedelta("1us")
+        inside = pd.DatetimeIndex(gaps["start"] + within)
         values = pd.concat([values, pd.Series(float("nan"), index=inside, dtype="float64")])
     return values[values.index.notna()].sort_index(kind="stable")
 

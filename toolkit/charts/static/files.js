@@ -65,7 +65,7 @@ function groundOf(element) {
   return "white";
 }
 
-/** The rows of a file: one for each thing and time, a column for each field; names that begin a formula are quoted. */
+/** The rows of a file: one for each thing and time with a value, a column for each field; formulas are quoted. */
 export function csvOf(lines, from, to, timeName, naive) {
   const fields = [...new Set(lines.map(line => line.field))], things = [...new Set(lines.map(line => line.thing))];
   const named = things.some(Boolean), rows = [[timeName, ...(named ? ["thing"] : []), ...fields].map(csvName)];
@@ -75,8 +75,13 @@ export function csvOf(lines, from, to, timeName, naive) {
     for (;;) {
       const next = Math.min(...own.map((line, place) => line?.x[at[place]] ?? Infinity));
       if (!(next <= to)) break;
-      const cells = own.map((line, place) => (line?.x[at[place]] === next ? csvValue(line, at[place]++) : ""));
-      rows.push([isoText(next, naive), ...(named ? [csvName(thing)] : []), ...cells]);
+      let isThere = false; // a missing value only interrupts its line
+      const cells = own.map((line, place) => {
+        if (line?.x[at[place]] !== next) return "";
+        isThere ||= !Number.isNaN(line.y[at[place]]);
+        return csvValue(line, at[place]++);
+      });
+      if (isThere) rows.push([isoText(next, naive), ...(named ? [csvName(thing)] : []), ...cells]);
     }
   }
   return rows.map(row => row.join(",")).join("\r\n") + "\r\n";

@@ -119,11 +119,11 @@ export class Panel {
   range(least, greatest) {
     if (this.kind === "boolean") return [-0.15, 1.15];
     if (this.kind === "text") return [0, this.lines.length];
-    if (least === null || least === undefined) return [0, 1];
+    if (least === null || least === undefined) return this.lastRange ?? [0, 1]; // its lines are hidden
     const size = Math.max(Math.abs(least), Math.abs(greatest));
     // Values that differ by rounding only are a level line.
     const air = greatest - least > size * 1e-12 ? (greatest - least) * 0.06 : size * 0.05 || 0.5;
-    return [least - air, greatest + air];
+    return (this.lastRange = [least - air, greatest + air]);
   }
 
   timeAxis() {

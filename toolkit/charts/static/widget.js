@@ -23,7 +23,7 @@ export default {
   },
 
   render({ model, el }) {
-    const asked = kind => () => model.send({ ask: kind });
+    const asked = kind => () => model.send({ ask: kind, lines: chart.seen().map(line => line.name) });
     let waiting;
     const chart = createChart(el, {
       ...model.get("_options"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ from toolkit.dweets.widgets.exploration import (
     reason_for_nothing,
     visible_part,
 )
-from toolkit.dweets.widgets.tables import RowsTable, listed_html, sentence_of, statistics_html
+from toolkit.dweets.widgets.tables import ResultTables, sentence_of
 from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
     CheckList,
@@ -37,11 +37,10 @@ from toolkit.widget_family import (
     button,
     check_box,
     counted,
-    html_pane,
+    explained,
     in_turn,
     number_field,
     row,
-    scrolled,
     sized,
     text_field,
 )
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 #: Rows that are read without a question.
 _MANY_ROWS = 2_000_000
 _CHART_HEIGHT, _MOST_CHART_HEIGHT = 225, 290
-_TABLES = ("Statistics", "Rows", "Gaps", "Outliers", "Code")
 _NOTHING, _NO_VIEW = pd.DataFrame(index=pd.DatetimeIndex([], name="created")), View("created", ())
 
 
@@ -151,6 +149,10 @@ rows, file, reload_button, download_button, save_button, copy_button
             threshold=self.threshold.value if self.mark_outliers.value else None,
         )
 
+    @property
+    def _named_now(self) -> tuple[tuple[str, ...], str]:
+        return self.things.value, self.day.value.strip()
+
     @contextmanager
     def _setting(self) -> Iterator[None]:
         """Set several controls without looking at the data after each."""
@@ -163,7 +165,7 @@ rows, file, reload_button, download_button, save_button, copy_button
     def _make_controls(self, rule: str, how: Aggregation, day: str) -> None:
         rules = RULES if rule in RULES.values() else {**RULES, rule: rule}
         aligned = {"width": "auto", "label": "5.8em"}
-        beside = {"width": "13.5em", "label": "9em"}
+        short = {"width": "13.5em", "label": "9em"}
         self.things = CheckList("Things")
         self.fields = CheckList("Fields")
         self.time = sized(ipywidgets.Dropdown(description="Time axis"), **aligned)
@@ -172,30 +174,35 @@ rows, file, reload_button, download_button, save_button, copy_button
         self.how = sized(ipywidgets.Dropdown(description="Show the", options=AGGREGATIONS, value=how), **aligned)
         self.reload_button = button("Reload", "refresh", "Read the things again")
         self.mark_gaps = check_box("Gaps", width="6em")
-        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, **beside)
+        self.gap_factor = number_field("beyond spacing x", 1.5, least=1.01, step=0.5, **short)
         self.mark_outliers = check_box("Outliers", width="6em")
-        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, **beside)
+        self.threshold = number_field("beyond spread x", 5.0, least=0.1, step=0.5, **short)
         tooltips = {
             self.time: "What is on the time axis",
             self.day: "A day (UTC) such as 2026-01-31, instead of the last 500 dweets",
             self.rule: "Put the numbers on a regular axis",
-            self.how: "What is shown of each interval",
+            self.how: "What is shown of each interval; choose one under Resample first",
             self.mark_gaps: "Shade where nothing came",
-            self.gap_factor: "Silence longer than so many times the usual spacing is a gap",
+            self.gap_factor: "Silence longer than so many times the usual spacing is a gap; tick Gaps first",
             self.mark_outliers: "Ring values that are far from their neighbours",
-            self.threshold: "Values farther than so many robust standard deviations are outliers",
+            self.threshold: "Farther off than so many robust standard deviations is an outlier; tick Outliers first",
         }
         for control, words in tooltips.items():
-            control.tooltip = words
+            explained(control, words)
+        for switch, control in (
+            (self.rule, self.how), (self.mark_gaps, self.gap_factor), (self.mark_outliers, self.threshold),
+        ):  # fmt: skip
+            ipywidgets.dlink((switch, "value"), (control, "disabled"), operator.not_)
 
     def _make_results(self) -> None:
         self.chart = Chart(height=_CHART_HEIGHT, max_height=_MOST_CHART_HEIGHT, file_name="history")
-        self.start = text_field("From", "2013 or 2013-07", width="15em", label="3em")
-        self.end = text_field("To", "2013 or 2013-07", width="15em", label="2em")
-        self.shown_table = ipywidgets.ToggleButtons(options=_TABLES, style={"button_width": "auto"})
-        self.rows, self.table = RowsTable(self.complain), html_pane()
+        range_words = "2013, 2013-07 or 2013-07-04 12:00; empty shows all; a zoom in the chart writes it, too"
+        self.start = explained(text_field("From", "2013 or 2013-07", width="15em", label="3em"), range_words)
+        self.end = explained(text_field("To", "2013 or 2013-07", width="15em", label="2em"), range_words)
+        self._tables = ResultTables(self.complain)
+        self.shown_table, self.table, self.rows = self._tables.chosen, self._tables.pane, self._tables.rows
         self.file = text_field("File", "", "history.csv", width="13em", label="2.5em")
-        self.file.tooltip = "The end of the name, .csv or .parquet, says what it will be"
+        explained(self.file, "The end of the name, .csv or .parquet, says what it will be")
         self.download_button = button("Download", "download", "Let the browser download what is shown")
         self.save_button = button("Save on the server", "save", "Write what is shown where the kernel runs")
         self.copy_button = button("Copy code", "clipboard", "Copy the Python code that gives what is shown")
@@ -208,8 +215,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers)
         controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
         files = row(self.file, self.download_button, self.save_button, self.copy_button)
-        tables = (self.shown_table, self.table, self.rows)
-        self.show_beside((self.chart, row(self.start, self.end), self.status, *tables, files), controls)
+        results = (self.chart, row(self.start, self.end), self.status, self._tables, files)
+        self.show_beside(results, controls)
 
     def _follow(self) -> None:
         for control in (self.things, self.day):
@@ -219,7 +226,6 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.mark_gaps, self.gap_factor, self.mark_outliers, self.threshold,
         ):  # fmt: skip
             control.observe(self._explore, "value")
-        self.shown_table.observe(lambda _change: self._show_table(), "value")
         self.chart.observe(self._take_range, "visible_range")
         self.reload_button.on_click(self._refresh)
         self.file.observe(lambda _change: self._ask_again(), "value")
@@ -240,11 +246,11 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def _load(self, fields: Sequence[str] | None, time: str | None, *, also_many: bool = False) -> None:
         """Read the chosen things, offer their times and fields, choose these where they are there."""
-        day = self.day.value.strip()
-        if (rows := self._source.rows(self.things.value, day)) > _MANY_ROWS and not also_many:
+        things, day = self._named_now
+        if (rows := self._source.rows(things, day)) > _MANY_ROWS and not also_many:
             self.say(f"These are {rows:,} rows: Reload reads them, and takes its time. A stored day is faster.")
             return
-        self._history = self._source.read(self.things.value, day)
+        self._history = self._source.read(things, day)
         self._drawn = None
         if self._history.empty:  # and the choices stay, for when there is something again
             self._show(explore(_NOTHING, _NO_VIEW), _NO_VIEW)
@@ -303,17 +309,17 @@ rows, file, reload_button, download_button, save_button, copy_button
             self._look(zoomed=True)
 
     def _show(self, findings: Findings, view: View, *, zoomed: bool = False) -> None:
-        self._shown = (findings, view)
+        things, day = self._named_now
+        self._findings, self._shown = findings, (things, day, view)
         with self.hold_trait_notifications():
             self.frame, self.statistics, self.gaps, self.outliers = findings[:4]
-        day = self.day.value.strip()
         is_empty = findings.frame.empty
-        said = reason_for_nothing(findings, view, self._history, self.things.value, day) if is_empty else ""
+        said = reason_for_nothing(findings, view, self._history, things, day) if is_empty else ""
         self._draw(findings, view, said)
         if not zoomed:  # or a person who still pans would be pulled back
             with self._setting():
                 self.chart.visible_range = visible_part(findings)
-        self._show_table()
+        self._tables.show(findings, self.code())
         self.say(said or sentence_of(findings, view))
 
     def _draw(self, findings: Findings, view: View, empty: str) -> None:
@@ -324,27 +330,13 @@ rows, file, reload_button, download_button, save_button, copy_button
             self.chart.draw(whole, fields, unit=self._unit, marks=marks, regular=bool(view.rule), empty=empty)
         self._drawn = of_all_times
 
-    def _show_table(self) -> None:
-        name = self.shown_table.value
-        self.rows.layout.display = None if name == "Rows" else "none"
-        self.table.layout.display = "none" if name == "Rows" else None
-        if name == "Rows":
-            self.rows.show(self.frame)
-            return
-        if name == "Code":
-            self.table.value = f'<pre class="toolkit-code" tabindex="0">{escape(self.code())}</pre>'
-            return
-        html = statistics_html(self.statistics) if name == "Statistics" else listed_html(getattr(self, name.lower()))
-        self.table.value = scrolled(html, caption=name)
-
     # -- files ------------------------------------------------------------------------------------------------
 
     def code(self) -> str:
         """Return Python code that gives what is shown."""
-        day = self.day.value.strip()
-        findings, view = self._shown
-        source, fields = self._source.code(self.things.value, day), drawn_fields(findings, view)
-        return view.code(source, fields, several="thing" in findings.whole.columns)
+        things, day, view = self._shown
+        fields = drawn_fields(self._findings, view)
+        return view.code(self._source.code(things, day), fields, several="thing" in self._findings.whole.columns)
 
     def export(self, path: str | Path) -> Path:
         """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.
@@ -355,25 +347,31 @@ rows, file, reload_button, download_button, save_button, copy_button
         target.write_bytes(table_bytes(self.frame, target.suffix))
         return target
 
+    def _file(self) -> tuple[Path, bytes]:
+        """Return path and content; InvalidArgument if no row is shown, or only rows of earlier choices are."""
+        if self._history.empty or self.frame.empty:
+            raise InvalidArgument("there is no row to write")
+        if self._shown != (*self._named_now, self.view):
+            raise InvalidArgument("the rows are of your earlier choices; change what could not be shown, or Reload")
+        path = Path(self.file.value.strip()).expanduser()
+        return path, table_bytes(self.frame, path.suffix)
+
     def _download(self, _button: object) -> None:
         with self.working("Writing"):
-            target = Path(self.file.value.strip())
-            content = table_bytes(self.frame, target.suffix)
-            self.chart.offer_download(target.name, content)
-            self.say(
-                f"The browser downloads {counted(len(self.frame), 'row')} as {target.name}, {len(content):,} bytes."
-            )
+            path, content = self._file()
+            self.chart.offer_download(path.name, content)
+            self.say(f"The browser downloads {counted(len(self.frame), 'row')} as {path.name}, {len(content):,} bytes.")
 
     def _save(self, _button: object) -> None:
         with self.working("Writing"):
-            path = Path(self.file.value.strip()).expanduser()
+            path, content = self._file()
             if path.exists() and self.save_button.description != "Replace it":
                 self.save_button.description = "Replace it"
                 self.say(f"{path.name} exists, {path.stat().st_size:,} bytes. Press Replace it to write over it.")
                 return
-            target = self.export(path)
+            path.write_bytes(content)
             self._ask_again()
-            self.say(f"Wrote {counted(len(self.frame), 'row')} to {target.name}, {target.stat().st_size:,} bytes.")
+            self.say(f"Wrote {counted(len(self.frame), 'row')} to {path.name}, {len(content):,} bytes.")
 
     def _ask_again(self) -> None:
         self.save_button.description = "Save on the server"
@@ -390,5 +388,5 @@ rows, file, reload_button, download_button, save_button, copy_button
 
     def summary(self) -> str:
         """Return how much of what is shown."""
-        fields = ", ".join(self._shown[1].fields) or "no field"
+        fields = ", ".join(self._shown[2].fields) or "no field"
         return f"HistoryExplorer: {counted(len(self.frame), 'row')} of {fields}"

@@ -25,6 +25,7 @@ from toolkit.widget_family import (
     ServiceWidget,
     button,
     counted,
+    explained,
     html_pane,
     in_turn,
     open_widgets,
@@ -134,10 +135,10 @@ class LiveDweets(ServiceWidget):
         self.pause.layout.width = "auto"
         self.stop_button = button("Stop", "stop", "End the streams")
         self.points = sized(ipywidgets.Dropdown(description="Show the last", options=sizes, value=points))
-        self.points.tooltip = "How many dweets of each thing are drawn"
+        explained(self.points, "How many dweets of each thing are drawn")
         self.things = CheckList("Things", things)
         self.things.value = tuple(things)
-        self.add_thing = text_field("Add", "another thing", label="3em")
+        self.add_thing = explained(text_field("Add", "another thing", label="3em"), "Follow one more thing: its name")
         self.fields = CheckList("Fields", self._asked_for, rows=7)
         self.fields.value = self._asked_for
         self.chart = Chart(height=_CHART_PIXELS, max_height=_MOST_CHART_PIXELS, file_name=" ".join(things))
@@ -154,7 +155,9 @@ class LiveDweets(ServiceWidget):
 
     def _lay_out(self) -> None:
         buttons = row(self.start_button, self.pause, self.stop_button)
-        controls = ipywidgets.VBox((buttons, self.counter, self.points, self.things, self.add_thing, self.fields))
+        amounts = ipywidgets.VBox((self.counter, self.points))
+        things = ipywidgets.VBox((self.things, self.add_thing))
+        controls = ipywidgets.VBox((buttons, amounts, things, self.fields))
         self.show_beside((self.chart, self.status, self.readings), controls)
 
     @property

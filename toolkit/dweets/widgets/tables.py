@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from html import escape
 from typing import Any
 
 import ipywidgets
@@ -17,7 +18,18 @@ import pandas as pd
 from toolkit.charts.numerals import distinct_numerals
 from toolkit.dweets.widgets.exploration import Findings, View, drawn_fields
 from toolkit.errors import InvalidArgument
-from toolkit.widget_family import button, counted, html_line, html_pane, in_turn, row, scrolled, sized, text_field
+from toolkit.widget_family import (
+    button,
+    counted,
+    explained,
+    html_line,
+    html_pane,
+    in_turn,
+    row,
+    scrolled,
+    sized,
+    text_field,
+)
 
 _PAGE = 50
 _MOST_LISTED = 200
@@ -28,13 +40,54 @@ _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+_TABLES = {
+    "Statistics": "Count, mean, spread and quantiles of each field",
+    "Rows": "The rows that are shown, to sort and filter",
+    "Gaps": "When nothing came",
+    "Outliers": "Values that are far from their neighbours",
+    "Code": "The Python code that gives what is shown",
+}
+
+
+class ResultTables(ipywidgets.VBox):  # type: ignore[misc]
+    """What a view found, as one of these tables: `chosen` says which."""
+
+    def __init__(self, complain: Callable[[Exception], None]) -> None:
+        self.chosen = ipywidgets.ToggleButtons(options=list(_TABLES), tooltips=list(_TABLES.values()))
+        self.chosen.style.button_width = "auto"
+        self.rows, self.pane = RowsTable(complain), html_pane()
+        self.chosen.observe(lambda _change: self._show(), "value")
+        super().__init__((self.chosen, self.pane, self.rows), layout=ipywidgets.Layout(width="100%"))
+
+    def show(self, findings: Findings, code: str) -> None:
+        """Take what was found, and the code that gives it."""
+        self._findings, self._code = findings, code
+        self._show()
+
+    def _show(self) -> None:
+        name = self.chosen.value
+        self.rows.layout.display = None if name == "Rows" else "none"
+        self.pane.layout.display = "none" if name == "Rows" else None
+        if name == "Rows":
+            self.rows.show(self._findings.frame)
+        elif name == "Code":
+            self.pane.value = f'<pre class="toolkit-code" tabindex="0">{escape(self._code)}</pre>'
+        elif name == "Statistics":
+            self.pane.value = scrolled(statistics_html(self._findings.statistics), caption=name)
+        else:
+            found = self._findings.gaps if name == "Gaps" else self._findings.outliers
+            self.pane.value = scrolled(listed_html(found), caption=name)
+
+
 class RowsTable(ipywidgets.VBox):  # type: ignore[misc]
     """Rows of a frame: `filter` is ``celsius > 20`` or a word in a text, `sort` a column, `page` counts from 0."""
 
     def __init__(self, complain: Callable[[Exception], None]) -> None:
         self._frame, self._complain, self.page = pd.DataFrame(), complain, 0
         self.filter = text_field("Filter", "celsius > 20, or a word", width="14em", label="2.8em")
+        explained(self.filter, "A comparison with a column, or a word in a text; empty shows all rows")
         self.sort = sized(ipywidgets.Dropdown(description="Sort by"), "12em", label="3.8em")
+        explained(self.sort, "The column by which the rows are sorted")
         self.descending = ipywidgets.ToggleButton(icon="sort-amount-desc", tooltip="The greatest first")
         self.descending.layout.width = "3em"
         self.before = button("‹", tooltip="The rows before")

@@ -55,7 +55,8 @@ class HandPicker(ipywidgets.VBox):  # type: ignore[misc]
             cell.add_class("toolkit-hand")
         turning = ipywidgets.HBox((self.back_button, self.place, self.on_button))
         pages = row(self.name, self.order, turning, self.ratings)
-        super().__init__((pages, row(*self._cells)), layout=ipywidgets.Layout(overflow="visible"))
+        cards = row(*self._cells).add_class("toolkit-hands")
+        super().__init__((pages, cards), layout=ipywidgets.Layout(overflow="visible"))
         self.handwriting = handwriting
         self.observe(lambda _: self._attempt(self._turn_to_chosen), "handwriting")
         self.name.observe(self._on_name, "value")

@@ -20,7 +20,17 @@ from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, sheet
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, Format
-from toolkit.widget_family import ServiceWidget, button, counted, html_line, html_pane, in_turn, part_of, row
+from toolkit.widget_family import (
+    ServiceWidget,
+    button,
+    counted,
+    explained,
+    html_line,
+    html_pane,
+    in_turn,
+    part_of,
+    row,
+)
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -108,7 +118,7 @@ class HandwritingExplorer(ServiceWidget):
     def _make_controls(self, text: str, handwriting: str) -> None:
         layout = ipywidgets.Layout(width="auto", height="4.8em")
         self.text = ipywidgets.Textarea(text, placeholder="Write something", layout=layout)
-        self.text.tooltip = "The text; Enter begins a line"
+        explained(self.text, "The text; Enter begins a line")
         self.look = StyleControls(self._draw)
         self.picker = HandPicker(self._client, handwriting, self._attempt)
         names = [("Animation" if kind == "animation" else kind.upper(), kind) for kind in _KINDS]
@@ -120,7 +130,7 @@ class HandwritingExplorer(ServiceWidget):
 
     def _lay_out(self) -> None:
         self.paper.add_class("toolkit-desk")
-        self.paper.tabbable, self.paper.tooltip = True, "The page at its true size"
+        explained(self.paper, "The page at its true size").tabbable = True
         offers = row(self.kind, self.link, self.keep_button, self.drop_button)
         results = (self.text, self.paper, self.status, offers, self.code_line)
         self.show_beside(results, self.look.add_class("toolkit-look"), above=(self.picker,))

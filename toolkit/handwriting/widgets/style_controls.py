@@ -12,7 +12,7 @@ from PIL import ImageColor
 from toolkit.handwriting.client.page_layout import PAGES
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
-from toolkit.widget_family import button, check_box, explained, in_turn, row, sized
+from toolkit.widget_family import button, check_box, explained, in_turn, row, sized, slider
 
 _NO_PAGE = "width and height"
 HUMAN_LINES, HUMAN_WORDS = 0.12, 0.3  # variances that a person's writing has at most
@@ -43,24 +43,23 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.reroll_button.on_click(lambda _: self._reroll())
 
     def _make_controls(self) -> None:
-        self.size = _slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
-        self.line_spacing = _slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, in sizes")
-        self.line_variance = _slider("Line variance", 0, 0, 1, 0.01, _GREEN.format(HUMAN_LINES))
-        self.word_variance = _slider("Word variance", 0, 0, 1, 0.01, _GREEN.format(HUMAN_WORDS))
+        self.size = slider("Size, px", 20, 4, 120, 1, "Height of a capital letter above the line")
+        self.line_spacing = slider("Line spacing", 1.5, 0, 5, 0.05, "From line to line, in sizes")
+        self.line_variance = slider("Line variance", 0, 0, 1, 0.01, _GREEN.format(HUMAN_LINES))
+        self.word_variance = slider("Word variance", 0, 0, 1, 0.01, _GREEN.format(HUMAN_WORDS))
         number = ipywidgets.BoundedIntText(1, min=1, max=2**53, description="Seed")
         self.seed = _field(number, "The same number gives the same writing, in every kind of file")
-        self.seed_locked = check_box("keep", width="5em")
-        self.seed_locked.tooltip = "Off: each change of a control takes another seed"
+        self.seed_locked = explained(check_box("keep", width="5em"), "Off: each change of a control takes another seed")
         self.reroll_button = button("Again", "refresh", "Write it again with another seed")
 
         self.page = _choice("Page", (_NO_PAGE, *PAGES), "A paper size, in place of width and height")
-        self.width = _slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; a page has a width already")
+        self.width = slider("Width, px", 504, 40, 1600, 4, "72 px are an inch; a page has a width already")
         self.height_auto = check_box("Height as the text needs", width="auto")
-        self.height_auto.tooltip = "Off: choose the height below"
-        self.height = _slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; what does not fit is cut off")
-        self.margin = _slider("Margin, px", 0, 0, 200, 1, "Free on all sides; not together with padding")
+        explained(self.height_auto, "Off: choose the height below")
+        self.height = slider("Height, px", 360, 20, 1600, 4, "72 px are an inch; what does not fit is cut off")
+        self.margin = slider("Margin, px", 0, 0, 200, 1, "Free on all sides; not together with padding")
         self.align = _choice("Align", ALIGNS, "Where the text is between top and bottom; not together with padding")
-        self.padding = _slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least so far from the edges")
+        self.padding = slider("Padding, px", 0, 0, 200, 1, "Centre the text, at least so far from the edges")
 
         names = ipywidgets.Combobox(placeholder="navy or (1, 0.5, 0, 0.2)", options=tuple(ImageColor.colormap))
         names.description, names.continuous_update = "Ink", False
@@ -73,8 +72,8 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self.pen = _choice("Pen", PENS, "What writes: its ink follows speed and pressure")
         self.paper = _choice("Paper", PAPERS, "What is behind the ink; none is transparent")
         self.natural = check_box("Vary as a person does", value=False, width="auto")
-        self.natural.tooltip = "Forms of letters, joins, gaps, margins and the slope of lines"
-        self.corrections = _slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, gone over or squeezed in")
+        explained(self.natural, "Forms of letters, joins, gaps, margins and the slope of lines")
+        self.corrections = slider("Corrections", 0, 0, 1, 0.01, "Share of words crossed out, gone over or squeezed in")
 
     def _lay_out(self) -> None:
         seed_row = row(self.seed_locked, self.reroll_button)
@@ -146,13 +145,6 @@ def _field(control: ipywidgets.Widget, tooltip: str) -> ipywidgets.Widget:
 
 def _choice(description: str, options: Sequence[str], tooltip: str) -> ipywidgets.Widget:
     return _field(ipywidgets.Dropdown(options=options, description=description), tooltip)
-
-
-def _slider(description: str, value: float, least: float, most: float, step: float, tooltip: str) -> ipywidgets.Widget:
-    kind = ipywidgets.IntSlider if isinstance(step, int) else ipywidgets.FloatSlider
-    slider = kind(value, min=least, max=most, step=step, description=description, tooltip=tooltip)
-    slider.layout.height = "auto"
-    return sized(slider.add_class("toolkit-stacked"), "auto", label="100%")
 
 
 def _green_up_to(most: float) -> Callable[[float], str | None]:

@@ -25,7 +25,19 @@ from toolkit.rewards.client.rewards import RewardClient
 from toolkit.rewards.configuration import Configuration
 from toolkit.rewards.widgets.before_after import before_after_drawing
 from toolkit.rewards.widgets.reward_words import REASONS, duration, percent, rule_in_words, unreached
-from toolkit.widget_family import ServiceWidget, button, counted, html_pane, in_turn, part_of, row
+from toolkit.widget_family import (
+    ServiceWidget,
+    beside,
+    button,
+    counted,
+    explained,
+    html_pane,
+    in_turn,
+    part_of,
+    row,
+    sized,
+    slider,
+)
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -122,32 +134,28 @@ class RewardsExplorer(ServiceWidget):
 
     def _make_controls(self) -> None:
         limits = self._given.default
-        self.p = ipywidgets.FloatSlider(
-            limits.p, min=0, max=1, step=0.01, description="Chance of a reward", readout_format=".0%"
-        )
-        self.per_device = _count("Rewards for a device in 24 hours", limits.per_device_per_day)
-        self.per_moment = _count("... and for the same moment", limits.per_moment_per_day)
-        self.gap = ipywidgets.FloatSlider(
-            limits.min_gap_s / 60, min=0, max=240, step=1, description="Minutes between two rewards",
-            readout_format=".0f",
-        )  # fmt: skip
-        self.stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Rewards in stock")
-        self.arms_by = ipywidgets.Dropdown(
+        luck = "How often luck decides for a reward, once every other rule has passed"
+        self.p = slider("Chance of a reward", limits.p, 0, 1, 0.01, luck, readout=".0%")
+        per_device, per_moment = limits.per_device_per_day, limits.per_moment_per_day
+        most = "A device gets no more than this in 24 hours"
+        self.per_device = slider("Rewards for a device in 24 hours", per_device, 0, max(20, per_device), 1, most)
+        most = "A device gets no more than this for one moment in 24 hours"
+        self.per_moment = slider("... and for the same moment", per_moment, 0, max(20, per_moment), 1, most)
+        wait = "A device waits so long after a reward for the next one"
+        self.gap = slider("Minutes between two rewards", limits.min_gap_s / 60, 0, 240, 1.0, wait, readout=".0f")
+        stock = ipywidgets.BoundedIntText(self._given.stock, min=0, max=10**9, description="Rewards in stock")
+        self.stock = explained(sized(stock, "auto", label="9.5em"), "Once so many are given, there are no more")
+        arms_by = ipywidgets.Dropdown(
             options=["device", "moment"], value=self._given.arms_by, description="Test groups by"
         )
+        groups = "What is put into test group A or B: a device, for good, or each single moment"
+        self.arms_by = explained(sized(arms_by, "auto", label="9.5em"), groups)
         self._initial = {
             control: control.value
             for control in (self.p, self.per_device, self.per_moment, self.gap, self.stock, self.arms_by)
         }
-        for control in (self.p, self.per_device, self.per_moment, self.gap):
-            control.style.description_width = "100%"
-            control.layout.width, control.layout.height = "100%", "auto"
-            control.add_class("toolkit-stacked")
-        for control in (self.stock, self.arms_by):
-            control.style.description_width = "9.5em"
-            control.layout.width = "100%"
-        self.why = ipywidgets.Dropdown(description="Explain", layout=ipywidgets.Layout(width="25em"))
-        self.why.style.description_width = "initial"
+        why = sized(ipywidgets.Dropdown(description="Explain"), "25em")
+        self.why = explained(why, "One decision with this result, rule by rule")
         self.reset = button("Reset", "undo", "Back to the rules as they were")
         self.page_button = button("Show a test reward", "gift", "Send a test moment and show its page")
         self.plots, self.explanation, self.page = DrawingPane(), html_pane(), html_pane()
@@ -171,7 +179,7 @@ class RewardsExplorer(ServiceWidget):
         controls = ipywidgets.VBox(stacked).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
         shown = (self.plots, *_hints(_MADE_UP), self.why, self.explanation, self.page)
-        self.show(results=(row(controls, ipywidgets.VBox(shown).add_class("toolkit-charts")),))
+        self.show(results=(beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")),))
 
     def _observe_controls(self) -> None:
         for control in self._initial:
@@ -264,10 +272,6 @@ class RewardsExplorer(ServiceWidget):
 
 def _numbered(names: pd.Series) -> pd.Series:
     return pd.Series(names.factorize()[0], names.index).where(names.notna())
-
-
-def _count(description: str, value: int) -> ipywidgets.IntSlider:
-    return ipywidgets.IntSlider(value, min=0, max=max(20, value), description=description)
 
 
 def _hints(text: str) -> list[ipywidgets.Widget]:

@@ -42,14 +42,16 @@
       const renderWidget = renderer.renderModel.bind(renderer);
       renderer.disposed.connect(() => shown.delete(renderer));
       renderer.renderModel = async model => {
-        shown.set(renderer, { id: model.data[VIEW].model_id, model });
+        const { model_id: id } = model.data[VIEW];
+        const isThere = shown.get(renderer)?.id === id && renderer.widgets.length > 0; // only its picture has changed
+        shown.set(renderer, { id, model });
+        if (isThere) return;
         if (!model.trusted) return showSaved(renderer, model, panel);
         const rendered = renderWidget(model);
         // Until the kernel has started; where there is none, or another one, also afterwards.
         if (!panel.sessionContext.isReady) await showSaved(renderer, model, panel);
         await rendered;
-        const isClosed = !model.data[VIEW].model_id;
-        if (!renderer.widgets.length && !isClosed) await showSaved(renderer, model, panel);
+        if (!renderer.widgets.length && id) await showSaved(renderer, model, panel);
       };
       return renderer;
     };
@@ -70,6 +72,22 @@
     else if (Object.keys(before).length) notebook.deleteMetadata(TEXTS);
   }
 
+  // The picture of an output is from the moment when it was displayed: of a live chart, before anything had come.
+  function savePictures(panel, shown) {
+    for (const [renderer, { model }] of shown) {
+      const charts = renderer.widgets.length ? renderer.node.querySelectorAll(".toolkit-chart") : [];
+      if (charts.length !== 1 || !("image/png" in model.data)) continue;
+      const asked = new CustomEvent("toolkit-picture", { detail: {} });
+      charts[0].dispatchEvent(asked);
+      const [start, png] = (asked.detail.picture || "").split(",");
+      if (start !== "data:image/png;base64" || png === model.data["image/png"]) continue;
+      for (const { model: cell } of panel.content.widgets)
+        for (let place = 0; place < (cell.outputs?.length ?? 0); place++)
+          if (cell.outputs.get(place) === model)
+            cell.outputs.set(place, { ...model.toJSON(), data: { ...model.data, "image/png": png } });
+    }
+  }
+
   function extend(panel) {
     const { rendermime } = panel.content;
     const shown = new Map(); // by renderer: the identifier of its model, and its output
@@ -79,7 +97,11 @@
       addFactory(factory.mimeTypes.includes(VIEW) ? withPictures(factory, panel, shown) : factory, rank);
     const factory = rendermime.getFactory(VIEW);
     if (factory) rendermime.addFactory(factory, rendermime.getRank(VIEW));
-    panel.context.saveState.connect((_, state) => state === "started" && saveTexts(panel.model, shown));
+    panel.context.saveState.connect((_, state) => {
+      if (state !== "started") return;
+      savePictures(panel, shown);
+      saveTexts(panel.model, shown);
+    });
   }
 
   const plugin = {
