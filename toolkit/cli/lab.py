@@ -42,10 +42,10 @@ def _root(folder: Path | None) -> Path:
         return originals()
     root = (folder or notebook_folder()).resolve()
     try:
-        copied = copy_originals(originals(), root)
+        kept = copy_originals(originals(), root)
     except OSError as error:
         raise LabCannotStart(f"the folder {root} cannot be written: {error.strerror}") from None
-    for name in copied.kept:
+    for name in kept:
         click.echo(f"{name} has a newer version; yours is kept (move it away to get the new one)", err=True)
     return root
 
