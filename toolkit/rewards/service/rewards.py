@@ -15,9 +15,16 @@ from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.rewards import wire
 from toolkit.rewards.configuration import Configuration, Partner, RewardSettings
-from toolkit.rewards.device_ids import app_label, checked_device_id, device_label
 from toolkit.rewards.engine import Decision, Engine, Moment, Session, record_of
-from toolkit.rewards.forms import MomentForm, SessionForm, read_form, start_text
+from toolkit.rewards.forms import (
+    MomentForm,
+    SessionForm,
+    app_label,
+    checked_device_id,
+    device_label,
+    read_form,
+    start_text,
+)
 from toolkit.rewards.service.idempotency import Answer, Answers, answer_key, hash_of
 from toolkit.rewards.service.ledger import PRIVATE, Ledger, PendingMoment, Record
 from toolkit.rewards.service.reward_page import View, Views
