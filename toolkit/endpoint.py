@@ -92,7 +92,6 @@ def decode_once(raw: bytes) -> str:
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value of each name."""
     values: dict[str, str] = {}
     for name, value in pairs:
         values.setdefault(name, value)

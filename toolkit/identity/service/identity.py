@@ -144,8 +144,10 @@ class IdentityService:
         written = step.next is authentication.state or await self._authentication.advance(
             snapshot, replace(authentication, state=step.next)
         )
+        if step.status == 2023:
+            raise refusal(2023, retry_after=max(1, attempts.seconds_locked(now)))
         if step.status:
-            raise _challenge_refusal(step.status, attempts, now)
+            raise refusal(step.status, envelope.attempts_left_text(attempts.left()) if step.status == 2022 else None)
         return written
 
     async def _subscriber_of(self, authentication: Authentication) -> Subscriber:
@@ -192,12 +194,6 @@ def _eligibility_answer(authentication: Authentication, subscriber: Subscriber, 
     return {"Eligible": True, "Challenge": question}
 
 
-def _challenge_refusal(status: int, attempts: Attempts, now: int) -> ServiceError:
-    if status == 2023:
-        return refusal(status, retry_after=max(1, attempts.seconds_locked(now)))
-    return refusal(status, envelope.attempts_left_text(attempts.left()) if status == 2022 else None)
-
-
 def _payments_of(authentication: Authentication, subscriber: Subscriber) -> dict[str, Payment]:
     # Derived from the alias, so that two clients get different ids for the same payment.
     scope = UUID(authentication.alias)
@@ -223,17 +219,14 @@ class RateLimits:
     """Limits per minute on requests, guesses and wrong fingerprints, shared by all gateways of a store."""
 
     def __init__(self, ephemeral: Records, now: Callable[[], int], settings: IdentitySettings) -> None:
-        self._records = ephemeral
-        self._now = now
-        self._calls = settings.calls_a_minute
-        self._failures = settings.failures_a_minute
+        self._records, self._now, self._settings = ephemeral, now, settings
 
     async def count_request(self, caller: str) -> None:
         """Count a request of a known client; refuse it after too many requests or guesses."""
         guesses = await self._records.get(_RATES, f"guesses of {caller}")
-        if int(guesses or 0) >= self._failures:
+        if int(guesses or 0) >= self._settings.failures_a_minute:
             raise self._too_many()
-        if not await self._records.increment(_RATES, f"calls of {caller}", self._calls, self._end()):
+        if not await self._records.increment(_RATES, f"calls of {caller}", self._settings.calls_a_minute, self._end()):
             raise self._too_many()
 
     async def count_guess(self, caller: str) -> None:
@@ -241,7 +234,8 @@ class RateLimits:
 
     async def count_wrong_fingerprint(self, sender: str) -> None:
         """Count a wrong fingerprint; valid ones are never limited, because anyone can send wrong ones."""
-        if await self._records.increment(_RATES, f"fingerprints of {sender}", expires=self._end()) > self._failures:
+        count = await self._records.increment(_RATES, f"fingerprints of {sender}", expires=self._end())
+        if count > self._settings.failures_a_minute:
             raise self._too_many()
 
     def _too_many(self) -> ServiceError:

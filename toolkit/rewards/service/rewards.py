@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import secrets
 import time
 from collections.abc import Awaitable, Sequence
 from functools import partial
@@ -143,7 +144,7 @@ class RewardService:
             private["session"] = session
         if decision.reward is not None:
             view_id = self._world.fresh_id().replace("-", "")
-            private["token"] = self._world.fresh_secret()
+            private["token"] = secrets.token_urlsafe(16)
         record = record_of(decision_id, pending.moment, session and session.id, decision)
         words = {"view_id": view_id, "title": decision.title, "message": decision.message}
         return {**record, **words, PRIVATE: private}
