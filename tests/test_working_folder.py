@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from toolkit import working_folder
 from toolkit.working_folder import copy_originals
 
 
@@ -20,49 +21,50 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, source: Path) -> Path:
-    copied = copy_originals(source, tmp_path / "mine")
-    assert copied.new == ["data/a/b.csv", "notebooks/1.ipynb", "notebooks/2.ipynb"]
+    assert copy_originals(source, tmp_path / "mine") == []
+    assert (tmp_path / "mine" / "data" / "a" / "b.csv").read_text() == "x,y"
     return tmp_path / "mine"
 
 
 def test_a_second_copy_changes_nothing(source: Path, folder: Path) -> None:
-    again = copy_originals(source, folder)
-    assert (again.new, again.updated, again.kept) == ([], [], [])
-    assert (folder / "notebooks" / "1.ipynb").read_text() == "one"
+    before = (folder / "notebooks" / "1.ipynb").stat()
+    assert copy_originals(source, folder) == []
+    assert (folder / "notebooks" / "1.ipynb").stat().st_ino == before.st_ino, "it was not written again"
 
 
 def test_what_a_person_changed_stays_and_is_named_once_there_is_a_newer_one(source: Path, folder: Path) -> None:
     mine = folder / "notebooks" / "1.ipynb"
     mine.write_text("mine")
-    assert copy_originals(source, folder).kept == []
+    assert copy_originals(source, folder) == []
     (source / "notebooks" / "1.ipynb").write_text("newer")
-    assert copy_originals(source, folder).kept == ["notebooks/1.ipynb"]
+    assert copy_originals(source, folder) == ["notebooks/1.ipynb"]
     assert mine.read_text() == "mine"
 
 
 def test_what_nobody_changed_is_brought_up_to_date(source: Path, folder: Path) -> None:
     (source / "notebooks" / "2.ipynb").write_text("newer")
-    assert copy_originals(source, folder).updated == ["notebooks/2.ipynb"]
+    assert copy_originals(source, folder) == []
     assert (folder / "notebooks" / "2.ipynb").read_text() == "newer"
 
 
 def test_what_is_gone_comes_back(source: Path, folder: Path) -> None:
     (folder / "data" / "a" / "b.csv").unlink()
-    assert copy_originals(source, folder).new == ["data/a/b.csv"]
+    assert copy_originals(source, folder) == []
+    assert (folder / "data" / "a" / "b.csv").read_text() == "x,y"
 
 
 def test_files_that_were_there_before_are_a_persons_own(source: Path, tmp_path: Path) -> None:
     own = tmp_path / "own" / "notebooks" / "1.ipynb"
     own.parent.mkdir(parents=True)
     own.write_text("own")
-    assert copy_originals(source, tmp_path / "own").kept == ["notebooks/1.ipynb"]
+    assert copy_originals(source, tmp_path / "own") == ["notebooks/1.ipynb"]
     assert own.read_text() == "own"
 
 
 def test_a_broken_record_makes_everything_a_persons_own(source: Path, folder: Path) -> None:
     (folder / ".gateway-toolkit.json").write_text("{broken")
     (source / "notebooks" / "1.ipynb").write_text("newer")
-    assert copy_originals(source, folder).kept == ["notebooks/1.ipynb"]
+    assert copy_originals(source, folder) == ["notebooks/1.ipynb"]
     assert (folder / "notebooks" / "1.ipynb").read_text() == "one"
 
 
@@ -70,4 +72,10 @@ def test_hidden_files_are_not_copied(source: Path, tmp_path: Path) -> None:
     hidden = source / "notebooks" / ".ipynb_checkpoints" / "1.ipynb"
     hidden.parent.mkdir()
     hidden.write_text("old")
-    assert not any(".ipynb_checkpoints" in name for name in copy_originals(source, tmp_path / "new").new)
+    copy_originals(source, tmp_path / "new")
+    assert sorted(path.name for path in (tmp_path / "new" / "notebooks").iterdir()) == ["1.ipynb", "2.ipynb"]
+
+
+def test_an_installed_package_has_its_own_originals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(working_folder, "_PACKAGE", tmp_path / "toolkit")
+    assert working_folder.originals() == tmp_path / "toolkit" / "_lab"

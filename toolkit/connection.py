@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cached_property, partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from toolkit.argument_checks import checked_arguments, described
@@ -201,9 +200,7 @@ class Connection(PublicNames):
     def __enter__(self) -> Connection:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

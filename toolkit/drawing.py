@@ -71,11 +71,9 @@ class Drawing:
     def text(
         self, at: Point, text: str, tone: Tone = "plain", *, anchor: Anchor = "middle", bold: bool = False
     ) -> None:
-        """Add a text whose middle is at this height."""
         self._add("text", tone, at=at, text=text, anchor=anchor, bold=bold)
 
     def label(self, middle: Point, size: Point, text: str, tone: Tone = "plain", *, filled: bool = False) -> None:
-        """Add a box with a text in it."""
         self.box((middle[0] - size[0] / 2, middle[1] - size[1] / 2), size, tone, filled=filled)
         self.text(middle, text, tone, bold=filled)
 

@@ -57,6 +57,9 @@ class Endpoint:
         pattern += re.escape(self.template[end:])
         object.__setattr__(self, "_pattern", re.compile(pattern.encode("ascii"), re.DOTALL))
 
+    def __str__(self) -> str:
+        return f"{self.method} {self.template}"
+
     def path_for(self, **values: str) -> str:
         """Return the path with every value percent-encoded, including slashes."""
         return _PLACEHOLDER.sub(lambda hit: quote(values[hit[1]], safe=""), self.template)
@@ -89,7 +92,6 @@ def decode_once(raw: bytes) -> str:
 
 
 def first_values(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return the first value of each name."""
     values: dict[str, str] = {}
     for name, value in pairs:
         values.setdefault(name, value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -128,11 +129,10 @@ class HttpSession:
 
     @staticmethod
     def _whole(response: requests.Response, endpoint: Endpoint, values: Mapping[str, str]) -> HttpReply:
+        body = None
         # Read in one piece: requests would read many of 10 KB.
-        try:
-            body: bytes | None = response.raw.read(decode_content=True)
-        except (HTTPError, OSError):
-            body = None
+        with suppress(HTTPError, OSError):
+            body = response.raw.read(decode_content=True)
         if body is None:
             raise Unreachable(f"the answer to {endpoint.method} {endpoint.path_for(**values)} broke off") from None
         headers = {name.lower(): value for name, value in response.headers.items()}
@@ -150,16 +150,9 @@ class HttpSession:
         if self._is_closed:  # requests would open the session again
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
         outcome = self._exchange(endpoint.method, path, query, body, headers)
-        if isinstance(outcome, requests.Response):
-            return outcome
-        if outcome == "interrupted":
-            raise KeyboardInterrupt from None
-        request = f"{endpoint.method} {path}"
-        if outcome == "unwritable":
-            raise InvalidArgument(f"a value of {request} cannot be written in a request: it is not UTF-8") from None
-        if outcome == "broken":
-            raise UnexpectedReply(f"the answer to {request} is not HTTP") from None
-        raise Unreachable(f"no answer to {request} from {self.base_url}: {outcome}") from None
+        if isinstance(outcome, BaseException):
+            raise outcome from None
+        return outcome
 
     def _exchange(
         self,
@@ -168,39 +161,35 @@ class HttpSession:
         query: Mapping[str, Value | None],
         body: Body | None,
         headers: Mapping[str, Value],
-    ) -> requests.Response | str:
-        """Send with all secrets revealed; return what went wrong as a word, so that no frame here is in a traceback."""
-        given = {name: value for name, value in query.items() if value is not None}
-        pairs = {name: v.reveal() if isinstance(v, Secret) else v for name, v in given.items()}
+    ) -> requests.Response | BaseException:
+        """Send with all secrets revealed; an error is returned, so that this frame is in no traceback."""
+        request = f"{method} {path}"
+        unanswered = f"no answer to {request} from {self.base_url}: it"
+        pairs = {name: v.reveal() if isinstance(v, Secret) else v for name, v in query.items() if v is not None}
         try:
             url = self.base_url + path + ("?" + urlencode(pairs, quote_via=quote) if pairs else "")
         except UnicodeEncodeError:
-            return "unwritable"
+            return InvalidArgument(f"a value of {request} cannot be written in a request: it is not UTF-8")
         plain = {name: v.reveal() if isinstance(v, Secret) else v for name, v in headers.items()}
         if isinstance(body, Mapping):
             plain.setdefault("Content-Type", "application/json")
             body = json.dumps(body, default=_revealed).encode("ascii")
         mine = _IS_OWN_CALL.set(True)
         try:
+            # Streamed: the body is read later, whole or piece by piece.
             return self._session.request(
-                method,
-                url,
-                data=body,
-                headers=plain,
-                timeout=_TIMEOUT,
-                stream=True,  # the body is read later, whole or piece by piece
-                allow_redirects=False,
+                method, url, data=body, headers=plain, timeout=_TIMEOUT, stream=True, allow_redirects=False
             )
         except requests.ConnectTimeout:
-            return "it did not accept the connection in time"
+            return Unreachable(f"{unanswered} did not accept the connection in time")
         except requests.Timeout:
-            return "it did not answer in time"
+            return Unreachable(f"{unanswered} did not answer in time")
         except requests.exceptions.InvalidHeader:
-            return "broken"
+            return UnexpectedReply(f"the answer to {request} is not HTTP")
         except (requests.RequestException, HTTPError, OSError):
-            return "it refused or closed the connection"
+            return Unreachable(f"{unanswered} refused or closed the connection")
         except KeyboardInterrupt:
-            return "interrupted"
+            return KeyboardInterrupt()
         finally:
             _IS_OWN_CALL.reset(mine)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import secrets
 import struct
 import time
 from dataclasses import dataclass
@@ -111,11 +110,6 @@ class OutsideWorld:
         if not self._pool:
             self._pool = _uuids(os.urandom(4096))
         return self._pool.pop()
-
-    @staticmethod
-    def fresh_secret() -> str:
-        """Return 128 random bits of the operating system as text that is safe in a URL."""
-        return secrets.token_urlsafe(16)
 
 
 # What a UUID of version 4 says of itself, in its bytes 6 and 8.

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import platformdirs
@@ -38,42 +37,26 @@ def originals() -> Path:
     return _PACKAGE.parent if is_checkout() else _PACKAGE / "_lab"
 
 
-@dataclass
-class Copied:
-    """The files of one copy, as paths relative to the folder."""
-
-    new: list[str] = field(default_factory=list)
-    updated: list[str] = field(default_factory=list)
-    #: Changed by a person, and the original has a newer version.
-    kept: list[str] = field(default_factory=list)
-
-
-def copy_originals(source: Path, folder: Path) -> Copied:
+def copy_originals(source: Path, folder: Path) -> list[str]:
     """Copy notebooks and data to a folder, and never overwrite what a person changed.
 
-    A file that nobody changed since an earlier copy is updated; a file that is gone is copied again.
+    A file that nobody changed since an earlier copy is updated; a file that is gone is copied again. Returns the names
+    of files that a person changed and whose original has a newer version.
     """
     record_file = folder / _RECORD
-    written = _read_record(record_file)
-    copied = Copied()
+    written, kept = _read_record(record_file), []
     for name in _names(source):
-        _copy_one(name, source, folder, written, copied)
+        original, target = (source / name).read_bytes(), folder / name
+        digest = _digest(original)
+        present = _digest(target.read_bytes()) if target.exists() else None
+        if present in (None, digest, written.get(name)):
+            if present != digest:
+                _write(target, original)
+            written[name] = digest
+        elif written.get(name) != digest:
+            kept.append(name)
     _write(record_file, json.dumps(written, indent=1).encode("utf-8"))
-    return copied
-
-
-def _copy_one(name: str, source: Path, folder: Path, written: dict[str, str], copied: Copied) -> None:
-    original, target = (source / name).read_bytes(), folder / name
-    digest = _digest(original)
-    present = _digest(target.read_bytes()) if target.exists() else None
-    if present not in (None, digest, written.get(name)):
-        if written.get(name) != digest:
-            copied.kept.append(name)
-        return
-    if present != digest:
-        (copied.new if present is None else copied.updated).append(name)
-        _write(target, original)
-    written[name] = digest
+    return kept
 
 
 def _names(source: Path) -> Iterator[str]:
@@ -84,11 +67,9 @@ def _names(source: Path) -> Iterator[str]:
 
 
 def _read_record(path: Path) -> dict[str, str]:
-    if not path.exists():
-        return {}
     try:
         record = json.loads(path.read_bytes())
-    except ValueError:
+    except (FileNotFoundError, ValueError):
         # Without the record, every file counts as changed.
         return {}
     return record if isinstance(record, dict) else {}

@@ -16,17 +16,17 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from msgspec.structs import replace
 
+from tests.conftest import ROOT
 from tests.mail_server import eventually
-from toolkit.data_folder import data_folder
 from toolkit.gateway import DEMO_START, Gateway, SteppedClock
 from toolkit.gateway.configuration import configuration_of
 from toolkit.identity.service.carrier import Subscriber
 
-_DEMO = json.loads((data_folder() / "demo_world.json").read_bytes())
+_DEMO = json.loads((ROOT / "data" / "demo_world.json").read_bytes())
 CREDENTIALS = _DEMO["credentials"]["identity"]
 CLIENTS = _DEMO["identity"]["clients"]
 CARRIERS = _DEMO["identity"]["carriers"]
-PEOPLE = json.loads((data_folder() / "demo_subscribers.json").read_bytes())["subscribers"]
+PEOPLE = json.loads((ROOT / "data" / "demo_subscribers.json").read_bytes())["subscribers"]
 SHOP, BOOKS = CREDENTIALS["ApiClientId"], CREDENTIALS["OtherApiClientId"]
 ACCOUNT, MOBILE = "/account/2014/07/25/", "/mobileauth/2014/07/01/"
 PHONE = "203.0.113.7"

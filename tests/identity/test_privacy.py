@@ -14,7 +14,6 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.identity.conftest import ACCOUNT, MOBILE, PHONE, SHOP, Lab, Wire, log_requests, people
-from toolkit.data_folder import data_folder
 from toolkit.identity import wire as identity_wire
 
 CANARY = "kanarienvogel-7Jm3"
@@ -288,7 +287,7 @@ def test_s39_no_setting_makes_secrets_repeatable() -> None:
 
 def test_the_people_of_the_demo_world_are_a_version_of_the_data() -> None:
     # A change of the people is a new version in demo_subscribers.json, and a new hash here.
-    stored = json.loads((data_folder() / "demo_subscribers.json").read_text("utf-8"))
+    stored = json.loads((ROOT / "data" / "demo_subscribers.json").read_text("utf-8"))
     everybody = people()
     written = json.dumps(stored["subscribers"], sort_keys=True)
     fingerprint = hashlib.sha256(written.encode()).hexdigest()

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import click
 
-from toolkit.cli.options import USUAL_PORT
+from toolkit.cli.options import USUAL_PORT, is_listening
 from toolkit.extras import install_command
 from toolkit.working_folder import APPLICATION, gateway_folder
 
-_CONNECT_SECONDS = 0.5
 _WIDTH = 14
 
 
@@ -97,11 +96,7 @@ def _program(subject: str, cost: str, *names: str) -> Finding:
 
 
 def _mail_server(host: str, port: int) -> Finding:
-    try:
-        with socket.create_connection((host, port), timeout=_CONNECT_SECONDS):
-            found: str | None = f"smtp://{host}:{port}"
-    except OSError:
-        found = None
+    found = f"smtp://{host}:{port}" if is_listening(host, port) else None
     return Finding("mail server", found, "alert mails stay in the outbox, unless --smtp names a server elsewhere")
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from toolkit.cli.gateway_url import dweet_calls
-from toolkit.cli.options import KEY, URL
+from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.pipes import json_text, write_bytes, write_text
 
 if TYPE_CHECKING:

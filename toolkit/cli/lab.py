@@ -18,7 +18,7 @@ import click
 
 from toolkit.cli.config import CONFIG
 from toolkit.cli.options import FOLDER, PORT, USUAL_PORT
-from toolkit.cli.process import END_SIGNALS
+from toolkit.cli.process import END_SIGNALS, at_end_signals
 from toolkit.errors import ToolkitError
 from toolkit.extras import install_command
 from toolkit.working_folder import copy_originals, gateway_folder, is_checkout, notebook_folder, originals
@@ -42,10 +42,10 @@ def _root(folder: Path | None) -> Path:
         return originals()
     root = (folder or notebook_folder()).resolve()
     try:
-        copied = copy_originals(originals(), root)
+        kept = copy_originals(originals(), root)
     except OSError as error:
         raise LabCannotStart(f"the folder {root} cannot be written: {error.strerror}") from None
-    for name in copied.kept:
+    for name in kept:
         click.echo(f"{name} has a newer version; yours is kept (move it away to get the new one)", err=True)
     return root
 
@@ -95,11 +95,6 @@ def _jupyter_arguments(root: Path, lab_port: int | None, open_browser: bool) -> 
     return arguments
 
 
-def _require_jupyter() -> None:
-    if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
-        raise LabCannotStart(f"JupyterLab is not installed here; run: {install_command('lab')}")
-
-
 def _first_page(root: Path) -> str:
     first = min((root / "notebooks").glob("*.ipynb"), default=None)
     return f"lab/tree/{quote(first.relative_to(root).as_posix())}" if first else "lab"
@@ -125,13 +120,6 @@ def _set_environment(gateway: Gateway, runtime: Path) -> None:
         os.environ[name] = os.pathsep.join(path for path in (str(_SETTINGS), os.environ.get(name, "")) if path)
 
 
-def _jupyter_server(arguments: list[str]) -> ServerApp:
-    from jupyterlab.labapp import LabApp
-
-    server: ServerApp = LabApp.initialize_server(argv=arguments)
-    return server
-
-
 def _announce(gateway: Gateway, jupyter: ServerApp, root: Path, kept: object) -> None:
     token = jupyter.identity_provider.token
     query = f"?token={token}" if token else ""
@@ -140,19 +128,8 @@ def _announce(gateway: Gateway, jupyter: ServerApp, root: Path, kept: object) ->
     click.echo(f"notebooks in {root}, dweets kept in {kept}; Ctrl-C ends both")
 
 
-@contextmanager
-def _leaving_at_signals() -> Iterator[None]:
-    """Let a signal unwind everything while the lab starts, and disturb nothing while it ends."""
-
-    def leave(number: int, frame: FrameType | None) -> NoReturn:
-        raise SystemExit(0)
-
-    before = {number: signal.signal(number, leave) for number in END_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
 
 
 def _stop_at_signals(jupyter: ServerApp) -> None:
@@ -188,12 +165,17 @@ def lab(
 
     Options of JupyterLab itself may follow after "--". Ctrl-C ends both.
     """
-    _require_jupyter()
+    if not all(importlib.util.find_spec(name) for name in ("jupyterlab", "ipykernel")):
+        raise LabCannotStart(f"JupyterLab is not installed here; run: {install_command('lab')}")
     root = _root(folder)
     settings = _settings(config, data, port)
-    with _leaving_at_signals(), _gateway(settings) as running, _runtime_folder() as runtime:
+    # While the lab starts, a signal unwinds everything.
+    with at_end_signals(_leave), _gateway(settings) as running, _runtime_folder() as runtime:
         _set_environment(running, runtime)
-        jupyter = _jupyter_server([*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options])
+        from jupyterlab.labapp import LabApp
+
+        arguments = [*_jupyter_arguments(root, lab_port, not no_browser), *jupyter_options]
+        jupyter: ServerApp = LabApp.initialize_server(argv=arguments)
         _stop_at_signals(jupyter)
         # On its loop, after the callback that binds the port: a reader of the address may call it at once.
         jupyter.io_loop.add_callback(_announce, running, jupyter, root, settings["gateway"].get("folder", "Redis"))

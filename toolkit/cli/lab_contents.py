@@ -13,16 +13,8 @@ from jupyter_server.services.contents.largefilemanager import AsyncLargeFileMana
 class LabContents(AsyncLargeFileManager):
     """JupyterLab's file manager; a notebook names its kernel as JupyterLab does. The file itself is not changed."""
 
-    async def get(
-        self,
-        path: str,
-        content: bool = True,
-        type: str | None = None,  # noqa: A002 - the name is Jupyter's
-        format: str | None = None,  # noqa: A002 - the name is Jupyter's
-        require_hash: bool = False,
-    ) -> dict[str, Any]:
-        got = super().get(path, content, type, format, require_hash)  # type: ignore[no-untyped-call]
-        model: dict[str, Any] = await got
+    async def get(self, path: str, content: bool = True, *given: Any, **named: Any) -> dict[str, Any]:  # noqa: ANN401
+        model: dict[str, Any] = await super().get(path, content, *given, **named)  # type: ignore[no-untyped-call]
         if content and model["type"] == "notebook":
             self._name_kernel(model["content"])
         return model

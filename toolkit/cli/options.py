@@ -1,12 +1,21 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the gateway that ``--url`` means."""
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from toolkit.operator.folder import OperatorFolder
+from toolkit.working_folder import gateway_folder
+
+if TYPE_CHECKING:
+    from toolkit.dweets.client.calls import DweetCalls
+
 USUAL_PORT = 8787
+_CONNECT_SECONDS = 0.5
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 EXISTING_FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -33,3 +42,34 @@ KEY = click.option(
     show_envvar=True,
     help="Key of a locked thing. Better in $TOOLKIT_KEY: other users of the machine can read arguments.",
 )
+
+
+def dweet_calls(url: str | None) -> DweetCalls:
+    """Return what calls thing messaging of the gateway, without pandas, which takes a second to import."""
+    from toolkit.dweets.client.calls import DweetCalls
+    from toolkit.http_client import HttpSession
+
+    return DweetCalls(HttpSession(gateway_url(url)))
+
+
+def gateway_url(given: str | None) -> str:
+    """Return the URL that was given, or that of a gateway on this machine; a ClickException if there is none."""
+    if found := given or local_url():
+        return found
+    raise click.ClickException(
+        f"no gateway runs in {gateway_folder()} or on port {USUAL_PORT}: start one with `toolkit lab` or "
+        "`toolkit gateway`, or name another one with --url"
+    )
+
+
+def local_url() -> str | None:
+    """Return the URL of the gateway on the default folder, or of what listens on the usual port."""
+    if running := OperatorFolder(gateway_folder()).running():
+        return running[0]
+    return f"http://127.0.0.1:{USUAL_PORT}" if is_listening("127.0.0.1", USUAL_PORT) else None
+
+
+def is_listening(host: str, port: int) -> bool:
+    with socket.socket() as caller:
+        caller.settimeout(_CONNECT_SECONDS)
+        return caller.connect_ex((host, port)) == 0

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -59,14 +59,7 @@ def ends_as_in_a_pipe() -> Iterator[None]:
         sys.setrecursionlimit(recursion_limit)
 
 
-def _warn_in_one_line(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,  # noqa: ARG001
-    lineno: int,  # noqa: ARG001
-    file: TextIO | None = None,  # noqa: ARG001
-    line: str | None = None,  # noqa: ARG001
-) -> None:
+def _warn_in_one_line(message: Warning | str, category: type[Warning], *_: object, **_named: object) -> None:
     if category is UserWarning:  # ours; deprecations in other libraries do not concern users of a command
         click.echo(f"Warning: {plain(str(message))}", err=True)
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from toolkit.cli.gateway_url import dweet_calls
-from toolkit.cli.options import KEY, URL
+from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.pipes import json_text, plain, stdin, write_text
 
 if TYPE_CHECKING:

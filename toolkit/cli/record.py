@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from toolkit.cli.gateway_url import gateway_url
-from toolkit.cli.options import FOLDER, URL
+from toolkit.cli.options import FOLDER, URL, gateway_url
 from toolkit.cli.process import log_to_stderr, signals_to_end, wait_for
 
 if TYPE_CHECKING:

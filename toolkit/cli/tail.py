@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from toolkit.cli.gateway_url import dweet_calls
-from toolkit.cli.options import KEY, URL
+from toolkit.cli.options import KEY, URL, dweet_calls
 from toolkit.cli.pipes import json_text, write_text
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from toolkit.cli.gateway_url import local_url
-from toolkit.cli.options import URL
+from toolkit.cli.options import URL, local_url
 from toolkit.cli.pipes import stdin
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS, Format
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolkit.data_folder import data_folder
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_of
 from toolkit.identity.client.handset import Handset
@@ -17,6 +16,7 @@ from toolkit.identity.service.carrier import wifi_address
 from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit.settings import secrets_in
+from toolkit.working_folder import originals
 
 _WHAT_TO_DO = (
     "the keys of the demo world are public, and other machines may reach this gateway. Configure your own "
@@ -83,8 +83,9 @@ class DemoWorld:
 
 @cache
 def _data() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((data_folder() / "demo_world.json").read_bytes())
-    data["identity"]["subscribers"] = json.loads((data_folder() / "demo_subscribers.json").read_bytes())["subscribers"]
+    folder = originals() / "data"
+    data: dict[str, Any] = json.loads((folder / "demo_world.json").read_bytes())
+    data["identity"]["subscribers"] = json.loads((folder / "demo_subscribers.json").read_bytes())["subscribers"]
     return data
 
 

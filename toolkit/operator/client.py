@@ -88,8 +88,7 @@ class OperatorClient(PublicNames):
         Conflict
             The lock is damaged: repair it.
         """
-        revoked = self._call(wire.REVOKE_LOCK, (str, type(None)), "thing", values={"lock": _not_empty(lock)})
-        thing: str | None = revoked["thing"]
+        thing: str | None = self._call(wire.REVOKE_LOCK, (str, type(None)), "thing", values={"lock": lock})["thing"]
         return thing
 
     def repair_lock(self, thing: str | None = None, *, lock: str | None = None) -> list[str]:
@@ -110,11 +109,8 @@ class OperatorClient(PublicNames):
         if (thing is None) == (lock is None):
             raise InvalidArgument("give a thing or a lock, not both")
         if thing is not None:
-            repaired = self._call(wire.REPAIR_THING, list, "done", values={"thing": _not_empty(thing)})
-        else:
-            repaired = self._call(wire.REPAIR_LOCK, list, "done", values={"lock": _not_empty(lock or "")})
-        done: list[str] = repaired["done"]
-        return done
+            return self._done(wire.REPAIR_THING, thing=thing)
+        return self._done(wire.REPAIR_LOCK, lock=lock or "")
 
     # -- users of mobile identity ---------------------------------------------------------------------------
 
@@ -138,9 +134,7 @@ class OperatorClient(PublicNames):
         NotFound
             No user with this alias had a code or gave a wrong answer lately.
         """
-        values = {"alias": _not_empty(service_alias)}
-        done: list[str] = self._call(wire.RESET_USER, list, "done", values=values)["done"]
-        return done
+        return self._done(wire.RESET_USER, alias=service_alias)
 
     # -- what the gateway keeps -----------------------------------------------------------------------------
 
@@ -240,13 +234,17 @@ class OperatorClient(PublicNames):
 
     # -- calls --------------------------------------------------------------------------------------------
 
+    def _done(self, endpoint: Endpoint, **values: str) -> list[str]:
+        done: list[str] = self._call(endpoint, list, "done", values=values)["done"]
+        return done
+
     def _time(self, endpoint: Endpoint, body: bytes | None = None) -> pd.Timestamp:
         return pd.Timestamp(self._call(endpoint, int, "now", body=body)["now"], unit="ms", tz="UTC")
 
     def _rows(self, endpoint: Endpoint, name: str, *needed: str) -> list[Mapping[str, Any]]:
         rows: list[Mapping[str, Any]] = self._call(endpoint, list, name)[name]
         if not all(isinstance(row, dict) and all(field in row for field in needed) for row in rows):
-            raise UnexpectedReply(f"the response to {endpoint.method} {endpoint.template} is not that of a gateway")
+            raise UnexpectedReply(f"the response to {endpoint} is not that of a gateway")
         return rows
 
     def _call(
@@ -258,6 +256,8 @@ class OperatorClient(PublicNames):
         body: bytes | None = None,
     ) -> dict[str, Any]:
         """Return a response whose fields with these names are of this kind, or raise what the gateway refused with."""
+        if values and not all(values.values()):
+            raise InvalidArgument("the name of a thing, a lock or a user is not empty")
         if self._authorization is None:
             raise InvalidArgument(_KEY_MISSING)
         reply = self._session.call(endpoint, values, body=body, headers={"Authorization": self._authorization})
@@ -278,9 +278,3 @@ def _authorization(key: Secret) -> Secret:
     if not (text.isascii() and text.isprintable() and text.split() == [text]):
         raise InvalidArgument("an operator key is one word of ASCII characters (the given one is not shown)")
     return Secret(f"Bearer {text}")
-
-
-def _not_empty(name: str) -> str:
-    if not name:
-        raise InvalidArgument("the name of a thing, a lock or a user is not empty")
-    return name

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from toolkit.rewards.analysis.funnels import funnel, moments_per_session
     from toolkit.rewards.analysis.rates import by_device, by_hour, cap_report, rate_by_moment
     from toolkit.rewards.analysis.simulation import made_up_moments, simulate
-    from toolkit.rewards.device_ids import new_device_id
+    from toolkit.rewards.forms import new_device_id
 
 __all__ = [
     "ab",
@@ -42,7 +42,7 @@ __getattr__, __dir__ = lazy_names(
         **dict.fromkeys(("by_device", "by_hour", "cap_report", "rate_by_moment"), "toolkit.rewards.analysis.rates"),
         **dict.fromkeys(("made_up_moments", "simulate"), "toolkit.rewards.analysis.simulation"),
         "ab": "toolkit.rewards.analysis.experiments",
-        "new_device_id": "toolkit.rewards.device_ids",
+        "new_device_id": "toolkit.rewards.forms",
         "plot": "toolkit.rewards.analysis.charts",
     },
 )

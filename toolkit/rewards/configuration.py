@@ -166,23 +166,17 @@ def with_inherited_limits(table: object) -> object:
     """Add inherited limits to moments and arms; values of wrong types are left for the validation."""
     if not isinstance(table, Mapping) or not isinstance(table.get("moments"), Mapping):
         return table
-    default = _limits(table.get("default"))
-    moments = {name: _moment(one, default) for name, one in table["moments"].items()}
+    moments = {}
+    for name, own in table["moments"].items():
+        moments[name] = rules = _inherited(own, table.get("default"))
+        if isinstance(rules, dict) and isinstance(rules.get("arms"), Mapping):
+            rules["arms"] = {arm: _inherited(one, rules) for arm, one in rules["arms"].items()}
     # Moments come last, so that a wrong default is reported under its own key.
     return {**{name: value for name, value in table.items() if name != "moments"}, "moments": moments}
 
 
-def _moment(own: object, default: dict[str, object]) -> object:
+def _inherited(own: object, above: object) -> object:
     if not isinstance(own, Mapping):
         return own
-    rules = {**default, **own}
-    if isinstance(own.get("arms"), Mapping):
-        limits = _limits(rules)
-        arms = {arm: {**limits, **one} if isinstance(one, Mapping) else one for arm, one in own["arms"].items()}
-        rules["arms"] = arms
-    return rules
-
-
-def _limits(table: object) -> dict[str, object]:
-    given = table if isinstance(table, Mapping) else {}
-    return {name: given[name] for name in Limits.__struct_fields__ if name in given}
+    given = above if isinstance(above, Mapping) else {}
+    return {**{name: given[name] for name in Limits.__struct_fields__ if name in given}, **own}

@@ -143,8 +143,6 @@ class Case(msgspec.Struct):
 
 
 class Engine:
-    """Decides moments by one configuration."""
-
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self._rules: dict[str, MomentRules] = {}

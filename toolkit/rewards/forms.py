@@ -1,19 +1,33 @@
-"""The two forms of a body: session request and moment request."""
+"""The two forms of a body, session request and moment request; device ids and their stored labels.
+
+A device id is the advertiser identifier, or a generated one if the user opted out.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
+import uuid
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import orjson
 
+from toolkit.argument_checks import checked_arguments
+from toolkit.errors import InvalidArgument
 from toolkit.rewards import wire
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # `fromisoformat` also accepts weeks and dates without a time.
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:?\d\d)")
+
+_COMPANY_TOKEN = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+_DEVICE_ID = re.compile(
+    rf"((?P<token>{_COMPANY_TOKEN})-)?(?P<uuid>[0-9A-Fa-f]{{8}}(-[0-9A-Fa-f]{{4}}){{3}}-[0-9A-Fa-f]{{12}})"
+)
+# The advertiser identifier that operating systems return when the user has opted out of tracking.
+_OPTED_OUT = "00000000-0000-0000-0000-000000000000"
 
 
 class SessionForm(NamedTuple):
@@ -107,3 +121,44 @@ def _checked_start(events: object, now: int) -> datetime:
     if not -wire.START_AHEAD_SECONDS <= now / 1000 - start.timestamp() <= wire.START_OLDEST_SECONDS:
         raise wire.refusal("bad_start")
     return start
+
+
+def checked_device_id(device_id: object, company_token: str) -> str:
+    """Return the device id with its UUID in lower case, or raise the refusal of the rule that it breaks."""
+    if device_id is None or device_id == "":
+        raise wire.refusal("empty_advertiser_id")
+    parts = _DEVICE_ID.fullmatch(device_id) if isinstance(device_id, str) else None
+    if parts is None:
+        raise wire.refusal("bad_device_id")
+    if parts["uuid"] == _OPTED_OUT:
+        raise wire.refusal("empty_advertiser_id")
+    if parts["token"] is None:
+        return parts["uuid"].lower()
+    if parts["token"] != company_token:
+        raise wire.refusal("wrong_company_token")
+    return f"{company_token}-{parts['uuid'].lower()}"
+
+
+@checked_arguments
+def new_device_id(company_token: str) -> str:
+    """Return a new device id for a user who opted out of advertiser tracking; keep it on the device.
+
+    It has the form ``<company_token>-<8 hex>-<4 hex>-<4 hex>-<4 hex>-<12 hex>``.
+
+    Examples
+    --------
+    >>> new_device_id("acme").startswith("acme-")
+    True
+    """
+    if re.fullmatch(_COMPANY_TOKEN, company_token) is None:
+        raise InvalidArgument("a company token has 1 to 64 letters, digits, dots, dashes or underscores")
+    return f"{company_token}-{uuid.uuid4()}"
+
+
+def device_label(device_id: str) -> str:
+    """Return the label of a device in decisions, a hash of its identifier."""
+    return f"dev-{hashlib.sha256(device_id.encode('utf-8')).hexdigest()[:10]}"
+
+
+def app_label(app_key: str) -> str:
+    return hashlib.sha256(app_key.encode("utf-8")).hexdigest()[:8]

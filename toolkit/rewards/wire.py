@@ -124,7 +124,6 @@ def _error(status: int, code: str, message: str, field: str | None, retry_after:
 
 
 def in_dialect(error: ServiceError) -> ServiceError:
-    """Return an error of the HTTP layer with a code of the table."""
     if isinstance(error.code, str):
         return error
     return refusal(_CODE_OF_STATUS.get(error.status, "failed"))

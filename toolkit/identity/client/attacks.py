@@ -38,12 +38,16 @@ class Scene:
         self.other = tk.identity.called_by(keys["OtherApiClientId"])
         self.handset: Callable[[str], Handset] = gateway.handset
         self._advance = tk.operator.advance
-        self._before: list[Entry] = []
+        self._entries: list[Entry] = []
         self._seen = 0
 
-    def entries(self) -> list[Entry]:
-        """Return what was sent so far, in order."""
-        return [*self._before, *self._since(is_attack=False)]
+    def entries(self, *, is_attack: bool = False) -> list[Entry]:
+        """Return what was sent so far, in order; what came since the last call is the attacker's or not."""
+        # The other client never sends before the attacked one has finished, so the order is that of the requests.
+        steps = (*self.client.steps, *self.other.steps)
+        self._entries += [Entry(step, is_attack) for step in steps[self._seen :]]
+        self._seen = len(steps)
+        return self._entries
 
     def refused(self, work: Callable[[], object]) -> ServiceError:
         """Do what an attacker does and return the error that refuses it."""
@@ -51,24 +55,15 @@ class Scene:
 
     def as_attacker(self, work: Callable[[], T]) -> T:
         """Do something whose requests are drawn as those of an attacker."""
-        self._remember(self._since(is_attack=False))
+        self.entries()
         result = work()
-        self._remember(self._since(is_attack=True))
+        self.entries(is_attack=True)
         return result
 
     def wait(self, seconds: int) -> None:
         """Advance the gateway's clock."""
         self._advance(seconds)
-        self._remember([*self._since(is_attack=False), Entry(note=f"{seconds} seconds pass")])
-
-    def _since(self, *, is_attack: bool) -> list[Entry]:
-        # The other client never sends before the attacked one has finished, so the order is that of the requests.
-        steps = (*self.client.steps, *self.other.steps)
-        return [Entry(step, is_attack) for step in steps[self._seen :]]
-
-    def _remember(self, entries: list[Entry]) -> None:
-        self._before += entries
-        self._seen += sum(entry.step is not None for entry in entries)
+        self.entries().append(Entry(note=f"{seconds} seconds pass"))
 
     def proof(self, preset: str = "no_challenge") -> PhoneProof:
         """Authenticate a new phone up to the proof."""

@@ -106,10 +106,9 @@ class RequestRecorder:
         def send(step: Step) -> T:
             reply = self._http.call(operation.endpoint, body=body)
             envelope = _object_of(reply, step, operation.endpoint)
-            return read(_response_of(envelope, body, reply, _line_of(operation.endpoint)))
+            return read(_response_of(envelope, body, reply, str(operation.endpoint)))
 
-        outcome = self._record(operation.name, body, send, holder, event, state_of)
-        return _result(outcome)
+        return self._record(operation.name, body, send, holder, event, state_of)
 
     def open(self, fingerprint: Secret, headers: Mapping[str, str], holder: Holder) -> Secret:
         """Open a TargetUrl as a phone does and return the final fingerprint."""
@@ -119,12 +118,15 @@ class RequestRecorder:
             reply = self._http.call(OPEN_TARGET, query=query, headers=headers)
             answer = _object_of(reply, step, OPEN_TARGET)
             if reply.status != 200:
-                raise _device_error(reply.status)
+                # Responses to phones have no status code, only these HTTP statuses.
+                status = {"Status": {404: 2001, 410: 2003, 429: 2040}.get(reply.status)}
+                error = error_of(status, reply.status, request=str(OPEN_TARGET))
+                raise error or UnexpectedReply(f"{OPEN_TARGET} was answered by HTTP {reply.status}")
             final = secret_in(answer, "vfp")
             expect(final != fingerprint, "the final fingerprint equals the first one")
             return final
 
-        return _result(self._record(Event.OPEN, query, send, holder, Event.OPEN))
+        return self._record(Event.OPEN, query, send, holder, Event.OPEN)
 
     def preview(self, fingerprint: Secret, holder: Holder) -> int:
         """Request a TargetUrl without opening it and return the HTTP status."""
@@ -136,7 +138,7 @@ class RequestRecorder:
             step.status, step.description = None, "Only GET opens it."
             return step.http
 
-        return _result(self._record(f"HEAD {Event.OPEN}", query, send, holder, None))
+        return self._record(f"HEAD {Event.OPEN}", query, send, holder, None)
 
     def _record(
         self,
@@ -146,7 +148,7 @@ class RequestRecorder:
         holder: Holder | None,
         event: Event | None,
         state_of: Callable[[T], State] | None = None,
-    ) -> T | ToolkitError:
+    ) -> T:
         self._count += 1
         before = holder.states if holder else frozenset({State.NEW} if event is Event.START else ())
         step = Step(self._count, operation, redacted(sent), before, before)
@@ -171,34 +173,24 @@ class RequestRecorder:
         if isinstance(user, AuthenticatedUser):
             step.seconds_left = user.seconds_left(self.now())
         self.steps.append(step)
+        if isinstance(outcome, ToolkitError):
+            # Drop the frames and errors that hold the response.
+            outcome.__context__ = outcome.__cause__ = None
+            raise outcome.with_traceback(None)
         return outcome
-
-
-def _result(outcome: T | ToolkitError) -> T:
-    if isinstance(outcome, ToolkitError):
-        # Drop the frames and errors that hold the response.
-        outcome.__context__ = outcome.__cause__ = None
-        raise outcome.with_traceback(None)
-    return outcome
-
-
-def _line_of(endpoint: Endpoint) -> str:
-    return f"{endpoint.method} {endpoint.template}"
 
 
 def _object_of(reply: HttpReply, step: Step, endpoint: Endpoint) -> Mapping[str, Any]:
     """Return the JSON object of a reply and record it in the step."""
     step.http = reply.status
     if 300 <= reply.status < 400:
-        raise UnexpectedReply(
-            f"{_line_of(endpoint)} was answered by a redirect ({reply.status}), which is not followed"
-        )
+        raise UnexpectedReply(f"{endpoint} was answered by a redirect ({reply.status}), which is not followed")
     try:
         value = json.loads(reply.body)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise UnexpectedReply(f"the response to {_line_of(endpoint)} ({reply.status}) is not a JSON object")
+        raise UnexpectedReply(f"the response to {endpoint} ({reply.status}) is not a JSON object")
     step.response = redacted(value)
     return value
 
@@ -216,13 +208,6 @@ def _response_of(envelope: Mapping[str, Any], body: Mapping[str, object], reply:
     response = envelope.get("Response")
     expect(isinstance(response, dict), "Response is not an object")
     return dict(response or {})
-
-
-def _device_error(http: int) -> ToolkitError:
-    # Responses to phones have no status code, only these HTTP statuses.
-    code = {404: 2001, 410: 2003, 429: 2040}.get(http)
-    error = error_of({"Status": code}, http, request=_line_of(OPEN_TARGET)) if code else None
-    return error or UnexpectedReply(f"{_line_of(OPEN_TARGET)} was answered by HTTP {http}")
 
 
 def states_after(states: frozenset[State], event: Event, status: int) -> frozenset[State]:

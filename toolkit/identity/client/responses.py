@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 import pandas as pd
@@ -73,7 +74,9 @@ def transaction_parts(response: Response, base_url: str) -> tuple[str, Secret, i
 
 def authenticated_user(response: Response, now: int) -> AuthenticatedUser:
     """Return the user of a Finish response."""
-    expires = _milliseconds(matching(response, "AuthenticationExpiration", _TIME))
+    expires, given = 0, matching(response, "AuthenticationExpiration", _TIME)
+    with suppress(ValueError):  # such as the 31st of February
+        expires = round(datetime.fromisoformat(given).timestamp() * 1000)
     expect(expires > now, "AuthenticationExpiration is not in the future")
     phone = (
         matching(response, "MobileNumber", _MASKED_PHONE),
@@ -123,9 +126,8 @@ def payment_frame(response: Response) -> pd.DataFrame:
 
 def detail_frame(response: Response) -> pd.DataFrame:
     """Return one row per payment, with the address in columns ``billing_...``."""
-    payments = _payments(response)
     rows = []
-    for payment in payments:
+    for payment in _payments(response):
         if payment.get("MaskedAccountNumber") is not None:
             matching(payment, "MaskedAccountNumber", _MASKED)
         address = payment.get("BillingAddress") or {}
@@ -150,11 +152,3 @@ def _frame(rows: Iterable[Response], columns: Mapping[str, str]) -> pd.DataFrame
     except (ValueError, TypeError, OverflowError):
         # The message of pandas would quote values of the response.
         raise UnexpectedReply("the response breaks the contract: a field has another type") from None
-
-
-def _milliseconds(text: str) -> int:
-    try:
-        moment = datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC)
-    except ValueError:
-        return 0
-    return round(moment.timestamp() * 1000)

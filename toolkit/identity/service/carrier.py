@@ -144,7 +144,6 @@ class SimulatedCarrier:
             self.put(subscriber)
 
     def put(self, subscriber: Subscriber) -> None:
-        """Add or replace a subscriber."""
         self._by_id[subscriber.id] = subscriber
         self._by_address[subscriber.device_ip] = subscriber.id
 

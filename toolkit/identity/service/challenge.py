@@ -35,8 +35,6 @@ def is_right(answer: str, subscriber: Subscriber) -> bool:
 
 
 class Attempts(msgspec.Struct, frozen=True, array_like=True):
-    """The wrong answers for one alias."""
-
     in_a_row: int = 0
     #: The time of each wrong answer of the last hour, in milliseconds since the epoch.
     times: tuple[int, ...] = ()
@@ -89,7 +87,6 @@ class AttemptRepository:
                 return fact, after
 
     async def forget(self, alias: str, now: int) -> bool:
-        """Forget the wrong answers for an alias, if there are any."""
         stored = await self._records.get(_SPACE, alias)
         # An empty record, since the carrier's data would count again without one.
         nothing = msgspec.json.encode(Attempts())

@@ -22,12 +22,13 @@ from toolkit.identity.service.carrier import Arrival, Carrier, Payment, Simulate
 from toolkit.identity.service.challenge import AttemptRepository, Attempts
 from toolkit.identity.service.mobile_authentication import MobileAuthentication, Redirect
 from toolkit.identity.service.one_time import Authentication, Snapshot
-from toolkit.identity.service.rate_limits import RateLimits
 from toolkit.outside_world import OutsideWorld
-from toolkit.stores import Store
+from toolkit.stores import Records, Store
 
 Body = dict[str, Any]
 _Handler = Callable[[Caller, Body], Awaitable[Body]]
+_RATES = "identity.rates"
+_MINUTE = 60_000
 
 
 class IdentityService:
@@ -143,8 +144,10 @@ class IdentityService:
         written = step.next is authentication.state or await self._authentication.advance(
             snapshot, replace(authentication, state=step.next)
         )
+        if step.status == 2023:
+            raise refusal(2023, retry_after=max(1, attempts.seconds_locked(now)))
         if step.status:
-            raise _challenge_refusal(step.status, attempts, now)
+            raise refusal(step.status, envelope.attempts_left_text(attempts.left()) if step.status == 2022 else None)
         return written
 
     async def _subscriber_of(self, authentication: Authentication) -> Subscriber:
@@ -191,12 +194,6 @@ def _eligibility_answer(authentication: Authentication, subscriber: Subscriber, 
     return {"Eligible": True, "Challenge": question}
 
 
-def _challenge_refusal(status: int, attempts: Attempts, now: int) -> ServiceError:
-    if status == 2023:
-        return refusal(status, retry_after=max(1, attempts.seconds_locked(now)))
-    return refusal(status, envelope.attempts_left_text(attempts.left()) if status == 2022 else None)
-
-
 def _payments_of(authentication: Authentication, subscriber: Subscriber) -> dict[str, Payment]:
     # Derived from the alias, so that two clients get different ids for the same payment.
     scope = UUID(authentication.alias)
@@ -216,3 +213,33 @@ def _details(payment_id: str, payment: Payment, subscriber: Subscriber) -> Body:
     address = (home.line1, home.line2, home.city, home.region, home.postal_code, home.country_code)
     billing = dict(zip(wire.ADDRESS_FIELDS, address, strict=True))
     return dict(zip(wire.DETAIL_FIELDS, values, strict=True)) | {"BillingAddress": billing}
+
+
+class RateLimits:
+    """Limits per minute on requests, guesses and wrong fingerprints, shared by all gateways of a store."""
+
+    def __init__(self, ephemeral: Records, now: Callable[[], int], settings: IdentitySettings) -> None:
+        self._records, self._now, self._settings = ephemeral, now, settings
+
+    async def count_request(self, caller: str) -> None:
+        """Count a request of a known client; refuse it after too many requests or guesses."""
+        guesses = await self._records.get(_RATES, f"guesses of {caller}")
+        if int(guesses or 0) >= self._settings.failures_a_minute:
+            raise self._too_many()
+        if not await self._records.increment(_RATES, f"calls of {caller}", self._settings.calls_a_minute, self._end()):
+            raise self._too_many()
+
+    async def count_guess(self, caller: str) -> None:
+        await self._records.increment(_RATES, f"guesses of {caller}", expires=self._end())
+
+    async def count_wrong_fingerprint(self, sender: str) -> None:
+        """Count a wrong fingerprint; valid ones are never limited, because anyone can send wrong ones."""
+        count = await self._records.increment(_RATES, f"fingerprints of {sender}", expires=self._end())
+        if count > self._settings.failures_a_minute:
+            raise self._too_many()
+
+    def _too_many(self) -> ServiceError:
+        return refusal(2040, retry_after=max(1, -(-(self._end() - self._now()) // 1000)))
+
+    def _end(self) -> int:
+        return (self._now() // _MINUTE + 1) * _MINUTE

@@ -96,8 +96,11 @@ class MobileAuthentication:
 
     async def _prove(self, snapshot: Snapshot, key: str, transaction: Transaction, arrival: Arrival) -> Redirect:
         subscriber = await self._carrier.identify(arrival)
-        if subscriber is not None and not _is_this_phone(transaction, subscriber, arrival):
-            subscriber = None
+        if transaction.device_ip is None:
+            is_this_phone = subscriber is not None and subscriber.carrier == transaction.carrier
+        else:
+            is_this_phone = arrival.address == transaction.device_ip
+        subscriber = subscriber if is_this_phone else None
         is_identified = subscriber is not None and subscriber.state == "ACTIVE"
         step = transition(State.STARTED, Event.OPEN, Fact.IDENTIFIED if is_identified else Fact.NOT_IDENTIFIED)
         proof = Proof(
@@ -211,10 +214,13 @@ class MobileAuthentication:
         """Return the record of an alias and its code; raise 2010 unless they are a pair of this client."""
         code = request.get("AuthenticationCode") or ""
         key = one_time.key_of(Authentication, code)
-        live = one_time.live_code_key(request.get("ServiceAlias") or "")
+        alias = request.get("ServiceAlias") or ""
+        live = one_time.live_code_key(alias)
         snapshot = await self._find(key, live)
         authentication = Authentication.parse(snapshot[key])
-        if authentication is None or not _is_pair(authentication, caller, request):
+        if authentication is None or authentication.caller != caller.name:
+            raise refusal(2010)
+        if not hmac.compare_digest(authentication.alias.encode("ascii"), alias.encode("utf-8", "surrogatepass")):
             raise refusal(2010)
         if snapshot[live] != one_time.hashed(code).encode("ascii"):
             raise refusal(transition(State.REVOKED, call).status)
@@ -223,7 +229,6 @@ class MobileAuthentication:
         return {key: snapshot[key]}, authentication
 
     async def revoke(self, alias: str) -> bool:
-        """Revoke the live code of an alias, if it has one."""
         live = one_time.live_code_key(alias)
         snapshot = await self._find(live)
         if snapshot[live] in (None, _REVOKED):
@@ -242,23 +247,11 @@ class MobileAuthentication:
         return await self._records.compare_and_set(_SPACE, snapshot, changes, expires + _KEPT_AFTER_EXPIRY_MS)
 
 
-def _is_this_phone(transaction: Transaction, subscriber: Subscriber, arrival: Arrival) -> bool:
-    if transaction.device_ip is not None:
-        return arrival.address == transaction.device_ip
-    return subscriber.carrier == transaction.carrier
-
-
 def _fact_at_finish(proof: Proof, subscriber: Subscriber | None) -> Fact:
     if subscriber is None:
         return Fact.ANY
     fact = Fact[subscriber.state]
     return Fact.CARRIER_CHANGED if fact is Fact.ACTIVE and subscriber.carrier != proof.carrier else fact
-
-
-def _is_pair(authentication: Authentication, caller: Caller, request: dict[str, Any]) -> bool:
-    given = (request.get("ServiceAlias") or "").encode("utf-8", "surrogatepass")
-    fits = hmac.compare_digest(authentication.alias.encode("ascii"), given)
-    return fits and authentication.caller == caller.name
 
 
 def _check_verifier(challenge: str | None, verifier: str | None) -> None:

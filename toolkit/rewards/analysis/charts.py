@@ -57,7 +57,9 @@ def plot(result: pd.DataFrame, *, ax: Axes | None = None, title: str | None = No
     if is_funnel:
         _draw_funnel(axes, result, title or "Funnel")
         return axes
-    _draw_intervals(axes, result["difference"], result["device_low"], result["device_high"])
+    middle = result["difference"]
+    reach = [middle - result["device_low"], result["device_high"] - middle]
+    axes.errorbar(middle, range(len(middle)), xerr=reach, fmt="o", color=_ACCENT)
     axes.axvline(0, color="0.5", linewidth=1)
     _name(axes, title or "Difference of rates", [f"{b} - {a}" for a, b in zip(result["a"], result["b"], strict=True)])
     return axes
@@ -74,7 +76,3 @@ def _draw_funnel(axes: Axes, funnel: pd.DataFrame, title: str) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(3, integer=True))
     axes.xaxis.set_major_formatter("{x:,.0f}")
     _name(axes, title, funnel["step"])
-
-
-def _draw_intervals(axes: Axes, middle: pd.Series, low: pd.Series, high: pd.Series) -> None:
-    axes.errorbar(middle, range(len(middle)), xerr=[middle - low, high - middle], fmt="o", color=_ACCENT)

@@ -23,8 +23,7 @@ from toolkit.public_names import PublicNames
 from toolkit.rewards import wire
 from toolkit.rewards.analysis import charts, experiments, explanation, funnels, simulation
 from toolkit.rewards.analysis import rates as analysis
-from toolkit.rewards.device_ids import new_device_id
-from toolkit.rewards.forms import checked_moment_id, start_text
+from toolkit.rewards.forms import checked_moment_id, new_device_id, start_text
 from toolkit.secret import Secret
 
 MOMENT_COLUMNS = {
@@ -261,7 +260,7 @@ class RewardClient(PublicNames):
         # `r` prevents cached responses; the service ignores it.
         query: dict[str, str | Secret] = {wire.R.name: str(int(time.time())), wire.GATEWAYKEY.name: gatewaykey}
         reply = self._session.call(wire.MOMENT, query=query, body=body, headers=headers)
-        request = f"{wire.MOMENT.method} {wire.MOMENT.template}"
+        request = str(wire.MOMENT)
         if reply.status != 200:
             raise wire.error_of(reply.status, reply.body, request=request, retry_after=reply.headers.get("retry-after"))
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import secrets
 import time
 from collections.abc import Awaitable, Sequence
 from functools import partial
@@ -15,9 +16,16 @@ from toolkit.outside_world import OutsideWorld
 from toolkit.rate_limit import LimitReached, RateLimit
 from toolkit.rewards import wire
 from toolkit.rewards.configuration import Configuration, Partner, RewardSettings
-from toolkit.rewards.device_ids import app_label, checked_device_id, device_label
 from toolkit.rewards.engine import Decision, Engine, Moment, Session, record_of
-from toolkit.rewards.forms import MomentForm, SessionForm, read_form, start_text
+from toolkit.rewards.forms import (
+    MomentForm,
+    SessionForm,
+    app_label,
+    checked_device_id,
+    device_label,
+    read_form,
+    start_text,
+)
 from toolkit.rewards.service.idempotency import Answer, Answers, answer_key, hash_of
 from toolkit.rewards.service.ledger import PRIVATE, Ledger, PendingMoment, Record
 from toolkit.rewards.service.reward_page import View, Views
@@ -136,7 +144,7 @@ class RewardService:
             private["session"] = session
         if decision.reward is not None:
             view_id = self._world.fresh_id().replace("-", "")
-            private["token"] = self._world.fresh_secret()
+            private["token"] = secrets.token_urlsafe(16)
         record = record_of(decision_id, pending.moment, session and session.id, decision)
         words = {"view_id": view_id, "title": decision.title, "message": decision.message}
         return {**record, **words, PRIVATE: private}
