@@ -303,6 +303,7 @@ def test_a_backtest_warns_of_a_condition_that_cannot_trigger(tk: Connection) -> 
         ("celsius > 30", "failed at each of the 3 dweets: ReferenceError: celsius is not defined"),
         ("dweet => dweet.celsius > 30", "failed at each of the 3 dweets: it returns a function and does not call it"),
         ("dweet.celsius", "returned neither a text nor true or false at any of the 3 dweets; write it as"),
+        ("dweet.celcius > 30", "none of the 3 dweets has the field celcius; the last one has celsius"),
     ):
         with pytest.warns(UserWarning, match=said) as warned:
             found = tk.dweets.backtest("oven", condition)

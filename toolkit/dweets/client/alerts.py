@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -56,7 +57,9 @@ def backtested(condition: str, read: Callable[[], Sequence[Mapping[str, Any]]], 
     """Compile a condition in a child process, read records and evaluate it on each: four columns before the history."""
     with _compiled(condition) as evaluate:
         records = read()
-        verdicts = evaluate([_encoded(record["content"]) for record in records])
+        contents = [_encoded(record["content"]) for record in records]
+        verdicts = evaluate(contents)
+    _warn_if_misspelt(condition, contents, verdicts)
     return _with_verdicts(history_frame(records, columns), verdicts, _mails(verdicts))
 
 
@@ -76,6 +79,7 @@ def backtested_frame(condition: str, frame: pd.DataFrame) -> pd.DataFrame:
             found = evaluate([contents[place] for place in places])
             for place, verdict, mailed in zip(places, found, _mails(found), strict=True):
                 verdicts[place], mails[place] = verdict, mailed
+    _warn_if_misspelt(condition, contents, verdicts)
     return _with_verdicts(frame, verdicts, mails)
 
 
@@ -109,6 +113,17 @@ def _encoded(content: Any) -> bytes | None:  # noqa: ANN401
         return orjson.dumps(content)
     except orjson.JSONEncodeError:  # orjson reads four times deeper than it writes
         return None
+
+
+def _warn_if_misspelt(condition: str, contents: Sequence[bytes | None], verdicts: Sequence[Verdict]) -> None:
+    """Warn if the condition is never met and reads a field that no content has."""
+    written = [content for content in contents if content is not None]
+    if not written or any(verdict.met for verdict in verdicts):
+        return
+    for name in dict.fromkeys(re.findall(r"\bdweet\.([A-Za-z_]\w*)\b(?!\s*\()", condition)):
+        if not any(b'"%s":' % name.encode() in content for content in written):
+            fields = ", ".join(orjson.loads(written[-1]))
+            warn_caller(f"none of the {len(written)} dweets has the field {name}; the last one has {fields}")
 
 
 def _warn_if_useless(verdicts: Sequence[Verdict]) -> None:

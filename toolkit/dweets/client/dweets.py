@@ -383,7 +383,8 @@ class DweetClient(PublicNames):
         pandas.DataFrame
             `history`, or the frame, with the columns ``alert.met``, ``alert.message``, ``alert.mails`` (an e-mail would
             be sent: the alert opens or its message changes) and ``alert.fault`` in front. A warning says if the
-            condition failed at every dweet, or returned neither a text nor true or false at any, or as in `stored`.
+            condition failed at every dweet, returned neither a text nor true or false at any, or is never met and reads
+            a field that none has; or as in `stored`.
         """
         if isinstance(thing, pd.DataFrame):
             if (date, columns, key) != (None,) * 3:
