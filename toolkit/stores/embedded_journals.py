@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice, takewhile
@@ -126,7 +126,7 @@ class EmbeddedJournals:
     def _read_range(self, name: str) -> _Range:
         prefix, first = _prefix(name), self._first(name)
         newest = next(self._database.items_backwards(prefix), None)
-        last = first - 1 if newest is None else _number(newest[0])
+        last = first - 1 if newest is None else _decoded(*newest).sequence
         self._ranges[name] = _Range(prefix, first, last)
         return self._ranges[name]
 
@@ -209,14 +209,12 @@ class EmbeddedJournals:
         return [_decoded(*item) for item in islice(items, max(count, 0))][::-1]
 
     def _after(self, name: str, sequence: int, count: int | None) -> list[Entry]:
-        return [_decoded(*item) for item in islice(self._items(name, sequence), count)]
-
-    def _items(self, name: str, after: int) -> Iterator[tuple[bytes, bytes]]:
-        if after >= 1 << 63:
-            return iter(())
+        if sequence >= 1 << 63:
+            return []
         # Without the number of the first one, RocksDB would look at all that were dropped and are not compacted yet.
-        start, prefix = max(after + 1, self._first(name)), _prefix(name)
-        return self._database.items(prefix + start.to_bytes(8, "big"), prefix)
+        start, prefix = max(sequence + 1, self._first(name)), _prefix(name)
+        items = self._database.items(prefix + start.to_bytes(8, "big"), prefix)
+        return [_decoded(*item) for item in islice(items, count)]
 
     def _first(self, name: str) -> int:
         return int.from_bytes(self._database.get(b"F" + name.encode()) or b"\1", "big")
@@ -240,10 +238,6 @@ def _prefix(name: str) -> bytes:
     return b"J" + len(text).to_bytes(2, "big") + text
 
 
-def _number(key: bytes) -> int:
-    return int.from_bytes(key[-8:], "big")
-
-
 def _decoded(key: bytes, value: bytes) -> Entry:
     at, length = _HEAD.unpack_from(value)
-    return _entry((_number(key), at, value[10 : 10 + length].decode(), value[10 + length :]))
+    return _entry((int.from_bytes(key[-8:], "big"), at, value[10 : 10 + length].decode(), value[10 + length :]))
