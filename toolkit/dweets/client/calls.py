@@ -42,6 +42,7 @@ class DweetCalls:
         query: Query | None = None,
         body: bytes | None = None,
     ) -> Answer:
+        """Send a request, or raise the error of its response."""
         values = {name: checked_name(value) if name == "thing" else value for name, value in values.items()}
         content_type = "application/x-ndjson" if endpoint is wire.POST_DWEETS else "application/json"
         headers: dict[str, Value] = {} if body is None else {"Content-Type": content_type}
@@ -69,6 +70,7 @@ class DweetCalls:
         return checked_records(found)[::-1], gone
 
     def warn_of(self, gone: wire.Gone, thing: str) -> None:
+        """Warn that the server has deleted dweets of a thing."""
         warn_caller(
             f"{gone.number:,} dweets of {thing!r} are gone, all of those before {gone.before}, and some of them "
             f"may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of a "
