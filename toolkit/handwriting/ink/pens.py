@@ -22,6 +22,7 @@ POOL_LENGTH = 0.10
 SUPPLY_LENGTH = 9.0  # cap heights over which the supply of ink drifts
 DRY_LENGTH = 2.2
 RIPPLE_LENGTH = 0.05  # of a rough edge
+FAINT = 0.8  # flow below which less pressure counts less
 THINNEST_FLOW, THICKEST_FLOW = 0.04, 2.6
 WIDEST_NIB = 1.1  # of the script's: the widest writers look like a marker with every pen
 
@@ -63,7 +64,7 @@ PENS: dict[Pen, PenKind] = {
     ),
     "pencil": PenKind(
         opacity=0.72, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.6, pressure=0.30, down=0.30, supply=0.14,
-        pool=0.10, skip=0.0, dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.34, rough=0.06,
+        pool=0.10, skip=0.0, dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.26, rough=0.06,
     ),
     "felt": PenKind(
         opacity=0.82, nib=1.42, contrast=0.6, speed_width=0.18, speed_flow=0.6, pressure=0.08, down=0.08, supply=0.10,
@@ -106,6 +107,7 @@ def written_with(kind: PenKind, strokes: Strokes, noise: KeyedNoise) -> tuple[St
     flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * noise.drift("pressure", path / LONG_PRESSURE)
     flow -= kind.down * _smooth(strokes, tangents(strokes)[1])
     flow += kind.supply * noise.drift("supply", path / SUPPLY_LENGTH)
+    flow = np.where(flow < FAINT, FAINT * FAINT / (2 * FAINT - flow), flow)  # the faintest strokes can still be read
     dryness = np.minimum(np.maximum(noise.drift("dry", path / DRY_LENGTH) - 0.9, 0.0), 1.0)
     flow *= 1 - kind.dry * dryness * speed
     flow *= _late_start(kind, noise, count, stroke, np.where(is_free_start & ((flags & DOT) == 0), arc, 9.0))

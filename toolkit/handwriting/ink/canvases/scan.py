@@ -228,7 +228,7 @@ def _palette(sheet: Sheet, ink: RGB) -> bytes:
     dark = np.maximum(np.array(ink) * DENSE, 1)
     inked = GLAZE * paper * (dark / paper) ** (1 - clear) + (1 - GLAZE) * (dark + (paper - dark) * clear)
     shaded = paper * (bright / PAPER)[:, None]
-    bare = np.clip((bright - 165) / 40, 0, 1)[:, None]  # what is hardly darker than paper is paper in the shade
+    bare = np.clip((bright - 180) / 30, 0, 1)[:, None]  # what is hardly darker than paper is paper in the shade
     depth = np.arange(_RULES) * 2 + _DARKEST_RULE
     table = [inked + (shaded - inked) * bare, _printed(sheet.rule, paper, depth)]
     table.append(_printed(MARGIN_LINE, paper, depth[::3]))
