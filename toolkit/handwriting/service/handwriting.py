@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 #: Of an apikey, in characters: any text may be accepted as one, and the limits remember it.
 LONGEST_KEY = 256
 #: Changes whenever the same parameters and seed give another picture.
-RENDERER_VERSION = "4"
+RENDERER_VERSION = "5"
 
 
 class Key(Table, frozen=True):

@@ -74,21 +74,19 @@ class Alphabet:
     def legible(self, character: str, font: Strokes, forms: Sequence[Strokes], counters: Integers) -> list[bool]:
         """Tell which of `forms` read as `character`, which has the strokes `font` in the font.
 
-        They need its parts and its counters, and as many counters more as `counters` says, and must be more alike to it
-        than to each other letter. One counter fewer is a gap, which may be closed.
+        They need its parts and its counters, and as many counters more as `counters` says (one fewer is a gap, which
+        may be closed), and must be more alike to it than to each other letter. What a thick pen closes in the font may
+        be closed, but not the eye of an e.
         """
         plain = unicodedata.normalize("NFD", character.lower())[0]
         rivals = [
             n for n, letter in enumerate(self._letters) if letter != plain and letter.isdigit() == plain.isdigit()
         ]
         parts, thick_parts, shades = pictures_of([font, *forms], *self._pen)
-        fewer = parts[0] - parts[1:]
-        same = np.where(counters > 0, fewer == counters, (fewer >= counters) & (fewer <= 0))
-        # A thick pen closes a gap, and what it closes in the font.
-        closes = parts - thick_parts
-        closed, usual = closes[1:], closes[0]
-        gaps = (counters < 0) & ((closed == 1) | (closed == usual + 1))
-        same &= (closed == 0) | (closed == usual) | gaps
+        fewest, most = min(parts[0], thick_parts[0]) - np.maximum(counters, 0), max(parts[0], thick_parts[0]) - counters
+        same = (fewest <= parts[1:]) & (parts[1:] <= most) & (fewest <= thick_parts[1:]) & (thick_parts[1:] <= most)
+        if plain == "e":
+            same &= parts[1:] <= parts[0]
         alike = shades @ np.concatenate([shades[:1], self._shades[rivals]]).T
         lead = alike[:, :1] - alike[:, 1:]
         return list(same & (lead[1:] > _LEAD * lead[0]).all(axis=1))
