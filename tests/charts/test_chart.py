@@ -19,7 +19,7 @@ from toolkit.charts.series import Marks, chosen_columns, lines_of, panels_of, th
 from toolkit.charts.styles import PALETTE, Style, styles_of
 from toolkit.charts.table_files import table_bytes
 from toolkit.charts.vendor import UPLOT, WrongArchive, sha512, unpack
-from toolkit.dweets.client.accessor import DweetAccessor
+from toolkit.dweets.analysis.accessor import DweetAccessor
 from toolkit.errors import InvalidArgument
 from toolkit.notebook_cell import CellRun
 

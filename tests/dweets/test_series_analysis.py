@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 
 import toolkit
-import toolkit.dweets.client.accessor  # gives frames .dweets, as toolkit.connect() does
+import toolkit.dweets.analysis.accessor  # gives frames .dweets, as toolkit.connect() does
 from tests.conftest import ROOT
 from toolkit.charts.series import chosen_columns
-from toolkit.dweets.client import series_analysis, series_gaps
-from toolkit.dweets.client.series_analysis import (
+from toolkit.dweets.analysis.gaps import gaps
+from toolkit.dweets.analysis.series import (
     AGGREGATIONS,
     hampel,
     on_time_axis,
@@ -28,7 +28,8 @@ from toolkit.dweets.client.series_analysis import (
     statistics,
     time_columns,
 )
-from toolkit.dweets.client.series_gaps import gaps
+from toolkit.dweets.analysis import gaps as series_gaps
+from toolkit.dweets.analysis import series as series_analysis
 from toolkit.errors import InvalidArgument
 
 

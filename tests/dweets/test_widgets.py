@@ -283,6 +283,7 @@ def test_an_exported_csv_holds_no_formula(tmp_path: Path) -> None:
 
 COMPLAINTS = {
     "times that are none": (lambda e: setattr(e.start, "value", "last summer"), "Cannot read these times"),
+    "a time that pandas reads as none": (lambda e: setattr(e.start, "value", "nan"), "Cannot read these times"),
     "a file that is none": (
         lambda e: (setattr(e.file, "value", "x.xlsx"), e.save_button.click()),
         ".csv or .parquet",
@@ -416,6 +417,13 @@ def test_importing_toolkit_costs_no_ipywidgets() -> None:
     program = "import sys, toolkit; print({'ipywidgets', 'pandas', 'matplotlib'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("name", ["Archive", "HistoryExplorer", "connect"])
+def test_frames_are_analysed_without_a_connection(name: str) -> None:
+    program = f"import pandas, toolkit; toolkit.{name}; print(pandas.DataFrame.dweets.__name__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "DweetAccessor\n"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ _OTHER, _LONGEST_STATE = "other", 100
 
 
 class Marks(NamedTuple):
-    """What is pointed out in a chart: frames as `series_analysis.gaps` and `outliers` return them."""
+    """What is pointed out in a chart: frames as `toolkit.dweets.gaps` and `outliers` return them."""
 
     gaps: pd.DataFrame | None = None
     outliers: pd.DataFrame | None = None

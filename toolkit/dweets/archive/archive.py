@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from tqdm.auto import tqdm
 
+import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets.archive.epochs import gaps_of
 from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files

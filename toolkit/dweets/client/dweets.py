@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-import toolkit.dweets.client.accessor  # noqa: F401 - gives every frame .dweets
+import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names

@@ -10,10 +10,10 @@ import pandas as pd
 
 from toolkit.charts.series import NUMBERS, Marks, chosen_columns, drawable_columns
 from toolkit.dweets import wire
+from toolkit.dweets.analysis import series
+from toolkit.dweets.analysis.gaps import gaps_found
+from toolkit.dweets.analysis.series import Aggregation, put_on_time_axis, time_columns
 from toolkit.dweets.arguments import Key, checked_date
-from toolkit.dweets.client import series_analysis
-from toolkit.dweets.client.series_analysis import Aggregation, put_on_time_axis, time_columns
-from toolkit.dweets.client.series_gaps import gaps_found
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -145,17 +145,17 @@ def explore(history: pd.DataFrame, view: View) -> Findings:
     chosen = timed[[*(["thing"] if "thing" in timed.columns else []), *fields]]
     measured = chosen.dropna(how="all", subset=fields) if fields else chosen.iloc[:0]
     numbers = [name for name in fields if name in drawable_columns(measured, NUMBERS)]
-    whole = series_analysis.resample(measured, view.rule, view.how, numbers) if view.rule else measured
+    whole = series.resample(measured, view.rule, view.how, numbers) if view.rule else measured
     start, end = range_of(view, timed.index)
     gaps = gaps_found(measured, view.gap_factor or 1.5)
-    outliers = series_analysis.outliers(whole, numbers, threshold=view.threshold or 5.0)
+    outliers = series.outliers(whole, numbers, threshold=view.threshold or 5.0)
     gaps = gaps if view.gap_factor else gaps.iloc[:0]
     outliers = outliers if view.threshold else outliers.iloc[:0]
     # Of several things one after the other, so that no slice by label works.
     frame = whole[(whole.index >= start) & (whole.index <= end)]
     return Findings(
         frame,
-        series_analysis.statistics(frame, [name for name in numbers if name in frame.columns]),
+        series.statistics(frame, [name for name in numbers if name in frame.columns]),
         gaps[(gaps["end"] > start) & (gaps["start"] < end)],
         outliers[(outliers.index >= start) & (outliers.index <= end)],
         whole,
@@ -193,7 +193,7 @@ def range_of(view: View, times: pd.Index[Any]) -> tuple[pd.Timestamp, pd.Timesta
         start = pd.Period(view.start.strip()).start_time if view.start.strip() else _EVER[0]
         end = pd.Period(view.end.strip()).end_time if view.end.strip() else _EVER[1]
         first, last = start.tz_localize(zone), end.tz_localize(zone)
-    except (ValueError, TypeError, KeyError, OverflowError):
+    except (ValueError, TypeError, KeyError, OverflowError, AttributeError):  # pandas reads nan as a time that is none
         raise InvalidArgument("cannot read these times: write 2013, 2013-07 or 2013-07-04 12:00") from None
     if first > last:
         raise InvalidArgument(f"the range ends before it begins: From {view.start} To {view.end}")

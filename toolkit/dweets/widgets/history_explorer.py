@@ -13,11 +13,12 @@ import ipywidgets
 import pandas as pd
 import traitlets
 
+import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.chart import Chart
 from toolkit.charts.table_files import table_bytes
+from toolkit.dweets.analysis.series import AGGREGATIONS, Aggregation, time_columns
 from toolkit.dweets.arguments import Key
-from toolkit.dweets.client.series_analysis import AGGREGATIONS, Aggregation, time_columns
 from toolkit.dweets.widgets.exploration import (
     RULES,
     Findings,

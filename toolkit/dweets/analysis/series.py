@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.charts.series import NUMBERS, chosen_columns
-from toolkit.dweets.client.series_gaps import of_each_thing
+from toolkit.dweets.analysis.gaps import of_each_thing
 from toolkit.errors import InvalidArgument, warn_caller
 
 Aggregation = Literal["mean", "median", "min", "max", "sum", "count", "last"]

@@ -12,8 +12,8 @@ import pandas as pd
 
 from toolkit.argument_checks import checked_arguments, described
 from toolkit.charts.series import NUMBERS, Marks, chosen_columns
-from toolkit.dweets.client.series_analysis import on_time_axis, outliers, rate, resample, statistics
-from toolkit.dweets.client.series_gaps import gaps, gaps_found
+from toolkit.dweets.analysis.gaps import gaps, gaps_found
+from toolkit.dweets.analysis.series import on_time_axis, outliers, rate, resample, statistics
 from toolkit.errors import InvalidArgument
 
 if TYPE_CHECKING:
