@@ -148,7 +148,7 @@ class HandwritingClient(PublicNames):
         line_spacing
             Pitch of the lines in handwriting sizes, 0 to 5. Default 1.5.
         line_spacing_variance, word_spacing_variance
-            Largest relative change of a pitch or a word gap, 0 to 1. Default 0.
+            Largest relative change of a pitch or a word gap, 0 to 1. Default 0. On rules the pitch is even.
         random_seed
             The same writing every time, in every format; 0 is a seed too. None: each call differs a little.
         pen
