@@ -34,7 +34,6 @@ from toolkit.errors import InvalidArgument
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
-    beside,
     button,
     check_box,
     counted,
@@ -217,7 +216,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
         files = row(self.file, self.download_button, self.save_button, self.copy_button)
         results = ipywidgets.VBox((self.chart, row(self.start, self.end), self.status, self._tables, files))
-        self.show_laid_out(beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
+        self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
     def _follow(self) -> None:
         for control in (self.things, self.day):

@@ -24,7 +24,6 @@ from toolkit.errors import InvalidArgument, TimedOut
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
-    beside,
     button,
     counted,
     explained,
@@ -161,7 +160,7 @@ class LiveDweets(ServiceWidget):
         things = ipywidgets.VBox((self.things, self.add_thing))
         controls = ipywidgets.VBox((buttons, amounts, things, self.fields))
         results = ipywidgets.VBox((self.chart, self.status, self.readings))
-        self.show_laid_out(beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
+        self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
     @property
     def seen(self) -> int:
