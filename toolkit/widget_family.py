@@ -68,16 +68,13 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
             other.close()
         _open.add(self)
 
-    def show(self, *controls: ipywidgets.Widget, results: Sequence[ipywidgets.Widget] = ()) -> None:
-        """Show the controls, the status line under them, and the results under it."""
-        self.children = (self._sheet, *controls, self.status, *results)
+    def show(self, *parts: ipywidgets.Widget) -> None:
+        """Show parts that contain the status line somewhere."""
+        self.children = (self._sheet, *parts)
 
-    def show_beside(
-        self, results: Sequence[ipywidgets.Widget], controls: ipywidgets.Widget, above: Sequence[ipywidgets.Widget] = ()
-    ) -> None:
-        """Show controls beside the results, one of which is the status line; under them where the page is narrow."""
-        main = ipywidgets.VBox(results).add_class("toolkit-main")
-        self.children = (self._sheet, *above, beside(main, controls.add_class("toolkit-controls")))
+    def beside(self, *columns: ipywidgets.Widget) -> ipywidgets.Widget:
+        """Put columns with the classes ``toolkit-main`` and ``toolkit-controls`` side by side, where there is room."""
+        return row(*columns).add_class("toolkit-beside")
 
     def stop(self) -> None:
         """Stop background work, if there is any; what is shown stays."""
@@ -256,11 +253,6 @@ def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
     """Put parts side by side; they wrap where the page is narrow."""
     layout = ipywidgets.Layout(flex_flow="row wrap", align_items="flex-start", width="100%", overflow="visible")
     return ipywidgets.HBox(parts, layout=layout)
-
-
-def beside(*columns: ipywidgets.Widget) -> ipywidgets.HBox:
-    """Put columns with the classes ``toolkit-main`` and ``toolkit-controls`` side by side, where there is room."""
-    return row(*columns).add_class("toolkit-beside")
 
 
 def sized(control: ipywidgets.Widget, width: str = "auto", *, label: str = "initial") -> ipywidgets.Widget:

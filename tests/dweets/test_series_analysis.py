@@ -17,6 +17,8 @@ import toolkit
 import toolkit.dweets.analysis.accessor  # gives frames .dweets, as toolkit.connect() does
 from tests.conftest import ROOT
 from toolkit.charts.series import chosen_columns
+from toolkit.dweets.analysis import gaps as series_gaps
+from toolkit.dweets.analysis import series as series_analysis
 from toolkit.dweets.analysis.gaps import gaps
 from toolkit.dweets.analysis.series import (
     AGGREGATIONS,
@@ -28,8 +30,6 @@ from toolkit.dweets.analysis.series import (
     statistics,
     time_columns,
 )
-from toolkit.dweets.analysis import gaps as series_gaps
-from toolkit.dweets.analysis import series as series_analysis
 from toolkit.errors import InvalidArgument
 
 

@@ -419,7 +419,7 @@ def test_importing_toolkit_costs_no_ipywidgets() -> None:
     assert done.stdout == "set()\n"
 
 
-@pytest.mark.parametrize("name", ["Archive", "HistoryExplorer", "connect"])
+@pytest.mark.parametrize("name", ["Archive", "HistoryExplorer"])
 def test_frames_are_analysed_without_a_connection(name: str) -> None:
     program = f"import pandas, toolkit; toolkit.{name}; print(pandas.DataFrame.dweets.__name__)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

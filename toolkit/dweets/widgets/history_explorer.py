@@ -216,8 +216,8 @@ rows, file, reload_button, download_button, save_button, copy_button
         choices = (self.things, self.fields, self.time, self.rule, self.how, gaps, outliers)
         controls = ipywidgets.VBox((*choices, self.day, self.reload_button))
         files = row(self.file, self.download_button, self.save_button, self.copy_button)
-        results = (self.chart, row(self.start, self.end), self.status, self._tables, files)
-        self.show_beside(results, controls)
+        results = ipywidgets.VBox((self.chart, row(self.start, self.end), self.status, self._tables, files))
+        self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
     def _follow(self) -> None:
         for control in (self.things, self.day):

@@ -158,7 +158,8 @@ class LiveDweets(ServiceWidget):
         amounts = ipywidgets.VBox((self.counter, self.points))
         things = ipywidgets.VBox((self.things, self.add_thing))
         controls = ipywidgets.VBox((buttons, amounts, things, self.fields))
-        self.show_beside((self.chart, self.status, self.readings), controls)
+        results = ipywidgets.VBox((self.chart, self.status, self.readings))
+        self.show(self.beside(results.add_class("toolkit-main"), controls.add_class("toolkit-controls")))
 
     @property
     def seen(self) -> int:

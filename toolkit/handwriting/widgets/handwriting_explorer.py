@@ -20,17 +20,7 @@ from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, sheet
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, Format
-from toolkit.widget_family import (
-    ServiceWidget,
-    button,
-    counted,
-    explained,
-    html_line,
-    html_pane,
-    in_turn,
-    part_of,
-    row,
-)
+from toolkit.widget_family import ServiceWidget, button, counted, explained, html_line, html_pane, in_turn, part_of, row
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection
@@ -132,8 +122,9 @@ class HandwritingExplorer(ServiceWidget):
         self.paper.add_class("toolkit-desk")
         explained(self.paper, "The page at its true size").tabbable = True
         offers = row(self.kind, self.link, self.keep_button, self.drop_button)
-        results = (self.text, self.paper, self.status, offers, self.code_line)
-        self.show_beside(results, self.look.add_class("toolkit-look"), above=(self.picker,))
+        main = ipywidgets.VBox((self.text, self.paper, self.status, offers, self.code_line))
+        look = self.look.add_class("toolkit-controls").add_class("toolkit-look")
+        self.show(self.picker, self.beside(main.add_class("toolkit-main"), look))
 
     @property
     def code(self) -> str:

@@ -162,7 +162,7 @@ class IdentityWalkthrough(ServiceWidget):
             self._refused_attacks += self.outcome.refused
             self._show(_ATTACK)
             self.say(f"{title}: {'refused' if self.outcome.refused else 'not refused'}.")
-        self._refresh_life()
+        self.life.value = self._life()
         return self.outcome
 
     @in_turn
@@ -252,7 +252,8 @@ class IdentityWalkthrough(ServiceWidget):
             row(self.preset, self.again, self.reset, self.seconds, self.advance),
             row(*self._buttons.values(), self.answer),
             row(self.attack, self.attack_button, self.view, self.life),
-            results=(row(diagrams, chosen),),
+            self.status,
+            row(diagrams, chosen),
         )
 
     # -- the steps ----------------------------------------------------------------------------------------
@@ -338,7 +339,7 @@ class IdentityWalkthrough(ServiceWidget):
         self.state = " or ".join(sorted(self._states))
         for place, step in enumerate(self._buttons.values()):
             step.button_style = "primary" if place == self._done else ""
-        self._refresh_life()
+        self.life.value = self._life()
         self._show(_FLOW)
 
     def _show(self, view: str) -> None:
@@ -369,9 +370,6 @@ class IdentityWalkthrough(ServiceWidget):
     def _show_exchange(self, _change: object) -> None:
         place = self.sequence.chosen
         self.exchange.value = exchange_html(self._steps[place] if 0 <= place < len(self._steps) else None)
-
-    def _refresh_life(self) -> None:
-        self.life.value = self._life()
 
     def _life(self) -> str:
         now = self._gateway.clock.now()

@@ -27,7 +27,6 @@ from toolkit.rewards.widgets.before_after import before_after_drawing
 from toolkit.rewards.widgets.reward_words import REASONS, duration, percent, rule_in_words, unreached
 from toolkit.widget_family import (
     ServiceWidget,
-    beside,
     button,
     counted,
     explained,
@@ -179,7 +178,7 @@ class RewardsExplorer(ServiceWidget):
         controls = ipywidgets.VBox(stacked).add_class("toolkit-controls")
         self.page.add_class("toolkit-page")
         shown = (self.plots, *_hints(_MADE_UP), self.why, self.explanation, self.page)
-        self.show(results=(beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")),))
+        self.show(self.status, self.beside(controls, ipywidgets.VBox(shown).add_class("toolkit-main")))
 
     def _observe_controls(self) -> None:
         for control in self._initial:

@@ -111,9 +111,19 @@
     activate: app => void app.docRegistry.addWidgetExtension("Notebook", { createNew: extend }),
   };
 
+  const widgetKeys = {
+    id: "gateway-toolkit:widget-keys",
+    description: "Leaves the arrow keys to sliders and lists of widgets: JupyterLab takes them for its cells.",
+    autoStart: true,
+    activate: () =>
+      document.addEventListener("focusin", ({ target }) => {
+        if (target.matches?.(".noUi-handle, .widget-dropdown select")) target.dataset.lmSuppressShortcuts = "true";
+      }),
+  };
+
   window._JUPYTERLAB = window._JUPYTERLAB || {};
   window._JUPYTERLAB["gateway-toolkit"] = {
     init: () => undefined,
-    get: async () => () => ({ __esModule: true, default: plugin }),
+    get: async () => () => ({ __esModule: true, default: [plugin, widgetKeys] }),
   };
 })();
