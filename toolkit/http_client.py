@@ -146,7 +146,13 @@ class HttpSession:
         body: Body | None,
         headers: Mapping[str, Value],
     ) -> requests.Response:
-        path = _path(endpoint, values)
+        for name, value in values.items():
+            if value in ("", ".", ".."):  # no HTTP library sends these as they are: they would mean another path
+                raise InvalidArgument(f"{name} cannot be {value!r}")
+        try:
+            path = endpoint.path_for(**values)
+        except UnicodeEncodeError:
+            raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
         if self._is_closed:  # requests would open the session again
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
         outcome = self._exchange(endpoint.method, path, query, body, headers)
@@ -194,32 +200,15 @@ class HttpSession:
             _IS_OWN_CALL.reset(mine)
 
 
-def _path(endpoint: Endpoint, values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        if value in ("", ".", ".."):  # no HTTP library sends these as they are: they would mean another path
-            raise InvalidArgument(f"{name} cannot be {value!r}")
-    try:
-        return endpoint.path_for(**values)
-    except UnicodeEncodeError:
-        raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
-
-
 def checked_base_url(url: str) -> str:
     """Return a base URL without a slash at its end, or raise InvalidArgument where it cannot be one."""
-    if not isinstance(url, str) or not _is_base_url(url):
-        # Without its text: a password in a URL must not get into a traceback.
-        raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
-    return url.rstrip("/")
-
-
-def _is_base_url(url: str) -> bool:
-    try:
+    with suppress(ValueError, TypeError, AttributeError):  # of a port that is none, of what is no text
         parts = urlsplit(url)
-        valid_port = parts.port != 0  # raises where it is no port
-    except ValueError:
-        return False
-    extra = parts.query or parts.fragment or parts.username or parts.password
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and valid_port and not extra
+        extra = parts.query or parts.fragment or parts.username or parts.password
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not extra:
+            return url.rstrip("/")
+    # Without its text: a password in a URL must not get into a traceback.
+    raise InvalidArgument("a base URL is http://host[:port][/path] or https://..., without name and password")
 
 
 def _revealed(value: object) -> str:

@@ -50,20 +50,20 @@ class OperatorFolder:
     def write_address(self, url: str) -> None:
         if self._folder is not None:
             try:
-                _write(self._address, f"{url}\n{os.getpid()}")
+                _write(self._folder / "gateway.url", f"{url}\n{os.getpid()}")
             except OSError as error:
                 log.warning("`toolkit post`, `toolkit lock` and others cannot find this gateway: %s", error)
 
     def remove_address(self) -> None:
         if self._folder is not None:
             with suppress(OSError):
-                self._address.unlink(missing_ok=True)
+                (self._folder / "gateway.url").unlink(missing_ok=True)
 
     def running(self) -> tuple[str, Secret] | None:
         """Return URL and key of the gateway that has the folder open; None where they cannot be read."""
         assert self._folder is not None, "a gateway without a folder is not found by one"
         try:
-            url, process = self._address.read_text("ascii").split()
+            url, process = (self._folder / "gateway.url").read_text("ascii").split()
             key = Secret((self._folder / "operator.key").read_text("ascii").strip())
             # A killed gateway leaves its address, and another program may have that port now: it must not get the key.
             lock = filelock.FileLock(self._folder / "gateway.lock", timeout=0, mode=0o600, thread_local=False)
@@ -73,11 +73,6 @@ class OperatorFolder:
             return (url, key) if process == (self._folder / "gateway.pid").read_text("ascii").strip() else None
         except (OSError, ValueError):
             return None
-
-    @property
-    def _address(self) -> Path:
-        assert self._folder is not None
-        return self._folder / "gateway.url"
 
 
 def _write(file: Path, text: str) -> None:

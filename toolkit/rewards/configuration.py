@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, TimeOfDay, checked, refuse_duplicates, table_in
@@ -115,9 +115,6 @@ class Configuration(Table, frozen=True):
         """Return the configuration as a table for `parse`, with JSON values only."""
         table: dict[str, Any] = msgspec.to_builtins(self, enc_hook=str)
         return table
-
-    def rules_for(self, moment_id: str) -> MomentRules:
-        return self.moments.get(moment_id) or MomentRules(**asdict(self.default))
 
     @property
     def stock(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
 from toolkit.keyed_noise import KeyedNoise
 from toolkit.rewards.configuration import Configuration, Limits, MomentRules, RewardItem
@@ -145,7 +146,8 @@ class Case(msgspec.Struct):
 class Engine:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
-        self._rules: dict[str, MomentRules] = {}
+        # Shared by all moments without rules of their own.
+        self._default = MomentRules(**asdict(configuration.default))
 
     def decide(self, moment: Moment, device: DeviceState, spent: MutableMapping[str, int]) -> Decision:
         """Apply the rules; records draws and rewards in `device`, and units in `spent` by reward id."""
@@ -171,11 +173,7 @@ class Engine:
         return Decision("REWARDED", reward, rules.message or reward.message, arm, limits.p, checks)
 
     def _rules_of(self, moment: Moment) -> MomentRules:
-        # Moments without rules share one object; their names come from callers and have no end.
-        name = moment.moment_id if moment.moment_id in self.configuration.moments else ""
-        if name not in self._rules:
-            self._rules[name] = self.configuration.rules_for(moment.moment_id)
-        return self._rules[name]
+        return self.configuration.moments.get(moment.moment_id, self._default)
 
     def arm_of(self, moment: Moment) -> str | None:
         arms = self._rules_of(moment).arms

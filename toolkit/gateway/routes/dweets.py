@@ -15,7 +15,7 @@ from toolkit.dweets.service.stored_days import StoredRange, csv_names, csv_piece
 from toolkit.dweets.service.things import CachedThing
 from toolkit.dweets.stream import EVENT_HEARTBEAT, encode_event, encode_frame, encode_position
 from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
+from toolkit.errors import KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.exchange import JSON, Answer, Header, Request, Response, Route, Routes, Stream, WrongKey
 from toolkit.gateway.http_stream import StreamWriter
 from toolkit.stores import Entry
@@ -103,10 +103,9 @@ class DweetRoutes(Routes):
         return _jsonp(Route(endpoint, handle, respond=respond))
 
     async def _stored(self, request: Request) -> Response | Stream:
-        try:
-            query = wire.STORED.checked_query(request.query)
-        except InvalidArgument as error:
-            raise MalformedRequest(str(error)) from None
+        query = {name: value for name, value in request.query.items() if value}
+        if "date" not in query:
+            raise MalformedRequest("date is required")
         kind = query.get("responseType", "json")
         stored = self._service.stored(request.values["thing"], query.get("key"), query["date"], query.get("hour"))
         if kind not in ("csv", "json"):

@@ -10,15 +10,13 @@ from toolkit.errors import ServiceError
 from toolkit.identity import envelope
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.callers import is_allowed_form
-from toolkit.identity.wire import MAX_BODY_BYTES, REQUEST_ID, Field, Operation
+from toolkit.identity.wire import REQUEST_ID, Field, Operation
 
 _MAX_PAYMENT_IDS = 20
 
 
 def parse_body(body: bytes) -> dict[str, Any]:
     """Return the body's object, or raise status 2, also for a repeated name, NaN, a lone surrogate or deep nesting."""
-    if len(body) > MAX_BODY_BYTES:
-        raise refusal(2, envelope.BODY_TOO_LARGE, http=413)
     try:
         # ValueError rather than JSONDecodeError: int() refuses numbers of 5,000 digits.
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_unique_names)
