@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -21,3 +22,9 @@ def keep_bytecode() -> None:
 keep_bytecode()
 # nbval brings the formats of JSON Schema, which no test needs, and this one compiles 38 grammars when it is imported.
 sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass by modules and tests: they stay to the end, and a million objects take long."""
+    gc.collect()
+    gc.freeze()
