@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,7 +45,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 class _BrowserInTwo(LoadFileScheduling):
     """File by file, and the folder of the browser in two: a JupyterLab and a Chromium for each file would take long.
 
-    The notebooks take half of the time of that folder. Both halves are collected first, so that two workers begin.
+    The notebooks take half of the time of that folder. Both halves are collected early, so that they end before others.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -59,18 +58,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileS
     return _BrowserInTwo(config, log)
 
 
-def keep_bytecode() -> None:
-    """Share compiled modules between the hundreds of test processes, even if PYTHONDONTWRITEBYTECODE is set.
-
-    Compiling takes a second of each start. Nothing is written beside the sources, which the person does not want.
-    """
-    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-        sys.dont_write_bytecode = False
-        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(ROOT / ".pytest_cache" / "bytecode")
-
-
 def pytest_configure(config: pytest.Config) -> None:
-    keep_bytecode()
     # Kernels of two workers do not write into one history, nor any into that of the person who runs the tests.
     folder = tempfile.TemporaryDirectory(prefix="ipython-")
     os.environ["IPYTHONDIR"] = folder.name

@@ -161,6 +161,17 @@ def test_the_version_is_the_distributions() -> None:
     assert run("--version").stdout == f"toolkit, version {importlib.metadata.version('gateway-toolkit')}\n"
 
 
+def test_a_gateway_starts_without_what_it_does_not_need() -> None:
+    program = """
+import sys
+from toolkit.gateway import Gateway
+with Gateway():
+    print(*{name.split('.')[0] for name in sys.modules})
+"""
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert not {"pandas", "pyarrow", "matplotlib", "ipywidgets", "requests", "redis"} & set(loaded.stdout.split())
+
+
 # -- toolkit gateway --------------------------------------------------------------------------------------
 
 

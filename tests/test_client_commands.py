@@ -17,12 +17,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import toolkit
 from tests.conftest import ROOT
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
 from tests.test_cli import TOOLKIT, end, run, started, url_of
+from toolkit.cli import main
 from toolkit.gateway import Gateway
 
 KEY = "correct-horse-battery"
@@ -259,7 +261,8 @@ def test_history_warns_of_dweets_that_are_gone_in_one_line() -> None:
 
 
 def _lines(*arguments: str) -> list[str]:
-    return run("history", "kitchen", "--json", *arguments).stdout.splitlines()
+    # In this process: a range needs no shell, and pandas takes long to load.
+    return CliRunner().invoke(main, ["history", "kitchen", "--json", *arguments]).stdout.splitlines()
 
 
 def test_no_dweets_are_an_exit_code(url: str, tk: toolkit.Connection, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from numbers import Integral, Real
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from toolkit.errors import InvalidArgument
 
@@ -26,10 +25,6 @@ _WORDS = {
     str: "a str", tuple: "a pair", types.NoneType: "None", Mapping: "a dict", Callable: "a function",
 }  # fmt: skip
 _SHOWN = 40
-# Iterable, but never accepted as a list.
-_NO_LISTS = (str, bytes, bytearray, memoryview, pd.DataFrame)
-# Others, as a generator or tqdm around it, may give their items only once: the call itself reads and checks those.
-_READ_TWICE = (Sequence, Set, Mapping, np.ndarray, pd.Series, pd.Index)
 
 
 def checked_arguments(target: CheckedT) -> CheckedT:
@@ -44,6 +39,8 @@ def checked_arguments(target: CheckedT) -> CheckedT:
 
 def described(value: object) -> str:
     """Say what kind of value this is: ``None``, ``NaT``, ``a list``, ``a function``."""
+    import pandas as pd
+
     if value is None or value is pd.NaT or value is pd.NA:
         return str(value)
     if inspect.isroutine(value):
@@ -129,12 +126,19 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401, PLR0911
     if kind is tuple and inner and Ellipsis not in inner:
         return isinstance(value, tuple | list) and len(value) == len(inner) and all(map(_fits, value, inner))
     if isinstance(kind, type) and issubclass(kind, Iterable) and inner and not issubclass(kind, Mapping):
-        return _is_list(value, kind) and (not isinstance(value, _READ_TWICE) or all(_fits(v, inner[0]) for v in value))
+        return _is_list_of(value, kind, inner[0])
     return isinstance(value, kind)
 
 
-def _is_list(value: object, kind: type) -> bool:
-    return isinstance(value, kind | np.ndarray | pd.Series | pd.Index) and not isinstance(value, _NO_LISTS)
+def _is_list_of(value: object, kind: type, item: Any) -> bool:  # noqa: ANN401
+    import pandas as pd  # a gateway, which checks no list, starts without it
+
+    if isinstance(value, str | bytes | bytearray | memoryview | pd.DataFrame):  # iterable, but never accepted as a list
+        return False
+    if isinstance(value, Sequence | Set | Mapping | np.ndarray | pd.Series | pd.Index):
+        return isinstance(value, kind | np.ndarray | pd.Series | pd.Index) and all(_fits(each, item) for each in value)
+    # Others, as a generator or tqdm around it, may give their items only once: the call itself reads and checks those.
+    return isinstance(value, kind)
 
 
 def _expected(hint: Any) -> Iterator[str]:  # noqa: ANN401

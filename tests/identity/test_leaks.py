@@ -7,6 +7,7 @@ import copy
 import io
 import json
 import logging
+import os
 import pickle
 import re
 import socket
@@ -144,7 +145,7 @@ def verbose(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedPro
         "utf-8",
     )
     command = [sys.executable, "-W", "ignore", str(script)]
-    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "IPYTHONDIR": str(folder), "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"HOME": str(folder), "IPYTHONDIR": str(folder), "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, capture_output=True, text=True, timeout=100, env=environment, check=True)
 
 

@@ -19,12 +19,17 @@ from toolkit.identity.service.callers import IdentitySettings
 from toolkit.rewards.configuration import RewardSettings, with_inherited_limits
 from toolkit.secret import Secret
 from toolkit.settings import Table, Text, checked, table_in
-from toolkit.stores.redis.address import RedisAddress
 
 EXAMPLE = Path(__file__).with_name("gateway.example.toml")
 
 #: What `Gateway` and the command line take: a file, or the tables themselves.
 Source = str | os.PathLike[str] | Mapping[str, Any]
+
+
+def _check_redis(url: Secret) -> None:
+    from toolkit.stores.redis.address import RedisAddress
+
+    RedisAddress(url.reveal())
 
 
 class GatewaySettings(Table, frozen=True):
@@ -49,7 +54,7 @@ class GatewaySettings(Table, frozen=True):
         if self.folder is not None and self.store is not None:
             raise InvalidArgument("store: give a folder or a store, not both: everything is kept in one of them")
         checks: tuple[tuple[str, Callable[[Any], object]], ...] = (
-            ("allow_hosts", Hosts), ("trusted_proxies", Proxies), ("store", lambda url: RedisAddress(url.reveal())),
+            ("allow_hosts", Hosts), ("trusted_proxies", Proxies), ("store", _check_redis),
         )  # fmt: skip
         for key, check in checks:
             try:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from toolkit.errors import InvalidArgument
 from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_of
-from toolkit.identity.client.handset import Handset
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.carrier import wifi_address
 from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit.settings import secrets_in
 from toolkit.working_folder import originals
+
+if TYPE_CHECKING:
+    from toolkit.identity.client.handset import Handset
 
 _WHAT_TO_DO = (
     "the keys of the demo world are public, and other machines may reach this gateway. Configure your own "
@@ -61,6 +63,8 @@ class DemoWorld:
         return {name: preset["result"] for name, preset in presets.items()}
 
     def handset(self, preset: str) -> Handset:
+        from toolkit.identity.client.handset import Handset  # not earlier: a gateway starts without pandas
+
         if not self._has_phones:
             raise InvalidArgument("this gateway has its own subscribers; only those of the demo world have handsets")
         presets = self._data["presets"]

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from toolkit.endpoint import is_loopback
@@ -17,13 +18,15 @@ from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
-from toolkit.identity.client.handset import Handset
 from toolkit.notebook_cell import CellRun, cell_that_runs
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
 from toolkit.stores.embedded import EmbeddedStore
-from toolkit.stores.redis.store import RedisStore
+
+if TYPE_CHECKING:
+    from toolkit.identity.client.handset import Handset
+    from toolkit.stores.redis.store import RedisStore
 
 log = logging.getLogger("toolkit.gateway")
 
@@ -221,4 +224,8 @@ def _stop_gateways_of_last_run(now: CellRun) -> None:
 
 def store_of(folder: Path | None, url: str | Secret | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:
     """Return the store in a folder, in the Redis at a URL, or in a temporary folder; it is not open yet."""
-    return EmbeddedStore(folder, now) if url is None else RedisStore(Secret(url).reveal(), now)
+    if url is None:
+        return EmbeddedStore(folder, now)
+    from toolkit.stores.redis.store import RedisStore  # redis-py loads slowly, and few gateways need it
+
+    return RedisStore(Secret(url).reveal(), now)

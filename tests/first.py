@@ -1,0 +1,30 @@
+"""What pytest loads first of all, by ``-p`` in `pyproject.toml`: the imports of everything else are to be quick."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from pathlib import Path
+
+
+def keep_bytecode() -> None:
+    """Share compiled modules between the hundreds of test processes, even if PYTHONDONTWRITEBYTECODE is set.
+
+    Compiling takes seconds of each start. Nothing is written beside the sources, which the person does not want.
+    """
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        folder = Path(__file__).resolve().parents[1] / ".pytest_cache" / "bytecode"
+        sys.dont_write_bytecode = False
+        sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
+
+
+keep_bytecode()
+# nbval brings the formats of JSON Schema, which no test needs, and this one compiles 38 grammars when it is imported.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector pass by modules and tests: they stay to the end, and a million objects take long."""
+    gc.collect()
+    gc.freeze()
