@@ -11,8 +11,7 @@ from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, warn_caller
 from toolkit.handwriting import wire
 from toolkit.handwriting.client.hands_on_offer import Record, id_of, records_of
-from toolkit.handwriting.client.page_layout import scaled
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.style import Style, query_of, scaled
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Format
 from toolkit.http_client import HttpReply, HttpSession, Value
@@ -47,14 +46,14 @@ class HandwritingCalls:
         """Write a text in the format `kind`; see `HandwritingClient.png` for the result and the errors."""
         _check_text(text, wire.MAX_TEXT, wire.TEXT_TOO_LONG)
         handwriting_id = id_of(handwriting, self.titles)
-        query = {"handwriting_id": handwriting_id, "text": text, **style.query(kind)}
+        query = {"handwriting_id": handwriting_id, "text": text, **query_of(style, kind)}
         began = time.perf_counter()
         reply = self._call(wire.RENDER[kind], query=query)
         milliseconds = (time.perf_counter() - began) * 1000
         done = Handwritten.from_response(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
         if kind == "png":
             return done
-        again = replace(style, random_seed=done.seed)
+        again: Style = {**style, "random_seed": done.seed}
         return replace(done, preview=lambda: self.rendered(text, handwriting_id, "png", again).data)
 
     def written(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
@@ -71,7 +70,7 @@ class HandwritingCalls:
         """Write a letter: a PDF of all pages, or one page in another format."""
         _check_text(text, wire.MAX_LETTER, wire.LETTER_TOO_LONG)
         handwriting_id = id_of(handwriting, self.titles)
-        query = {"handwriting_id": handwriting_id, **style.query(kind)}
+        query = {"handwriting_id": handwriting_id, **query_of(style, kind)}
         if kind != "pdf":
             query = {**scaled(query, dpi / 72), "page_number": str(page_number)}
         began = time.perf_counter()

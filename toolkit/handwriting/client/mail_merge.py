@@ -8,9 +8,8 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Unpack, cast
 
 import pandas as pd
 from tqdm.auto import tqdm
@@ -29,10 +28,9 @@ from toolkit.handwriting.client.hands_on_offer import id_of
 from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
 from toolkit.handwriting.client.letter_folder import Finished, LetterFolder
 from toolkit.handwriting.client.letter_rows import LetterRow, letter_rows
-from toolkit.handwriting.client.page_layout import Distance, Margin, Page
-from toolkit.handwriting.client.style import Ink, Style
+from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background
-from toolkit.handwriting.wire import Align, Format, Paper, Pen
+from toolkit.handwriting.wire import Align, Format
 
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
@@ -58,18 +56,10 @@ def letters(
     margin: Margin = "2cm",
     align: Align | None = None,
     handwriting_size: Distance = LETTER_SIZE,
-    handwriting_color: Ink | None = None,
-    line_spacing: float | None = None,
-    line_spacing_variance: float | None = None,
-    word_spacing_variance: float | None = None,
-    random_seed: int | Decimal | None = None,
-    pen: Pen | None = None,
-    natural: bool | None = None,
-    paper: Paper | None = None,
-    corrections: float | None = None,
     background: str | None = None,
     dpi: float = 144,
     progress: bool = True,
+    **ink: Unpack[InkStyle],
 ) -> pd.DataFrame:
     r"""Write a letter for each row of a frame into a folder: a mail merge.
 
@@ -127,14 +117,11 @@ def letters(
     >>> done["pages"].tolist()
     [1, 1]
     """
-    style = Style(
-        handwriting_size, handwriting_color, line_spacing=line_spacing, line_spacing_variance=line_spacing_variance,
-        word_spacing_variance=word_spacing_variance, random_seed=random_seed, pen=pen, natural=natural, paper=paper,
-        corrections=corrections, page=page, margin=margin, align=align,
-    )  # fmt: skip
+    page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
+    style = cast("Style", {**ink, **page_style})
     if kind == "replay":
         raise InvalidArgument("a letter is a pdf, png or svg")
-    style.query(kind)  # refuses wrong distances before anything is written
+    query_of(style, kind)  # refuses wrong distances before anything is written
     checked_dpi(dpi)
     if background is not None:
         css_colour(background, kind)
@@ -213,15 +200,15 @@ class _Merge:
 
     def _style_of(self, row: LetterRow) -> Style:
         """Return the parameters with the seed of this letter: two with one seed would begin alike."""
-        seed = self.style.random_seed
+        seed = self.style.get("random_seed")
         if seed is None:
             return self.style
         digest = hashlib.sha256(f"{seed} {row.file_name}".encode("utf-8", "surrogatepass")).digest()
-        return replace(self.style, random_seed=1 + int.from_bytes(digest[:6], "big"))
+        return {**self.style, "random_seed": 1 + int.from_bytes(digest[:6], "big")}
 
     def _request(self, row: LetterRow) -> str:
-        look = self._style_of(row).query(self.kind), self.kind, self.dpi, self.background
-        return hashlib.sha256(json.dumps([row.text, row.hand, *look]).encode("ascii")).hexdigest()
+        look = query_of(self._style_of(row), self.kind), self.kind, self.dpi, self.background
+        return hashlib.sha256(json.dumps([row.text, row.hand, *look], sort_keys=True).encode("ascii")).hexdigest()
 
 
 def _result(outcomes: Mapping[int, Finished | str], new: set[int], folder: LetterFolder) -> pd.DataFrame:
