@@ -8,9 +8,9 @@ from typing import Unpack
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.calls import HandwritingCalls
-from toolkit.handwriting.client.hands_on_offer import Bounds, listing_frame, rated_within, sorted_by_rating
+from toolkit.handwriting.client.calls import COLUMNS, Bounds, HandwritingCalls, rated_within
 from toolkit.handwriting.client.letter import letter
 from toolkit.handwriting.client.mail_merge import letters
 from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
@@ -75,9 +75,10 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.available().loc["2D5QW0F80001", "title"]
         'Molly'
         """
-        frame = listing_frame(self._calls.listing({"order_by": order_by, "order_dir": order_dir}))
+        frame = declared_frame(self._calls.listing({"order_by": order_by, "order_dir": order_dir}), COLUMNS, index="id")
         if order_by in wire.RATINGS:
-            frame = sorted_by_rating(frame, order_by, ascending=order_dir == "asc")
+            titled = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
+            frame = titled.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
         given = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
         return rated_within(frame, dict(zip(wire.RATINGS, given, strict=True)))
 
@@ -101,7 +102,7 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.hand("Molly").index.tolist()
         ['2D5QW0F80001']
         """
-        return listing_frame([self._calls.record(handwriting)])
+        return declared_frame([self._calls.record(handwriting)], COLUMNS, index="id")
 
     def png(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
         """Write a text as a PNG with transparent paper: ``GET /render/png``.
