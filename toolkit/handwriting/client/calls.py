@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import NotRequired, TypeAlias, TypedDict, TypeVar
 
 import msgspec
-import pandas as pd
 
 from toolkit.endpoint import Endpoint
 from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
@@ -62,16 +61,14 @@ class HandwritingCalls:
         records: dict[str, Record] = {}
         while True:
             page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
-            listed = records_of(self._call(wire.LISTING, query=page).body, list[Record])
-            new = {record["id"]: record for record in listed}
+            new = {record["id"]: record for record in self._records(list[Record], wire.LISTING, {}, page)}
             if new.keys() <= records.keys():
                 return list(records.values())
             records |= new
 
     def record(self, handwriting: str) -> Record:
         """Return one handwriting by its id or title."""
-        values = {"id": id_of(handwriting, self.titles)}
-        return records_of(self._call(wire.RECORD, values).body, Record)
+        return self._records(Record, wire.RECORD, {"id": id_of(handwriting, self.titles)}, {})
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `HandwritingClient.png` for the result and the errors."""
@@ -110,48 +107,34 @@ class HandwritingCalls:
         self, endpoint: Endpoint, kind: Format, query: Mapping[str, str], body: Mapping[str, object] | None = None
     ) -> Handwritten:
         began = time.perf_counter()
-        reply = self._call(endpoint, {"kind": kind}, query=query, body=body)
+        reply = self._call(endpoint, {"kind": kind}, query, body)
         milliseconds = (time.perf_counter() - began) * 1000
         title = self.titles[query["handwriting_id"]]
         return Handwritten.from_response(reply.body, reply.headers, kind, title, milliseconds)
 
+    def _records(
+        self, shape: type[Shape], endpoint: Endpoint, values: Mapping[str, str], query: Mapping[str, Value | None]
+    ) -> Shape:
+        """Return what a reply says, such as ``list[Record]``, or raise UnexpectedReply."""
+        try:
+            return msgspec.json.decode(self._call(endpoint, values, query).body, type=shape)
+        except msgspec.ValidationError as error:
+            raise UnexpectedReply(f"this is no listing of handwritings: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise UnexpectedReply("the answer is not JSON") from None
+
     def _call(
         self,
         endpoint: Endpoint,
-        values: Mapping[str, str] | None = None,
-        *,
-        query: Mapping[str, Value | None] | None = None,
+        values: Mapping[str, str],
+        query: Mapping[str, Value | None],
         body: Mapping[str, object] | None = None,
     ) -> HttpReply:
-        full: dict[str, Value | None] = {"apikey": self._apikey, **(query or {})}
-        reply = self._session.call(endpoint, values or {}, query=full, body=body)
+        reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)
         if reply.status != 200:
-            request = f"{endpoint.method} {endpoint.path_for(**(values or {}))}"
+            request = f"{endpoint.method} {endpoint.path_for(**values)}"
             raise wire.error_of(reply.status, reply.headers, reply.body, request=request)
         return reply
-
-
-def records_of(body: bytes, shape: type[Shape]) -> Shape:
-    """Return what a body says, such as ``list[Record]``, or raise UnexpectedReply."""
-    try:
-        return msgspec.json.decode(body, type=shape)
-    except msgspec.ValidationError as error:
-        raise UnexpectedReply(f"this is no listing of handwritings: {error}") from None
-    except (ValueError, RecursionError):
-        raise UnexpectedReply("the answer is not JSON") from None
-
-
-def rated_within(frame: pd.DataFrame, bounds: dict[str, Bounds | None]) -> pd.DataFrame:
-    """Keep the rows whose ratings lie within all bounds, both ends included."""
-    for rating, limits in bounds.items():
-        if limits is None:
-            continue
-        least, most = limits
-        if least is not None:
-            frame = frame[frame[rating] >= least]
-        if most is not None:
-            frame = frame[frame[rating] <= most]
-    return frame
 
 
 def id_of(name: str, titles: dict[str, str]) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from toolkit.argument_checks import checked_arguments
 from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.calls import COLUMNS, Bounds, HandwritingCalls, rated_within
+from toolkit.handwriting.client.calls import COLUMNS, Bounds, HandwritingCalls
 from toolkit.handwriting.client.letter import letter
 from toolkit.handwriting.client.mail_merge import letters
 from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
@@ -80,7 +80,13 @@ class HandwritingClient(PublicNames):
             titled = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
             frame = titled.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
         given = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
-        return rated_within(frame, dict(zip(wire.RATINGS, given, strict=True)))
+        for rating, bounds in zip(wire.RATINGS, given, strict=True):
+            least, most = bounds or (None, None)
+            if least is not None:
+                frame = frame[frame[rating] >= least]
+            if most is not None:
+                frame = frame[frame[rating] <= most]
+        return frame
 
     def hand(self, handwriting: str) -> pd.DataFrame:
         """Return one handwriting: ``GET /handwritings/{id}``.
