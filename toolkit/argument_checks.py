@@ -12,7 +12,7 @@ import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache, wraps
 from numbers import Integral, Real
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 import numpy as np
 
@@ -56,7 +56,7 @@ def _with_article(name: str) -> str:
 
 
 def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
-    signature = inspect.signature(function)
+    signature = _signature(function)
 
     @wraps(function)
     def checked(*args: Any, **named: Any) -> Any:  # noqa: ANN401
@@ -68,7 +68,27 @@ def _checked_function(function: Callable[..., Any]) -> Callable[..., Any]:
             del args, named  # tracebacks of IPython can print the values of this frame, and an argument may be a key
         raise InvalidArgument(f"{fault}: {_call(function, signature)}")
 
+    checked.__signature__ = signature  # type: ignore[attr-defined]
     return checked
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return a signature that names the arguments of ``**style: Unpack[Style]``, for completion and for messages."""
+    signature, options = inspect.signature(function), _options(function)
+    if options is None:
+        return signature
+    *named, _ = signature.parameters.values()
+    for name, hint in options.__annotations__.items():
+        shown = getattr(hint, "__forward_arg__", hint)
+        named.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=shown))
+    return signature.replace(parameters=named)
+
+
+def _options(function: Callable[..., Any]) -> type | None:
+    """Return the TypedDict of ``**style: Unpack[Style]``."""
+    *_, last = [None, *inspect.signature(function).parameters.values()]
+    hint = _hint(function, last.name) if last and last.kind is last.VAR_KEYWORD else None
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Unpack else None
 
 
 def _fault(
@@ -99,7 +119,8 @@ def _call(function: Callable[..., Any], signature: inspect.Signature) -> str:
 @cache
 def _hint(function: Callable[..., Any], name: str) -> Any:  # noqa: ANN401
     if name not in function.__annotations__:
-        return Any
+        options = _options(function)
+        return typing.get_type_hints(options).get(name, Any) if options else Any
     # One by one: a name imported under TYPE_CHECKING cannot be resolved, and the function checks that argument itself.
     alone = types.SimpleNamespace(__annotations__={name: function.__annotations__[name]})
     try:
@@ -116,7 +137,7 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401, PLR0911
         return any(_fits(value, each) for each in inner)
     if origin is Literal:
         return any(type(value) is type(each) and value == each for each in inner)
-    kind = origin or hint
+    kind = dict if typing.is_typeddict(hint) else origin or hint
     if kind is int:
         return isinstance(value, Integral) and not isinstance(value, bool)
     if kind is float:
@@ -144,7 +165,7 @@ def _is_list_of(value: object, kind: type, item: Any) -> bool:  # noqa: ANN401
 def _expected(hint: Any) -> Iterator[str]:  # noqa: ANN401
     """Yield what is expected in words."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    kind = origin or hint
+    kind = dict if typing.is_typeddict(hint) else origin or hint
     if origin in (types.UnionType, typing.Union):
         for each in sorted(inner, key=lambda each: each is types.NoneType):
             yield from _expected(each)

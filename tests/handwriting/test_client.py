@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import threading
 from collections.abc import Iterator
-from dataclasses import fields
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -18,13 +18,13 @@ from PIL import Image
 import toolkit
 from toolkit.errors import InvalidArgument, InvalidParameters, RateLimited, ServiceFailure, UnexpectedReply
 from toolkit.gateway import DEMO_SEED
-from toolkit.handwriting.client.style import PRESETS, Style
+from toolkit.handwriting.client.style import PRESETS, Style, query_of
 from toolkit.handwriting.wire import OWN_PARAMETERS, RENDER_PARAMETERS
 from toolkit.outside_world import OutsideWorld
 
 
 def test_a_style_knows_every_parameter_of_the_wire() -> None:
-    ours = {field.name for field in fields(Style)} - {"page"}  # which gives width and height
+    ours = set(Style.__annotations__) - {"page"}  # which gives width and height
     assert ours == {*RENDER_PARAMETERS, *OWN_PARAMETERS} - {"handwriting_id", "text"}
 
 
@@ -40,11 +40,21 @@ def test_a_style_knows_every_parameter_of_the_wire() -> None:
     ],
 )
 def test_how_a_style_is_written(style: Style, kind: str, query: dict[str, str]) -> None:
-    assert style.query(kind) == query
+    assert query_of(style, kind) == query
+
+
+@pytest.mark.parametrize("name", ["png", "pdf", "svg", "animation", "letter", "letters", "sweep"])
+def test_a_signature_names_every_parameter(hands: toolkit.Connection, name: str) -> None:
+    shown = inspect.signature(getattr(hands.handwriting, name)).parameters
+    page = {"width", "height", "min_padding"} if not name.startswith("letter") else set()
+    assert page | set(Style.__annotations__) - {"width", "height", "min_padding"} <= set(shown)
+    assert not any(parameter.kind is parameter.VAR_KEYWORD for parameter in shown.values())
+    with pytest.raises(InvalidArgument, match=r"unexpected keyword argument 'colour': .*, handwriting_color=None"):
+        getattr(hands.handwriting, name)(*["Molly"] * 4 if name == "letters" else ["Hi", "Molly"], colour="navy")
 
 
 def test_every_preset_is_another_look(hands: toolkit.Connection) -> None:
-    looks = [hands.handwriting.png("Hello", "Molly", random_seed=7, **PRESETS[name].given()) for name in PRESETS]
+    looks = [hands.handwriting.png("Hello", "Molly", random_seed=7, **PRESETS[name]) for name in PRESETS]
     assert len({look.digest for look in looks}) == len(PRESETS)
 
 

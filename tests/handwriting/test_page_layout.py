@@ -12,7 +12,7 @@ from PIL import Image
 import toolkit
 from tests.handwriting.conftest import LETTER, Service, errors_of, handwriting
 from toolkit.errors import InvalidArgument, InvalidParameters
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.style import Style, query_of
 from toolkit.handwriting.parameters import Margin
 
 EDGES = Margin(30.0, 40.0, 50.0, 60.0)
@@ -89,7 +89,7 @@ def test_wrong_margins_and_alignments_are_refused(service: Service, given: dict[
     ],
 )  # fmt: skip
 def test_pages_margins_and_colours_on_the_wire(style: Style, query: dict[str, str]) -> None:
-    assert style.query("pdf") == query
+    assert query_of(style, "pdf") == query
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_pages_margins_and_colours_on_the_wire(style: Style, query: dict[str, st
 )
 def test_wrong_pages_and_margins_are_named(style: Style, said: str) -> None:
     with pytest.raises(InvalidArgument, match=said):
-        style.query("pdf")
+        query_of(style, "pdf")
 
 
 def test_text_that_does_not_fit_warns_with_what_is_cut(hands: toolkit.Connection) -> None:

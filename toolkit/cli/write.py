@@ -77,7 +77,7 @@ def write(
             letter.pdf.save(output, background=background)
             click.echo(f"{output}: {letter!r}")
             return
-        style = Style(page=sides, height="auto" if sides is None else None, random_seed=seed, **look)
+        style: Style = {**look, "page": sides, "height": "auto" if sides is None else None, "random_seed": seed}  # type: ignore[typeddict-item]
         done = tk.handwriting.rendered(text, hand, kind, style)
         done.save(output, background=background)
     click.echo(f"{output}: {done!r}")

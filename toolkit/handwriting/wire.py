@@ -6,6 +6,7 @@ A failure is ``{"errors": [{"field": ..., "error": ...}]}``, with all problems o
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -114,6 +115,15 @@ MISSING_CHARACTERS = "text has characters this handwriting cannot write"
 QUEUE_FULL = "too many texts wait to be rendered, try again later"
 TOO_BUSY = "the gateway is too busy to render this text now, try again later"
 TOO_MUCH_WORK = "rendering this takes too much work: use a smaller page, smaller letters or less text"
+
+_DISTANCE = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(px|pt|in|cm|mm)\s*", re.IGNORECASE)
+_POINTS = {"px": 1.0, "pt": 1.0, "in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4}
+
+
+def points_of(distance: str) -> float | None:
+    """Return a distance as ``4 in``, ``12cm`` or ``20.5px`` in points, or None if it cannot be read."""
+    hit = _DISTANCE.fullmatch(distance)
+    return float(hit[1]) * _POINTS[hit[2].lower()] if hit else None
 
 
 def unreadable(field: str, value: str) -> str:

@@ -2,21 +2,50 @@
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import NotRequired, TypeAlias, TypedDict, TypeVar
+
+import msgspec
 
 from toolkit.endpoint import Endpoint
-from toolkit.errors import InvalidArgument, warn_caller
+from toolkit.errors import InvalidArgument, UnexpectedReply, warn_caller
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.hands_on_offer import Record, id_of, records_of
-from toolkit.handwriting.client.page_layout import scaled
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.style import Style, query_of, scaled
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Format
 from toolkit.http_client import HttpReply, HttpSession, Value
 from toolkit.secret import Secret
+
+#: Smallest and largest rating, either of them None for no bound.
+Bounds: TypeAlias = tuple[float | None, float | None]
+
+COLUMNS = {
+    "id": "str",
+    "title": "str",
+    "date_created": "datetime64[us, UTC]",
+    "date_modified": "datetime64[us, UTC]",
+    **dict.fromkeys(wire.RATINGS, "Int64"),
+}
+
+
+class Record(TypedDict):
+    """One handwriting as a server lists it; the specification has no ratings."""
+
+    id: str
+    title: str
+    date_created: str
+    date_modified: str
+    rating_neatness: NotRequired[int | None]
+    rating_cursivity: NotRequired[int | None]
+    rating_embellishment: NotRequired[int | None]
+    rating_character_width: NotRequired[int | None]
+
+
+Shape = TypeVar("Shape")
 
 
 class HandwritingCalls:
@@ -32,30 +61,24 @@ class HandwritingCalls:
         records: dict[str, Record] = {}
         while True:
             page = {**query, "limit": str(wire.MAX_LIMIT), "offset": str(len(records))}
-            listed = records_of(self._call(wire.LISTING, query=page).body, list[Record])
-            new = {record["id"]: record for record in listed}
+            new = {record["id"]: record for record in self._records(list[Record], wire.LISTING, {}, page)}
             if new.keys() <= records.keys():
                 return list(records.values())
             records |= new
 
     def record(self, handwriting: str) -> Record:
         """Return one handwriting by its id or title."""
-        values = {"id": id_of(handwriting, self.titles)}
-        return records_of(self._call(wire.RECORD, values).body, Record)
+        return self._records(Record, wire.RECORD, {"id": id_of(handwriting, self.titles)}, {})
 
     def rendered(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text in the format `kind`; see `HandwritingClient.png` for the result and the errors."""
         _check_text(text, wire.MAX_TEXT, wire.TEXT_TOO_LONG)
-        handwriting_id = id_of(handwriting, self.titles)
-        query = {"handwriting_id": handwriting_id, "text": text, **style.query(kind)}
-        began = time.perf_counter()
-        reply = self._call(wire.RENDER[kind], query=query)
-        milliseconds = (time.perf_counter() - began) * 1000
-        done = Handwritten.from_response(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
+        query = {"handwriting_id": id_of(handwriting, self.titles), **query_of(style, kind)}
+        done = self._drawn(wire.RENDER[kind], kind, {**query, "text": text})
         if kind == "png":
             return done
-        again = replace(style, random_seed=done.seed)
-        return replace(done, preview=lambda: self.rendered(text, handwriting_id, "png", again).data)
+        again: Style = {**style, "random_seed": done.seed}
+        return replace(done, preview=lambda: self.rendered(text, query["handwriting_id"], "png", again).data)
 
     def written(self, text: str, handwriting: str, kind: Format, style: Style) -> Handwritten:
         """Write a text as `rendered` does, and warn if it does not fit."""
@@ -70,34 +93,61 @@ class HandwritingCalls:
     ) -> Handwritten:
         """Write a letter: a PDF of all pages, or one page in another format."""
         _check_text(text, wire.MAX_LETTER, wire.LETTER_TOO_LONG)
-        handwriting_id = id_of(handwriting, self.titles)
-        query = {"handwriting_id": handwriting_id, **style.query(kind)}
+        query = {"handwriting_id": id_of(handwriting, self.titles), **query_of(style, kind)}
         if kind != "pdf":
             query = {**scaled(query, dpi / 72), "page_number": str(page_number)}
-        began = time.perf_counter()
-        reply = self._call(wire.LETTER, {"kind": kind}, query=query, body={"text": text})
-        milliseconds = (time.perf_counter() - began) * 1000
-        return Handwritten.from_response(reply.body, reply.headers, kind, self.titles[handwriting_id], milliseconds)
+        return self._drawn(wire.LETTER, kind, query, {"text": text})
 
     @cached_property
     def titles(self) -> dict[str, str]:
         """All titles by id."""
         return {record["id"]: record["title"] for record in self.listing({})}
 
+    def _drawn(
+        self, endpoint: Endpoint, kind: Format, query: Mapping[str, str], body: Mapping[str, object] | None = None
+    ) -> Handwritten:
+        began = time.perf_counter()
+        reply = self._call(endpoint, {"kind": kind}, query, body)
+        milliseconds = (time.perf_counter() - began) * 1000
+        title = self.titles[query["handwriting_id"]]
+        return Handwritten.from_response(reply.body, reply.headers, kind, title, milliseconds)
+
+    def _records(
+        self, shape: type[Shape], endpoint: Endpoint, values: Mapping[str, str], query: Mapping[str, Value | None]
+    ) -> Shape:
+        """Return what a reply says, such as ``list[Record]``, or raise UnexpectedReply."""
+        try:
+            return msgspec.json.decode(self._call(endpoint, values, query).body, type=shape)
+        except msgspec.ValidationError as error:
+            raise UnexpectedReply(f"this is no listing of handwritings: {error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise UnexpectedReply("the answer is not JSON") from None
+
     def _call(
         self,
         endpoint: Endpoint,
-        values: Mapping[str, str] | None = None,
-        *,
-        query: Mapping[str, Value | None] | None = None,
+        values: Mapping[str, str],
+        query: Mapping[str, Value | None],
         body: Mapping[str, object] | None = None,
     ) -> HttpReply:
-        full: dict[str, Value | None] = {"apikey": self._apikey, **(query or {})}
-        reply = self._session.call(endpoint, values or {}, query=full, body=body)
+        reply = self._session.call(endpoint, values, query={"apikey": self._apikey, **query}, body=body)
         if reply.status != 200:
-            request = f"{endpoint.method} {endpoint.path_for(**(values or {}))}"
+            request = f"{endpoint.method} {endpoint.path_for(**values)}"
             raise wire.error_of(reply.status, reply.headers, reply.body, request=request)
         return reply
+
+
+def id_of(name: str, titles: dict[str, str]) -> str:
+    """Return the id of the handwriting with this id or title (any case); `titles` has all titles by id."""
+    if name in titles:
+        return name
+    ids = {title.casefold(): handwriting_id for handwriting_id, title in titles.items()}
+    if name.casefold() in ids:
+        return ids[name.casefold()]
+    near = difflib.get_close_matches(name.casefold(), ids, n=3, cutoff=0.5)
+    hint = ", ".join(titles[ids[title]] for title in near)
+    advice = f"the nearest titles are {hint}" if hint else "see available()"
+    raise InvalidArgument(f"there is no handwriting {name!r}: {advice}")
 
 
 def _check_text(text: str, most: int, too_long: str) -> None:

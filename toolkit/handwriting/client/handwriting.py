@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
+from typing import Unpack
 
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.frames import declared_frame
 from toolkit.handwriting import wire
-from toolkit.handwriting.client.calls import HandwritingCalls
-from toolkit.handwriting.client.hands_on_offer import Bounds, listing_frame, rated_within, sorted_by_rating
+from toolkit.handwriting.client.calls import COLUMNS, Bounds, HandwritingCalls
 from toolkit.handwriting.client.letter import letter
 from toolkit.handwriting.client.mail_merge import letters
-from toolkit.handwriting.client.page_layout import Distance, Margin, Page
 from toolkit.handwriting.client.picture_sheet import ContactSheet, picture_sheet
-from toolkit.handwriting.client.style import Ink, Style
+from toolkit.handwriting.client.style import Distance, PageStyle, Style
 from toolkit.handwriting.client.sweeping import sweep
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.wire import Align, Format, Paper, Pen
+from toolkit.handwriting.wire import Format
 from toolkit.http_client import HttpSession
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -76,11 +75,18 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.available().loc["2D5QW0F80001", "title"]
         'Molly'
         """
-        frame = listing_frame(self._calls.listing({"order_by": order_by, "order_dir": order_dir}))
+        frame = declared_frame(self._calls.listing({"order_by": order_by, "order_dir": order_dir}), COLUMNS, index="id")
         if order_by in wire.RATINGS:
-            frame = sorted_by_rating(frame, order_by, ascending=order_dir == "asc")
+            titled = frame.iloc[frame["title"].str.casefold().argsort(kind="stable")]
+            frame = titled.sort_values(order_by, ascending=order_dir == "asc", kind="stable")
         given = (rating_neatness, rating_cursivity, rating_embellishment, rating_character_width)
-        return rated_within(frame, dict(zip(wire.RATINGS, given, strict=True)))
+        for rating, bounds in zip(wire.RATINGS, given, strict=True):
+            least, most = bounds or (None, None)
+            if least is not None:
+                frame = frame[frame[rating] >= least]
+            if most is not None:
+                frame = frame[frame[rating] <= most]
+        return frame
 
     def hand(self, handwriting: str) -> pd.DataFrame:
         """Return one handwriting: ``GET /handwritings/{id}``.
@@ -102,30 +108,9 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.hand("Molly").index.tolist()
         ['2D5QW0F80001']
         """
-        return listing_frame([self._calls.record(handwriting)])
+        return declared_frame([self._calls.record(handwriting)], COLUMNS, index="id")
 
-    def png(
-        self,
-        text: str,
-        handwriting: str,
-        *,
-        handwriting_size: Distance | None = None,
-        handwriting_color: Ink | None = None,
-        width: Distance | None = None,
-        height: Distance | None = None,
-        min_padding: Distance | None = None,
-        line_spacing: float | None = None,
-        line_spacing_variance: float | None = None,
-        word_spacing_variance: float | None = None,
-        random_seed: int | Decimal | None = None,
-        pen: Pen | None = None,
-        natural: bool | None = None,
-        paper: Paper | None = None,
-        corrections: float | None = None,
-        page: Page | None = None,
-        margin: Margin | None = None,
-        align: Align | None = None,
-    ) -> Handwritten:
+    def png(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
         """Write a text as a PNG with transparent paper: ``GET /render/png``.
 
         A warning says which line is the first that does not fit on the page.
@@ -190,35 +175,9 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.png("Hello", "Molly", height="auto", random_seed=7).lines
         1
         """
-        style = Style(
-            handwriting_size, handwriting_color, width, height, min_padding,
-            line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections,
-            page, margin, align,
-        )  # fmt: skip
         return self._calls.written(text, handwriting, "png", style)
 
-    def pdf(
-        self,
-        text: str,
-        handwriting: str,
-        *,
-        handwriting_size: Distance | None = None,
-        handwriting_color: Ink | None = None,
-        width: Distance | None = None,
-        height: Distance | None = None,
-        min_padding: Distance | None = None,
-        line_spacing: float | None = None,
-        line_spacing_variance: float | None = None,
-        word_spacing_variance: float | None = None,
-        random_seed: int | Decimal | None = None,
-        pen: Pen | None = None,
-        natural: bool | None = None,
-        paper: Paper | None = None,
-        corrections: float | None = None,
-        page: Page | None = None,
-        margin: Margin | None = None,
-        align: Align | None = None,
-    ) -> Handwritten:
+    def pdf(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
         """Write a text as a PDF whose words can be searched: ``GET /render/pdf``.
 
         Parameters, result and errors as in `png`; sizes may be up to 100 inches, four inks stay CMYK in the file, and
@@ -231,35 +190,9 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.pdf("Hello", "Molly", handwriting_color=(1, 0.5, 0, 0.2)).data[:5]
         b'%PDF-'
         """
-        style = Style(
-            handwriting_size, handwriting_color, width, height, min_padding,
-            line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections,
-            page, margin, align,
-        )  # fmt: skip
         return self._calls.written(text, handwriting, "pdf", style)
 
-    def svg(
-        self,
-        text: str,
-        handwriting: str,
-        *,
-        handwriting_size: Distance | None = None,
-        handwriting_color: Ink | None = None,
-        width: Distance | None = None,
-        height: Distance | None = None,
-        min_padding: Distance | None = None,
-        line_spacing: float | None = None,
-        line_spacing_variance: float | None = None,
-        word_spacing_variance: float | None = None,
-        random_seed: int | Decimal | None = None,
-        pen: Pen | None = None,
-        natural: bool | None = None,
-        paper: Paper | None = None,
-        corrections: float | None = None,
-        page: Page | None = None,
-        margin: Margin | None = None,
-        align: Align | None = None,
-    ) -> Handwritten:
+    def svg(self, text: str, handwriting: str, **style: Unpack[Style]) -> Handwritten:
         """Write a text as an SVG: ``GET /render/svg``, which only a gateway of this toolkit has. Else as `png`.
 
         Examples
@@ -269,34 +202,10 @@ class HandwritingClient(PublicNames):
         ...     tk.handwriting.svg("Hello", "Molly").data[:4]
         b'<svg'
         """
-        style = Style(
-            handwriting_size, handwriting_color, width, height, min_padding,
-            line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections,
-            page, margin, align,
-        )  # fmt: skip
         return self._calls.written(text, handwriting, "svg", style)
 
     def animation(
-        self,
-        text: str,
-        handwriting: str,
-        *,
-        handwriting_size: Distance | None = None,
-        handwriting_color: Ink | None = None,
-        width: Distance | None = None,
-        height: Distance | None = "auto",
-        min_padding: Distance | None = None,
-        line_spacing: float | None = None,
-        line_spacing_variance: float | None = None,
-        word_spacing_variance: float | None = None,
-        random_seed: int | Decimal | None = None,
-        pen: Pen | None = None,
-        natural: bool | None = None,
-        paper: Paper | None = None,
-        corrections: float | None = None,
-        page: Page | None = None,
-        margin: Margin | None = None,
-        align: Align | None = None,
+        self, text: str, handwriting: str, *, height: Distance | None = "auto", **style: Unpack[PageStyle]
     ) -> Handwritten:
         """Write a text as an SVG that writes itself: ``GET /render/replay``, only of this toolkit. Else as `png`.
 
@@ -307,12 +216,8 @@ class HandwritingClient(PublicNames):
         ...     b"animation" in tk.handwriting.animation("Hello", "Molly").data
         True
         """
-        style = Style(
-            handwriting_size, handwriting_color, width, None if page is not None and height == "auto" else height,
-            min_padding, line_spacing, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper,
-            corrections, page, margin, align,
-        )  # fmt: skip
-        return self._calls.written(text, handwriting, "replay", style)
+        full: Style = {**style, "height": None if style.get("page") is not None and height == "auto" else height}
+        return self._calls.written(text, handwriting, "replay", full)
 
     def contact_sheet(
         self, pictures: pd.DataFrame | Sequence[Handwritten], *, columns: int = 2, labels: Sequence[str] | None = None

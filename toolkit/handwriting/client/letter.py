@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from toolkit.errors import InvalidArgument, warn_caller
-from toolkit.handwriting.client.page_layout import Distance, Margin, Page
-from toolkit.handwriting.client.style import Ink, Style
+from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.wire import Align, Paper, Pen
+from toolkit.handwriting.wire import Align
 
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
@@ -88,15 +87,7 @@ def letter(
     margin: Margin = "2cm",
     align: Align | None = None,
     handwriting_size: Distance = LETTER_SIZE,
-    handwriting_color: Ink | None = None,
-    line_spacing: float | None = None,
-    line_spacing_variance: float | None = None,
-    word_spacing_variance: float | None = None,
-    random_seed: int | Decimal | None = None,
-    pen: Pen | None = None,
-    natural: bool | None = None,
-    paper: Paper | None = None,
-    corrections: float | None = None,
+    **ink: Unpack[InkStyle],
 ) -> Letter:
     r"""Write a letter on as many pages as it needs: ``POST /render/letter/pdf``, only of this toolkit.
 
@@ -141,13 +132,10 @@ def letter(
     <Letter by Molly, 1 page of 419.53 x 595.28, 2 lines, seed 7>
     """
     calls = self._calls
-    style = Style(
-        handwriting_size, handwriting_color, line_spacing=line_spacing, line_spacing_variance=line_spacing_variance,
-        word_spacing_variance=word_spacing_variance, random_seed=random_seed, pen=pen, natural=natural, paper=paper,
-        corrections=corrections, page=page, margin=margin, align=align,
-    )  # fmt: skip
+    page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
+    style = cast("Style", {**ink, **page_style})
     done = calls.letter(text, hand, "pdf", style)
-    again = replace(style, random_seed=done.seed)
+    again: Style = {**style, "random_seed": done.seed}
 
     def draw(number: int, dpi: float) -> Handwritten:
         return calls.letter(text, hand, "png", again, page_number=number, dpi=dpi)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from string import Formatter
 from typing import Any
@@ -53,20 +53,18 @@ class Template:
 
     def filled(self, values: Mapping[str, Any]) -> str:
         """Return the text with the values of one row in the place of its fields."""
-        return "".join(self._pieces(values))
-
-    def _pieces(self, values: Mapping[str, Any]) -> Iterator[str]:
+        pieces = []
         for literal, field, spec, _ in self._parts:
-            yield literal
+            pieces.append(literal)
             if field is None:
                 continue
-            value = values[field]
-            if is_missing(value):
+            if is_missing(values[field]):
                 raise _RowProblem(f"{field} is missing")
             try:
-                yield format(value, spec or "")
+                pieces.append(format(values[field], spec or ""))
             except (ValueError, TypeError) as error:
                 raise _RowProblem(f"{field} cannot be written as {{{field}:{spec}}}: {error}") from None
+        return "".join(pieces)
 
 
 def letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, suffix: str) -> list[LetterRow]:

@@ -8,31 +8,22 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Unpack, cast
 
+import msgspec
 import pandas as pd
 from tqdm.auto import tqdm
 
-from toolkit.errors import (
-    InvalidArgument,
-    InvalidParameters,
-    Overloaded,
-    RateLimited,
-    ServiceFailure,
-    warn_caller,
-)
+from toolkit.errors import InvalidArgument, InvalidParameters, Overloaded, RateLimited, ServiceFailure, warn_caller
 from toolkit.frames import declared_frame
-from toolkit.handwriting.client.calls import HandwritingCalls
-from toolkit.handwriting.client.hands_on_offer import id_of
+from toolkit.handwriting.client.calls import HandwritingCalls, id_of
 from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
 from toolkit.handwriting.client.letter_folder import Finished, LetterFolder
 from toolkit.handwriting.client.letter_rows import LetterRow, letter_rows
-from toolkit.handwriting.client.page_layout import Distance, Margin, Page
-from toolkit.handwriting.client.style import Ink, Style
-from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, css_colour, on_background
-from toolkit.handwriting.wire import Align, Format, Paper, Pen
+from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style, query_of
+from toolkit.handwriting.handwritten import SUFFIXES, css_colour, on_background
+from toolkit.handwriting.wire import Align, Format
 
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
@@ -58,18 +49,10 @@ def letters(
     margin: Margin = "2cm",
     align: Align | None = None,
     handwriting_size: Distance = LETTER_SIZE,
-    handwriting_color: Ink | None = None,
-    line_spacing: float | None = None,
-    line_spacing_variance: float | None = None,
-    word_spacing_variance: float | None = None,
-    random_seed: int | Decimal | None = None,
-    pen: Pen | None = None,
-    natural: bool | None = None,
-    paper: Paper | None = None,
-    corrections: float | None = None,
     background: str | None = None,
     dpi: float = 144,
     progress: bool = True,
+    **ink: Unpack[InkStyle],
 ) -> pd.DataFrame:
     r"""Write a letter for each row of a frame into a folder: a mail merge.
 
@@ -127,14 +110,11 @@ def letters(
     >>> done["pages"].tolist()
     [1, 1]
     """
-    style = Style(
-        handwriting_size, handwriting_color, line_spacing=line_spacing, line_spacing_variance=line_spacing_variance,
-        word_spacing_variance=word_spacing_variance, random_seed=random_seed, pen=pen, natural=natural, paper=paper,
-        corrections=corrections, page=page, margin=margin, align=align,
-    )  # fmt: skip
+    page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
+    style = cast("Style", {**ink, **page_style})
     if kind == "replay":
         raise InvalidArgument("a letter is a pdf, png or svg")
-    style.query(kind)  # refuses wrong distances before anything is written
+    query_of(style, kind)  # refuses wrong distances before anything is written
     checked_dpi(dpi)
     if background is not None:
         css_colour(background, kind)
@@ -157,85 +137,63 @@ class _Merge:
     _stopping: threading.Event = field(default_factory=threading.Event)
 
     def run(self, rows: Sequence[LetterRow], index: pd.Index, progress: bool) -> pd.DataFrame:
-        outcomes: dict[int, Finished | str] = {row.number: row.error for row in rows if row.error}
-        waiting: list[tuple[LetterRow, str]] = []
-        for row in rows:
-            if not row.error:
-                request = self._request(row)
-                entry = self.folder.finished(row.file_name, request)
-                outcomes[row.number] = entry or ""
-                waiting += [] if entry else [(row, request)]
-        new = self._written(waiting, progress, len(rows))
-        frame = _result({**outcomes, **new}, set(new), self.folder)
-        return frame.set_index(index)
-
-    def _written(
-        self, waiting: Sequence[tuple[LetterRow, str]], progress: bool, total: int
-    ) -> dict[int, Finished | str]:
-        bar = tqdm(total=total, initial=total - len(waiting), unit="letter", disable=not progress)
-        outcomes: dict[int, Finished | str] = {}
+        known = {row: row.error or self.folder.finished(row.file_name, self._request(row)) for row in rows}
+        waiting = [row for row, outcome in known.items() if outcome is None]
+        new: dict[LetterRow, Finished | str] = {}
+        bar = tqdm(total=len(rows), initial=len(rows) - len(waiting), unit="letter", disable=not progress)
         with bar, ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="letters") as pool:
-            futures = {pool.submit(self._write, row, request): row.number for row, request in waiting}
+            futures = {pool.submit(self._write, row): row for row in waiting}
             try:
                 for future in as_completed(futures):
-                    outcomes[futures[future]] = future.result()
+                    new[futures[future]] = future.result()
                     bar.update()
             except BaseException:  # an interruption too: letters that are under way are finished, no other begins
                 self._stopping.set()
                 pool.shutdown(cancel_futures=True)
                 raise
-        return outcomes
+        return self._result({**known, **new}, new).set_index(index)
 
-    def _write(self, row: LetterRow, request: str) -> Finished | str:
-        """Return a finished letter, or why there is none."""
-        try:
-            done = self._rendered(row)
-        except (InvalidArgument, InvalidParameters) as error:
-            return str(error)
-        except ServiceFailure as error:
-            if isinstance(error, Overloaded):
-                raise
-            return str(error)
-        data = done.data if self.background is None else on_background(done.data, self.kind, self.background)
-        return self.folder.keep(row.file_name, request, done, data)
-
-    def _rendered(self, row: LetterRow) -> Handwritten:
-        """Render a letter; wait while the service has no time for it."""
-        style = self._style_of(row)
+    def _write(self, row: LetterRow) -> Finished | str:
+        """Return a finished letter, or why there is none; wait while the service has no time for it."""
         attempts = 1
         while True:
             try:
-                return self.calls.letter(row.text, row.hand, self.kind, style, dpi=self.dpi)
+                done = self.calls.letter(row.text, row.hand, self.kind, self._style_of(row), dpi=self.dpi)
+                break
             except (RateLimited, Overloaded) as error:
                 if attempts == _MOST_ATTEMPTS or self._stopping.wait(error.retry_after):
                     raise
+            except (InvalidArgument, InvalidParameters, ServiceFailure) as error:
+                return str(error)
             attempts += 1
+        data = done.data if self.background is None else on_background(done.data, self.kind, self.background)
+        return self.folder.keep(row.file_name, self._request(row), done, data)
 
     def _style_of(self, row: LetterRow) -> Style:
         """Return the parameters with the seed of this letter: two with one seed would begin alike."""
-        seed = self.style.random_seed
+        seed = self.style.get("random_seed")
         if seed is None:
             return self.style
         digest = hashlib.sha256(f"{seed} {row.file_name}".encode("utf-8", "surrogatepass")).digest()
-        return replace(self.style, random_seed=1 + int.from_bytes(digest[:6], "big"))
+        return {**self.style, "random_seed": 1 + int.from_bytes(digest[:6], "big")}
 
     def _request(self, row: LetterRow) -> str:
-        look = self._style_of(row).query(self.kind), self.kind, self.dpi, self.background
-        return hashlib.sha256(json.dumps([row.text, row.hand, *look]).encode("ascii")).hexdigest()
+        look = query_of(self._style_of(row), self.kind), self.kind, self.dpi, self.background
+        return hashlib.sha256(json.dumps([row.text, row.hand, *look], sort_keys=True).encode("ascii")).hexdigest()
 
-
-def _result(outcomes: Mapping[int, Finished | str], new: set[int], folder: LetterFolder) -> pd.DataFrame:
-    records = []
-    for number in sorted(outcomes):
-        outcome = outcomes[number]
-        if isinstance(outcome, str):
-            records.append({"error": outcome, "is_new": False})
-            continue
-        figures = {name: getattr(outcome, name) for name in _COLUMNS if hasattr(outcome, name)}
-        records.append({**figures, "path": str(folder.path / outcome.file), "is_new": number in new})
-    frame = declared_frame(records, _COLUMNS)
-    if failed := int(frame["error"].notna().sum()):
-        warn_caller(f"{failed} of {len(frame)} letters could not be written: the column error says why")
-    if cut := int(frame["overflow"].sum()):
-        warn_caller(f"{cut} of {len(frame)} letters have text that did not fit: see the column overflow")
-    return frame
+    def _result(
+        self, outcomes: Mapping[LetterRow, Finished | str | None], new: Mapping[LetterRow, object]
+    ) -> pd.DataFrame:
+        records: list[dict[str, object]] = []
+        for row, outcome in outcomes.items():
+            if isinstance(outcome, Finished):
+                path = str(self.folder.path / outcome.file)
+                records.append({**msgspec.structs.asdict(outcome), "path": path, "is_new": row in new})
+            else:
+                records.append({"error": outcome, "is_new": False})
+        frame = declared_frame(records, _COLUMNS)
+        if failed := int(frame["error"].notna().sum()):
+            warn_caller(f"{failed} of {len(frame)} letters could not be written: the column error says why")
+        if cut := int(frame["overflow"].sum()):
+            warn_caller(f"{cut} of {len(frame)} letters have text that did not fit: see the column overflow")
+        return frame

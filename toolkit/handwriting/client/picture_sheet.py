@@ -7,6 +7,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -59,17 +60,15 @@ def picture_sheet(
         raise InvalidArgument("a contact sheet needs pictures, at least one column, and one label a picture")
     images = [writing.on_paper() for writing in writings]
     columns = min(columns, len(images))
-    row_of = [number // columns for number in range(len(images))]
     # Each cell has half a gap on every side.
     cell = max(image.width for image in images) + _GAP
-    heights = [0] * (row_of[-1] + 1)
-    for row, image in zip(row_of, images, strict=True):
-        heights[row] = max(heights[row], image.height + _LABEL + _GAP)
-    sheet = Image.new("RGB", (cell * columns, sum(heights)), "white")
+    rows = [images[first : first + columns] for first in range(0, len(images), columns)]
+    heights = (max(image.height for image in row) + _LABEL + _GAP for row in rows)
+    tops = list(accumulate(heights, initial=0))
+    sheet = Image.new("RGB", (cell * columns, tops[-1]), "white")
     draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(_LABEL_SIZE)
     for number, (image, text) in enumerate(zip(images, texts, strict=True)):
-        left = _GAP // 2 + number % columns * cell
-        top = _GAP // 2 + sum(heights[: row_of[number]])
+        left, top = _GAP // 2 + number % columns * cell, _GAP // 2 + tops[number // columns]
         draw.text((left, top), text, fill="#666666", font=font)
         sheet.paste(image, (left, top + _LABEL))
     digest = hashlib.sha256("".join(writing.digest for writing in writings).encode("ascii")).hexdigest()[:12]

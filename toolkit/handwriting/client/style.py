@@ -2,70 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+import math
+import re
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 from PIL import ImageColor
 
 from toolkit.errors import InvalidArgument
-from toolkit.handwriting.client.page_layout import Distance, Margin, Page, distance_text, margin_text, page_sides
-from toolkit.handwriting.wire import Align, Format, Paper, Pen
+from toolkit.handwriting.wire import Align, Format, Paper, Pen, points_of
 
+#: ``"4 in"``, ``"12 cm"``, ``"30 mm"``, ``"20 pt"``, ``"504 px"``; a number is pixels, which are points (72 an inch).
+Distance: TypeAlias = float | str
+#: ``"A4"`` and the other names of `PAGES`, or width and height.
+Page: TypeAlias = str | tuple[Distance, Distance]
+#: One distance for all four edges, or those of top, right, bottom, left.
+Margin: TypeAlias = Distance | tuple[Distance, Distance, Distance, Distance]
 #: ``"#1b3a8a"``, ``"#13a"``, a CSS name as ``"navy"``, or cyan, magenta, yellow, black from 0 to 1.
 Ink: TypeAlias = str | Sequence[float]
 
 
-@dataclass(frozen=True)
-class Style:
-    """All parameters of a rendering besides text and handwriting; None leaves one to the service.
+class InkStyle(TypedDict, total=False):
+    """The parameters of a letter, besides its page; None leaves one to the service."""
 
-    Examples
-    --------
-    >>> Style(width=300, handwriting_color=(1, 0.5, 0, 0.2)).query("pdf")
-    {'handwriting_color': '(1, 0.5, 0, 0.2)', 'width': '300pt'}
-    """
-
-    handwriting_size: Distance | None = None
-    handwriting_color: Ink | None = None
-    width: Distance | None = None
-    height: Distance | None = None
-    min_padding: Distance | None = None
-    line_spacing: float | None = None
-    line_spacing_variance: float | None = None
-    word_spacing_variance: float | None = None
-    random_seed: int | Decimal | None = None
-    pen: Pen | None = None
-    natural: bool | None = None
-    paper: Paper | None = None
-    corrections: float | None = None
-    page: Page | None = None
-    margin: Margin | None = None
-    align: Align | None = None
-
-    def query(self, kind: Format) -> dict[str, str]:
-        """Return the given parameters as they are written in a query; a wrong type raises InvalidArgument."""
-        unit = "pt" if kind == "pdf" else "px"
-        given = self.given()
-        query = {name: _written(name, value, unit) for name, value in given.items() if name not in ("page", "margin")}
-        if self.page is not None:
-            if "width" in given or "height" in given:
-                raise InvalidArgument("give page, or width and height, not both")
-            query["width"], query["height"] = page_sides(self.page, unit)
-        if self.margin is not None:
-            query["margin"] = margin_text(self.margin, unit)
-        return query
-
-    def given(self) -> dict[str, Any]:
-        """Return the parameters that are not None, by name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
+    handwriting_color: Ink | None
+    line_spacing: float | None
+    line_spacing_variance: float | None
+    word_spacing_variance: float | None
+    random_seed: int | Decimal | None
+    pen: Pen | None
+    natural: bool | None
+    paper: Paper | None
+    corrections: float | None
 
 
-#: Looks of real writing: ``tk.handwriting.png("Dear Ada", "Molly", **PRESETS["note"].given())``.
+class PageStyle(InkStyle, total=False):
+    """The parameters of a rendering, besides its height."""
+
+    handwriting_size: Distance | None
+    width: Distance | None
+    min_padding: Distance | None
+    page: Page | None
+    margin: Margin | None
+    align: Align | None
+
+
+class Style(PageStyle, total=False):
+    """All parameters of a rendering besides text and handwriting."""
+
+    height: Distance | None
+
+
+#: Looks of real writing: ``tk.handwriting.png("Dear Ada", "Molly", **PRESETS["note"])``.
 PRESETS: dict[str, Style] = {
     "letter": Style(pen="fountain", natural=True, paper="blank", handwriting_color="#16265f", line_spacing=1.7),
     "note": Style(pen="ballpoint", natural=True, paper="ruled", handwriting_color="#1c2f7d", line_spacing=1.8),
@@ -73,11 +64,50 @@ PRESETS: dict[str, Style] = {
     "sketch": Style(pen="pencil", natural=True, paper="grid", handwriting_color="#2b2b2f", line_spacing=2.0),
     "label": Style(pen="felt", natural=True, paper="kraft", handwriting_color="#1d1c1b", line_spacing=1.7),
 }
-
+PAGES = {
+    "A3": ("297mm", "420mm"),
+    "A4": ("210mm", "297mm"),
+    "A5": ("148mm", "210mm"),
+    "A6": ("105mm", "148mm"),
+    "Letter": ("8.5in", "11in"),
+    "Legal": ("8.5in", "14in"),
+}
 #: What 0 is on the wire, where only a positive number is a seed.
 SEED_ZERO = 2**63 - 1
 
 _DISTANCES = frozenset({"handwriting_size", "width", "height", "min_padding"})
+_NUMBER = re.compile(r"\s*[+-]?[0-9.]+\s*")
+
+
+def query_of(style: Style, kind: Format) -> dict[str, str]:
+    """Return the given parameters as they are written in a query; a wrong type raises InvalidArgument.
+
+    Examples
+    --------
+    >>> query_of(Style(width=300, handwriting_color=(1, 0.5, 0, 0.2)), "pdf")
+    {'width': '300pt', 'handwriting_color': '(1, 0.5, 0, 0.2)'}
+    """
+    unit = "pt" if kind == "pdf" else "px"
+    given: dict[str, Any] = {name: value for name, value in style.items() if value is not None}
+    page, margin = given.pop("page", None), given.pop("margin", None)
+    query = {name: _written(name, value, unit) for name, value in given.items()}
+    if page is not None:
+        if "width" in given or "height" in given:
+            raise InvalidArgument("give page, or width and height, not both")
+        query["width"], query["height"] = _page_sides(page, unit)
+    if margin is not None:
+        query["margin"] = _margin_text(margin, unit)
+    return query
+
+
+def scaled(query: Mapping[str, str], factor: float) -> dict[str, str]:
+    """Return the query with all distances multiplied, in pixels."""
+    scaled = dict(query)
+    for name in _DISTANCES.union(("margin",)).intersection(query):
+        points = [points_of(text) for text in query[name].split(",")]
+        if None not in points:  # else the service says what is wrong
+            scaled[name] = ",".join(_decimal(factor * each) + "px" for each in points if each is not None)
+    return scaled
 
 
 def _written(name: str, value: Distance | Ink | Decimal, unit: str) -> str:
@@ -92,7 +122,7 @@ def _written(name: str, value: Distance | Ink | Decimal, unit: str) -> str:
             raise InvalidArgument("random_seed is 0 or above; None gives another writing each time")
         return str(SEED_ZERO)
     if isinstance(value, Real | Decimal):
-        return distance_text(value, unit) if name in _DISTANCES else str(value)
+        return _decimal(value) + unit if name in _DISTANCES else str(value)
     if name == "handwriting_color" and isinstance(value, Sequence | np.ndarray):
         return f"({', '.join(f'{ink:g}' for ink in value)})"
     raise InvalidArgument(f"{name} cannot be a {type(value).__name__}")
@@ -105,3 +135,47 @@ def _css_colour(text: str) -> str:
     except ValueError:
         return text
     return "#{:02x}{:02x}{:02x}".format(*colour) if len(colour) == 3 else text
+
+
+def _page_sides(page: Page, unit: str) -> Sequence[str]:
+    """Return width and height as texts."""
+    if not isinstance(page, str):
+        return _distances("page", page, unit)
+    sides = {name.casefold(): sides for name, sides in PAGES.items()}.get(page.strip().casefold())
+    if sides is None:
+        raise InvalidArgument(f"page {page!r} is unknown: it is one of {', '.join(PAGES)}, or (width, height)")
+    return sides
+
+
+def _margin_text(margin: Margin, unit: str) -> str:
+    """Return one distance, or four with commas: top, right, bottom, left."""
+    whole = margin.split(",") if isinstance(margin, str) else margin
+    several: Sequence[Distance] = [whole] if isinstance(whole, float | int) else whole
+    if len(several) not in (1, 4):
+        raise InvalidArgument(f"margin is one distance, or four (top, right, bottom, left), not {len(several)}")
+    return ",".join(_distances("margin", several, unit))
+
+
+def _distances(name: str, distances: Sequence[Distance], unit: str) -> list[str]:
+    if len({isinstance(distance, str) for distance in distances}) > 1:
+        raise InvalidArgument(f"{name} mixes numbers, which are pixels, with texts: give each distance its unit")
+    return [_distance(name, distance, unit) for distance in distances]
+
+
+def _distance(name: str, value: Distance, unit: str) -> str:
+    shown = str(value).strip()
+    if shown.startswith("-"):
+        raise InvalidArgument(f"{name} cannot be negative: {shown}")
+    if isinstance(value, str):
+        if points_of(value) is None:
+            advice = f"write its unit, as {shown}mm" if _NUMBER.fullmatch(value) else "write one as 20mm, 2cm or 0.8in"
+            raise InvalidArgument(f"{name} has {shown!r}, which is no distance: {advice}")
+        return shown
+    if isinstance(value, bool) or not math.isfinite(value):
+        raise InvalidArgument(f"{name} cannot be {value!r}")
+    return _decimal(value) + unit
+
+
+def _decimal(value: float | Decimal) -> str:
+    """Write a number without an exponent: a distance is not read with one."""
+    return f"{value:.12f}".rstrip("0").rstrip(".")

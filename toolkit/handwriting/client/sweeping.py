@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 import pandas as pd
 from tqdm.auto import tqdm
 
 from toolkit.errors import InvalidArgument
 from toolkit.frames import declared_frame
-from toolkit.handwriting.client.page_layout import Distance
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting import wire
+from toolkit.handwriting.client.style import Distance, Style
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Align, Format, Paper, Pen
 
@@ -22,6 +22,27 @@ if TYPE_CHECKING:
 Value = TypeVar("Value")
 #: One value, or a list of them.
 Few: TypeAlias = Value | Sequence[Value]
+
+
+class SweptStyle(TypedDict, total=False):
+    """`PageStyle`, where each parameter may be a list."""
+
+    handwriting_size: Few[Distance] | None
+    handwriting_color: Few[str] | None
+    width: Few[Distance] | None
+    min_padding: Few[Distance] | None
+    line_spacing: Few[float] | None
+    line_spacing_variance: Few[float] | None
+    word_spacing_variance: Few[float] | None
+    random_seed: Few[int] | None
+    pen: Few[Pen] | None
+    natural: Few[bool] | None
+    paper: Few[Paper] | None
+    corrections: Few[float] | None
+    page: Few[str] | None
+    margin: Few[Distance] | None
+    align: Few[Align] | None
+
 
 _MANY = 20
 _FIGURES = {
@@ -54,23 +75,9 @@ def sweep(
     handwriting: Few[str],
     *,
     kind: Format = "png",
-    handwriting_size: Few[Distance] | None = None,
-    handwriting_color: Few[str] | None = None,
-    width: Few[Distance] | None = None,
     height: Few[Distance] | None = "auto",
-    min_padding: Few[Distance] | None = None,
-    line_spacing: Few[float] | None = None,
-    line_spacing_variance: Few[float] | None = None,
-    word_spacing_variance: Few[float] | None = None,
-    random_seed: Few[int] | None = None,
-    pen: Few[Pen] | None = None,
-    natural: Few[bool] | None = None,
-    paper: Few[Paper] | None = None,
-    corrections: Few[float] | None = None,
-    page: Few[str] | None = None,
-    margin: Few[Distance] | None = None,
-    align: Few[Align] | None = None,
     progress: bool = True,
+    **style: Unpack[SweptStyle],
 ) -> pd.DataFrame:
     """Write a text once for each combination of parameters.
 
@@ -95,32 +102,21 @@ def sweep(
     ...     tk.handwriting.sweep("Hello", "Molly", line_spacing=[1, 2], random_seed=7)["height"].tolist()
     [39.0, 60.0]
     """
-    lists = {
-        "handwriting_size": handwriting_size, "handwriting_color": handwriting_color, "width": width,
-        "height": None if page is not None and height == "auto" else height, "min_padding": min_padding,
-        "line_spacing": line_spacing,
-        "line_spacing_variance": line_spacing_variance, "word_spacing_variance": word_spacing_variance,
-        "random_seed": random_seed, "pen": pen, "natural": natural, "paper": paper, "corrections": corrections,
-        "page": page, "margin": margin, "align": align,
-    }  # fmt: skip
-    return _swept(lambda name, style: self.rendered(text, name, kind, style), handwriting, lists, progress)
-
-
-def _swept(
-    render: Callable[[str, Style], Handwritten], handwriting: Few[str], lists: Mapping[str, Any], progress: bool
-) -> pd.DataFrame:
-    hands = _several("handwriting", handwriting)
-    given = {name: _several(name, value) for name, value in lists.items() if value is not None}
-    varied = [name for name, value in lists.items() if value is not None and not _is_single(value)]
-    combinations = list(itertools.product(hands, *given.values()))
+    if style.get("page") is not None and height == "auto":
+        height = None
+    given = {name: value for name, value in {**style, "height": height}.items() if value is not None}
+    given = {name: given[name] for name in (*wire.RENDER_PARAMETERS, *wire.OWN_PARAMETERS, "page") if name in given}
+    varied = [name for name, value in given.items() if not _is_single(value)]
+    lists = {name: _several(name, value) for name, value in given.items()}
+    combinations = list(itertools.product(_several("handwriting", handwriting), *lists.values()))
     rows = []
     for hand, *values in tqdm(combinations, unit="text", disable=not progress or len(combinations) <= _MANY):
-        style = dict(zip(given, values, strict=True))
-        done = render(hand, Style(**style))
-        row = {"handwriting": done.handwriting, **{name: style[name] for name in varied}}
+        one = dict(zip(lists, values, strict=True))
+        done = self.rendered(text, hand, kind, cast("Style", one))
+        row = {"handwriting": done.handwriting, **{name: one[name] for name in varied}}
         figures = {name: getattr(done, name) for name in _FIGURES}
         rows.append({**row, "thumbnail": Thumbnail.of(done), "ms": done.milliseconds, **figures})
-    dtypes = {name: pd.Series(given[name]).dtype.name for name in varied}
+    dtypes = {name: pd.Series(lists[name]).dtype.name for name in varied}
     # A width or height that was asked for gives way to the one that came out.
     return declared_frame(rows, {"handwriting": "str", **dtypes, "thumbnail": "object", "ms": "float64", **_FIGURES})
 

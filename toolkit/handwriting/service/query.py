@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from toolkit.errors import InvalidParameters, MalformedRequest, Problem
 from toolkit.handwriting import wire
 from toolkit.handwriting.catalogue import catalogue
-from toolkit.handwriting.distances import points_of
 from toolkit.handwriting.parameters import CMYK, DEFAULT_HEIGHT, DEFAULT_WIDTH, LONGEST, RGB, Margin, Parameters
 from toolkit.handwriting.wire import Format
 
@@ -226,7 +225,7 @@ def _one_of(field: str, text: str, words: Sequence[str]) -> str:
 
 
 def _distance(field: str, text: str, kind: Format) -> float:
-    points = points_of(text)
+    points = wire.points_of(text)
     if points is None:
         raise WrongValue(wire.unreadable(field, text))
     longest, name = LONGEST[kind]

@@ -92,19 +92,15 @@ class RenderPool:
             worker.kill()
 
     def _do(self, worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
-        outcome = _render(worker, job)
-        ended_from_outside = isinstance(outcome, WorkerDied) and outcome.death is Death.OTHER
-        if ended_from_outside and worker not in self._abandoned:
-            return _render(worker, job)  # it was killed from outside, so the text is not to blame
-        return outcome
-
-
-def _render(worker: WorkerProcess, job: Job) -> Outcome | WorkerDied:
-    try:
-        (outcome,) = worker.do(job, _WALL_TIMES * job[2])
-    except WorkerDied as died:
-        return died
-    return cast("Outcome", outcome)
+        for _ in range(2):
+            try:
+                (outcome,) = worker.do(job, _WALL_TIMES * job[2])
+            except WorkerDied as died:
+                outcome = died
+                if died.death is Death.OTHER and worker not in self._abandoned:
+                    continue  # it was killed from outside, so the text is not to blame
+            break
+        return cast("Outcome | WorkerDied", outcome)
 
 
 def _error_of(outcome: WorkerDied | str) -> ServiceFailure | InvalidParameters:

@@ -44,7 +44,7 @@ class _Settings(NamedTuple):
     style: Style
 
     def code(self, kind: str) -> str:
-        given = "".join(f", {name}={value!r}" for name, value in self.style.given().items())
+        given = "".join(f", {name}={value!r}" for name, value in self.style.items())
         return f"tk.handwriting.{kind}({self.text!r}, {self.handwriting!r}{given})"
 
 

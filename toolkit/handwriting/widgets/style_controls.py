@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import ipywidgets
 from PIL import ImageColor
 
-from toolkit.handwriting.client.page_layout import PAGES
-from toolkit.handwriting.client.style import Style
+from toolkit.handwriting.client.style import PAGES, Style
 from toolkit.handwriting.wire import ALIGNS, PAPERS, PENS
 from toolkit.widget_family import button, check_box, explained, in_turn, row, sized, slider
 
@@ -28,16 +27,16 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
         self._make_controls()
         self._parameters = {
             "handwriting_size": self.size, "handwriting_color": self.colour, "width": self.width,
-            "height": self.height, "page": self.page, "margin": self.margin, "align": self.align,
-            "min_padding": self.padding, "line_spacing": self.line_spacing,
+            "height": self.height, "min_padding": self.padding, "line_spacing": self.line_spacing,
             "line_spacing_variance": self.line_variance, "word_spacing_variance": self.word_variance,
-            "pen": self.pen, "natural": self.natural, "paper": self.paper, "corrections": self.corrections,
+            "random_seed": self.seed, "pen": self.pen, "natural": self.natural, "paper": self.paper,
+            "corrections": self.corrections, "page": self.page, "margin": self.margin, "align": self.align,
         }  # fmt: skip
         self._defaults = {name: control.value for name, control in self._parameters.items()}
         for control, most in ((self.line_variance, HUMAN_LINES), (self.word_variance, HUMAN_WORDS)):
             ipywidgets.dlink((control, "value"), (control.style, "handle_color"), _green_up_to(most))
         self._lay_out()
-        for control in (*self._parameters.values(), self.height_auto, self.inks, self.seed):
+        for control in (*self._parameters.values(), self.height_auto, self.inks):
             control.observe(self._on_change, "value")
         self.section.observe(lambda _: self._open_section(), "value")
         self.reroll_button.on_click(lambda _: self._reroll())
@@ -103,14 +102,16 @@ class StyleControls(ipywidgets.VBox):  # type: ignore[misc]
     def style(self) -> Style:
         """Return the parameters that differ from the service's defaults, and the seed."""
         values = {name: control.value for name, control in self._parameters.items()}
-        given: dict[str, Any] = {name: value for name, value in values.items() if value != self._defaults[name]}
-        if "page" in given:
-            given = {name: value for name, value in given.items() if name not in ("width", "height")}
-        else:  # always, because an animation has another height by default
-            given["height"] = "auto" if self.height_auto.value else self.height.value
+        # The height always, because an animation has another one by default.
+        always = {"height", "random_seed"}
         if inks := self.inks.value.strip():
-            given["handwriting_color"] = inks
-        return Style(**given, random_seed=self.seed.value)
+            values["handwriting_color"] = inks
+            always.add("handwriting_color")
+        if self.height_auto.value:
+            values["height"] = "auto"
+        left_out = {"page"} if self.page.value == _NO_PAGE else {"width", "height"}
+        given = {name: value for name, value in values.items() if name in always or value != self._defaults[name]}
+        return cast("Style", {name: value for name, value in given.items() if name not in left_out})
 
     def _enable(self) -> None:
         has_page, is_centred = self.page.value != _NO_PAGE, self.padding.value > 0
