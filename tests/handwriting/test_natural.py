@@ -104,6 +104,28 @@ def test_gaps_have_a_floor_and_a_long_tail():
     assert np.mean(white) > np.median(white)
 
 
+def test_no_gap_is_far_from_the_usual_gap():
+    page = natural_page("Winters", "minimum " * 120)
+    white = np.array([
+        white_between(ink_of(page, left), ink_of(page, left + 1))
+        for left in range(119)
+        if page.layout.line[left] == page.layout.line[left + 1]
+    ])  # fmt: skip
+    assert white.min() / np.median(white) > 0.55
+    assert white.max() / np.median(white) < 2.1
+
+
+def test_an_e_without_an_eye_is_no_construction_of_e(penman):
+    font, arc = (penman.shaper.word(letter).strokes for letter in "ec")
+    assert penman.alphabet.legible("e", font, [font, arc], np.zeros(2, np.int64)) == [True, False]
+
+
+def test_no_join_arrives_at_the_foot_of_a_stem():
+    penman = Penman(Shaper("bailey", natural_writer("bailey", 0)))
+    [(hand, glyph, _)] = penman.shaper.word("n").glyphs
+    assert not any(form.comes_in for form in penman.forms(hand, glyph, "n"))
+
+
 def test_tab_stops_stay_columns():
     page = natural_page("Winters", "a\tone\nbcd\ttwo\nef\tsix", width=None)
     left = [float(ink_of(page, word).x.min()) for word in (1, 3, 5)]

@@ -68,7 +68,7 @@ def _opened(parts: Parts, x_height: float) -> Parts | None:
     if not contacts:
         return None
     n, at_end = contacts[-1]
-    parts[n] = shortened(parts[n], 0.14 * x_height, at_end)
+    parts[n] = shortened(parts[n], 0.19 * x_height, at_end)
     return parts
 
 
@@ -303,7 +303,7 @@ def _free_end(amount: float) -> Edit:
 
 # The later ones change less, for letters that few changes leave legible.
 _SHAPES = (
-    *(_waist(0.13, 1.08), _waist(-0.15, 0.94), _reach(0.11), _reach(-0.1)),
+    *(_waist(0.13, 1.08), _waist(-0.16, 0.94), _reach(0.11), _reach(-0.1)),
     *(_waist(0.08, 1.1), _waist(-0.08, 0.9), _waist(0.02, 1.12), _waist(-0.02, 0.88)),
 )
 _TALL_SHAPES = (
