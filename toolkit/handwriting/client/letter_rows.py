@@ -58,7 +58,7 @@ class Template:
             pieces.append(literal)
             if field is None:
                 continue
-            if is_missing(values[field]):
+            if _is_missing(values[field]):
                 raise _RowProblem(f"{field} is missing")
             try:
                 pieces.append(format(values[field], spec or ""))
@@ -76,35 +76,29 @@ def letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, s
     if not text.fields and hand not in columns:
         advice = f"write {{{columns[0]}}} where its value belongs" if columns else "the frame has none"
         raise InvalidArgument(f"the template uses no column, so all letters would be the same: {advice}")
+    rows: list[LetterRow] = []
     taken: dict[str, int] = {}
-    return [
-        _row(number, dict(zip(columns, values, strict=True)), text, name, hand, suffix, taken)
-        for number, values in enumerate(frame.itertuples(index=False, name=None), 1)
-    ]
+    for number, cells in enumerate(frame.itertuples(index=False, name=None), 1):
+        values = {_NUMBER: number, **dict(zip(columns, cells, strict=True))}
+        try:
+            full_name = name.filled(values) + suffix
+            _check_file_name(full_name, suffix)
+            key = unicodedata.normalize("NFC", full_name).casefold()  # some systems ignore the case
+            if key in taken:
+                raise _RowProblem(f"row {taken[key]} has the file name {full_name!r} too")
+            taken[key] = number
+            chosen = values.get(hand, hand)
+            if _is_missing(chosen):
+                raise _RowProblem(f"{hand} is missing")
+            rows.append(LetterRow(number, text.filled(values), str(chosen), full_name))
+        except _RowProblem as problem:
+            rows.append(LetterRow(number, error=str(problem)))
+    return rows
 
 
-def is_missing(value: object) -> bool:
+def _is_missing(value: object) -> bool:
     """Return whether a cell has no value."""
     return bool(pd.api.types.is_scalar(value) and pd.isna(value))  # type: ignore[call-overload]
-
-
-def _row(
-    number: int, values: dict[str, Any], text: Template, name: Template, hand: str, suffix: str, taken: dict[str, int]
-) -> LetterRow:
-    values = {_NUMBER: number, **values}
-    try:
-        file_name = name.filled(values) + suffix
-        _check_file_name(file_name, suffix)
-        key = unicodedata.normalize("NFC", file_name).casefold()  # some systems ignore the case
-        if key in taken:
-            raise _RowProblem(f"row {taken[key]} has the file name {file_name!r} too")
-        taken[key] = number
-        chosen = values.get(hand, hand)
-        if is_missing(chosen):
-            raise _RowProblem(f"{hand} is missing")
-        return LetterRow(number, text.filled(values), str(chosen), file_name)
-    except _RowProblem as problem:
-        return LetterRow(number, error=str(problem))
 
 
 def _check_file_name(file_name: str, suffix: str) -> None:
