@@ -13,7 +13,6 @@ from toolkit.cli.options import EXISTING_FOLDER, FOLDER, STORE
 
 if TYPE_CHECKING:
     from toolkit.operator.client import OperatorClient
-    from toolkit.secret import Secret
     from toolkit.stores import Records
 
 T = TypeVar("T")
@@ -123,7 +122,8 @@ def _operate(
     """Work on the records of a store, or through the operator API of the gateway that has the folder open."""
     import asyncio
 
-    from toolkit.errors import FolderInUse, InvalidArgument
+    from toolkit.connection import connect
+    from toolkit.errors import FolderInUse, InvalidArgument, ServiceError
     from toolkit.gateway.gateway import store_of
     from toolkit.operator.folder import OperatorFolder
     from toolkit.outside_world import OutsideWorld
@@ -148,7 +148,13 @@ def _operate(
         if running is None:  # a gateway that is starting, or a `toolkit lock` of another terminal
             advice = "run this command again once that gateway accepts calls, or has ended"
             raise FolderInUse(error.problem, advice) from None
-    return _through_gateway(*running, on_gateway)
+    url, key = running
+    with connect(url, operator_key=key) as tk:
+        try:
+            return on_gateway(tk.operator)
+        except ServiceError as error:
+            error.request = ""  # the same message as without a gateway
+            raise
 
 
 def _store_without_folder(folder: Path | None, store: str | None) -> str | None:
@@ -160,15 +166,3 @@ def _store_without_folder(folder: Path | None, store: str | None) -> str | None:
     if click.get_current_context().get_parameter_source("store") is not ParameterSource.ENVIRONMENT:
         raise click.UsageError("give --data or --store, not both: a gateway keeps everything in one of them")
     return None
-
-
-def _through_gateway(url: str, key: Secret, work: Callable[[OperatorClient], T]) -> T:
-    from toolkit.connection import connect
-    from toolkit.errors import ServiceError
-
-    with connect(url, operator_key=key) as tk:
-        try:
-            return work(tk.operator)
-        except ServiceError as error:
-            error.request = ""  # the same message as without a gateway
-            raise

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from ipaddress import ip_address
 from typing import Any, NoReturn
 
+from toolkit.endpoint import address_in
 from toolkit.errors import ServiceError
 from toolkit.identity import envelope
 from toolkit.identity.envelope import refusal
@@ -55,13 +55,8 @@ def check_fields(operation: Operation, body: dict[str, Any]) -> None:
 def normal_address(text: object) -> str | None:
     """Return an IP address in its normal form, or None if it is not an address."""
     # ip_address also accepts numbers and True; a zone is valid on one machine only.
-    if type(text) is not str or "%" in text:
-        return None
-    try:
-        address = ip_address(text)
-    except ValueError:
-        return None
-    return str(getattr(address, "ipv4_mapped", None) or address)
+    address = address_in(text) if type(text) is str and "%" not in text else None
+    return None if address is None else str(address)
 
 
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import io
 import textwrap
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -67,11 +68,8 @@ class RewardPage:
         parts = urlsplit(self.body_url)
         before, _, view_id = parts.path.rpartition("/reward/")
         token = parse_qs(parts.query).get(wire.TOKEN.name, [""])[0]
-        session = HttpSession(f"{parts.scheme}://{parts.netloc}{before}")
-        try:
+        with closing(HttpSession(f"{parts.scheme}://{parts.netloc}{before}")) as session:
             reply = session.call(wire.REWARD_PAGE, {"view": view_id}, query={wire.TOKEN.name: Secret(token)})
-        finally:
-            session.close()
         if reply.status in (404, 410):
             error = wire.refusal("unknown_reward" if reply.status == 404 else "reward_expired")
             error.service, error.request = "rewards", "GET /reward/{view}"
