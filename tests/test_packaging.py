@@ -220,7 +220,7 @@ def test_its_notebooks_run(name: str, lab_programs: Path, tmp_path: Path) -> Non
     python = lab_programs / "python"
     copy = "import pathlib, toolkit.working_folder as w; w.copy_originals(w.originals(), pathlib.Path('mine'))"
     run([python, "-c", copy], tmp_path)
-    convert = [python, "-m", "nbconvert", "--execute", "--to=notebook", "--stdout", "--log-level=ERROR"]
-    executed = run([*convert, f"mine/notebooks/{name}"], tmp_path).stdout
-    counts = [cell["execution_count"] for cell in json.loads(executed)["cells"] if cell["cell_type"] == "code"]
+    run([lab_programs / "jupyter-execute", "--inplace", f"mine/notebooks/{name}"], tmp_path)
+    executed = json.loads((tmp_path / "mine" / "notebooks" / name).read_bytes())
+    counts = [cell["execution_count"] for cell in executed["cells"] if cell["cell_type"] == "code"]
     assert counts == list(range(1, len(counts) + 1))

@@ -1,4 +1,4 @@
-"""LiveDweets in JupyterLab: it draws while dweets come, stops, and leaves no thread."""
+"""LiveDweets in JupyterLab: it draws while dweets come, and stops. That it leaves no thread is in `test_notebooks`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tests.browser.conftest import RunCells
 from tests.browser.lab_page import RunningLab, keep_picture, open_notebook, save
 
 _SETUP = """
-import threading
 import pandas as pd
 import toolkit
 if "gateway" not in globals():
@@ -21,9 +20,6 @@ if "gateway" not in globals():
 _LIVE = """
 live = toolkit.LiveDweets(tk, "roof", ["temp_max", "temp_min"], time="date")
 live
-"""
-_THREADS = """
-print("threads", sum(thread.name.startswith("live-dweets") for thread in threading.enumerate()))
 """
 # Counts how often the chart was painted: what it says of itself changes with its data.
 _COUNT_PAINTS = """chart => {
@@ -60,11 +56,3 @@ def test_live_dweets_are_drawn_while_they_come(lab: RunningLab, run_cells: RunCe
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     expect(page.get_by_role("status").filter(has_text="Listening to roof.")).to_be_visible()
-
-
-def test_running_the_cell_again_leaves_one_pair_of_threads(run_cells: RunCells) -> None:
-    page = run_cells(_SETUP, _LIVE, _THREADS)
-    expect(page.get_by_text("threads 2")).to_be_visible()
-    for _ in range(3):
-        page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
-    expect(page.get_by_text("threads 2")).to_be_visible()

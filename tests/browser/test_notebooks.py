@@ -128,35 +128,24 @@ def defaults_of(page: Page, plugin: str) -> dict[str, Any]:
     return {name: field.get("default") for name, field in settings["schema"]["properties"].items()}
 
 
-def test_no_question_about_news_is_asked_and_the_end_of_a_notebook_is_its_last_cell(
-    lab: RunningLab, page: Page
-) -> None:
+def test_the_lab_asks_nothing_and_keeps_the_order_of_messages(lab: RunningLab, page: Page) -> None:
     page.goto(lab.page_of(""))
     news = defaults_of(page, "@jupyterlab/apputils-extension:notification")
     assert (news["fetchNews"], news["checkForUpdates"]) == ("false", False)
     # Else whoever presses End looks at an empty page.
     assert defaults_of(page, "@jupyterlab/notebook-extension:tracker")["scrollPastEnd"] is False
-
-
-def test_the_kernel_hears_widgets_and_cells_one_after_the_other(lab: RunningLab, page: Page) -> None:
-    # Else it hears a click in one thread and the choice that was made before it in another, in any order.
-    page.goto(lab.page_of(""))
+    # Else the kernel hears a click in one thread and the choice that was made before it in another, in any order.
     assert defaults_of(page, "@jupyterlab/apputils-extension:kernels-settings")["commsOverSubshells"] == "disabled"
     page.wait_for_function("window.jupyterapp?.serviceManager.kernels.commsOverSubshells === 'disabled'")
 
 
-def test_a_thread_that_a_second_run_leaves_is_seen(run_cells: RunCells) -> None:
-    page = run_cells(
-        "import threading; threading.Thread(target=threading.Event().wait, name='left', daemon=True).start()"
-    )
+def test_errors_and_threads_that_a_run_leaves_are_seen(lab: RunningLab, page: Page) -> None:
+    thread = "import threading; threading.Thread(target=threading.Event().wait, name='left', daemon=True).start()"
+    path = lab.write_notebook("broken.ipynb", (thread, "1 / 0"))
+    assert run_all(page, lab, path) == ["ZeroDivisionError: division by zero"]
     assert traces(page)["threads"].count("'left'") == 1
     run_again(page)
     assert traces(page)["threads"].count("'left'") == 2
-
-
-def test_an_error_in_a_cell_is_seen(lab: RunningLab, page: Page) -> None:
-    path = lab.write_notebook("broken.ipynb", ("1 / 0",))
-    assert run_all(page, lab, path) == ["ZeroDivisionError: division by zero"]
 
 
 def test_a_request_to_another_machine_is_seen(lab: RunningLab, page: Page, foreign_requests: list[str]) -> None:
