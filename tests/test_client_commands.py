@@ -1,4 +1,4 @@
-"""`toolkit post`, `tail`, `history` and `write` as a shell uses them: real processes, pipes and signals."""
+"""`toolkit post`, `tail`, `history` and `write` as a shell uses them: with real processes, pipes and signals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 import toolkit
 from tests.conftest import ROOT
@@ -59,6 +59,13 @@ def piped(arguments: list[str], stdin: bytes, code: int = 0) -> tuple[bytes, str
     assert done.returncode == code, done.stderr
     assert b"Traceback" not in done.stderr
     return done.stdout, done.stderr.decode()
+
+
+def called(*arguments: str, code: int = 0, **environment: str) -> Result:
+    """Run a command in this process, where nothing of a shell matters: a process of its own loads pandas first."""
+    done = CliRunner().invoke(main, arguments, env=environment)
+    assert done.exit_code == code, done.output
+    return done
 
 
 def contents(tk: toolkit.Connection, thing: str) -> list[object]:
@@ -255,21 +262,22 @@ def test_history_warns_of_dweets_that_are_gone_in_one_line() -> None:
     with Gateway(keep=500) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="700 dweets were sent"):
             tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
-        said = run("history", "kitchen", "--json", "--since=2026-01-01", f"--url={gateway.base_url}")
+        said = called("history", "kitchen", "--json", "--since=2026-01-01", f"--url={gateway.base_url}")
     assert said.stderr.startswith("Warning: 200 dweets of 'kitchen' are gone, all of those before ")
     assert (len(said.stderr.splitlines()), len(said.stdout.splitlines())) == (1, 500)
 
 
 def _lines(*arguments: str) -> list[str]:
-    # In this process: a range needs no shell, and pandas takes long to load.
-    return CliRunner().invoke(main, ["history", "kitchen", "--json", *arguments]).stdout.splitlines()
+    return called("history", "kitchen", "--json", *arguments).stdout.splitlines()
 
 
 def test_no_dweets_are_an_exit_code(url: str, tk: toolkit.Connection, tmp_path: Path) -> None:
-    assert run("history", "kitchen", code=1).stderr == "Error: there are no dweets of kitchen\n"
+    assert called("history", "kitchen", code=1).stderr == "Error: there are no dweets of kitchen\n"
     tk.dweets.post("kitchen", 1)
     options = ["--since=2020-01-01", "--until=2020-01-02", f"--csv={tmp_path / 'k.csv'}"]
-    assert run("history", "kitchen", *options, code=1).stderr == "Error: there are no dweets of kitchen in this time\n"
+    assert (
+        called("history", "kitchen", *options, code=1).stderr == "Error: there are no dweets of kitchen in this time\n"
+    )
     assert not (tmp_path / "k.csv").exists()
 
 
@@ -278,7 +286,7 @@ def test_no_dweets_are_an_exit_code(url: str, tk: toolkit.Connection, tmp_path: 
     [["--since=yesterday"], ["--since=2026-02-30"], ["--until=soon"], ["--csv=a", "--json"], ["-n", "0"]],
 )
 def test_an_impossible_history_is_a_usage_error(arguments: list[str], url: str) -> None:
-    assert "Error: " in run("history", "kitchen", *arguments, code=2).stderr
+    assert "Error: " in called("history", "kitchen", *arguments, code=2).stderr
 
 
 def test_a_csv_on_a_terminal_has_no_control_characters(url: str, tk: toolkit.Connection) -> None:
@@ -355,8 +363,8 @@ def test_a_text_is_written_without_a_gateway(no_gateway: Path, tmp_path: Path) -
 
 def test_what_cannot_be_written_is_one_line(url: str, tmp_path: Path) -> None:
     file = str(tmp_path / "a.png")
-    assert "the nearest titles are Molly" in run("write", "Hi", "--hand=Moly", "-o", file, code=2).stderr
-    assert "png, .pdf or .svg" in run("write", "Hi", "--hand=Molly", "-o", "a.gif", code=2).stderr
+    assert "the nearest titles are Molly" in called("write", "Hi", "--hand=Moly", "-o", file, code=2).stderr
+    assert "png, .pdf or .svg" in called("write", "Hi", "--hand=Molly", "-o", "a.gif", code=2).stderr
     missing = run("write", "Hi", "--hand=Molly", "-o", str(tmp_path / "no" / "a.png"), code=1).stderr
     assert missing == f"Error: {tmp_path / 'no' / 'a.png'}: No such file or directory\n"
     assert piped(["write", "-", "--hand=Molly", "-o", file], b"\xff", code=1)[1].endswith("not UTF-8\n")
@@ -426,7 +434,7 @@ def test_a_locked_thing_needs_its_key(arguments: list[str], tmp_path: Path) -> N
         tk.dweets.lock("kitchen", lock="door", key=KEY)
         url = f"--url={gateway.base_url}"
         for key, why in (("", "this thing is locked and requires a key"), (f"no-{KEY}", "the key you provided")):
-            refused = run(*arguments, url, code=1, TOOLKIT_KEY=key)
+            refused = called(*arguments, url, code=1, TOOLKIT_KEY=key)
             assert refused.stdout == ""
             assert refused.stderr.startswith(f"Error: {why}")
             assert KEY not in refused.stderr
@@ -434,14 +442,14 @@ def test_a_locked_thing_needs_its_key(arguments: list[str], tmp_path: Path) -> N
             with tailing(url, TOOLKIT_KEY=KEY) as process:
                 assert process.poll() is None
         else:
-            assert run(*arguments, url, TOOLKIT_KEY=KEY).stdout
-            assert run(*arguments, url, "--key", KEY).stdout
+            assert called(*arguments, url, TOOLKIT_KEY=KEY).stdout
+            assert called(*arguments, url, "--key", KEY).stdout
 
 
 @pytest.mark.parametrize("arguments", READERS, ids=" ".join)
 def test_a_gateway_that_is_away_is_one_line(arguments: list[str], gateway: Gateway) -> None:
     gateway.close()
-    said = run(*arguments, f"--url={gateway.base_url}", code=1)
+    said = called(*arguments, f"--url={gateway.base_url}", code=1)
     assert said.stdout == ""
     assert said.stderr.startswith("Error: no answer to ")
     assert said.stderr.count("\n") == 1
