@@ -20,8 +20,6 @@ def keep_bytecode() -> None:
 
 
 keep_bytecode()
-# nbval brings the formats of JSON Schema, which no test needs, and this one compiles 38 grammars when it is imported.
-sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
 def pytest_collection_finish() -> None:

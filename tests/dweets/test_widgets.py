@@ -232,9 +232,12 @@ def test_a_frame_is_explored_without_any_gateway(weather: pd.DataFrame) -> None:
     both = pd.concat([weather.assign(thing="a"), weather.head(10).assign(thing="b")])
     explorer = HistoryExplorer(frame=both, fields=["wind"])
     assert explorer.things.value == ("a", "b")
+    assert explorer.things.layout.display != "none"
     explorer.things.value = ["b"]
     assert len(explorer.frame) == 10
-    assert HistoryExplorer(frame=weather.reset_index()).frame.index.name == "date"
+    one = HistoryExplorer(frame=weather.reset_index())
+    assert one.frame.index.name == "date"
+    assert one.things.layout.display == "none", "there is nothing to choose"
 
 
 def test_the_result_is_a_trait_that_can_be_followed(weather: pd.DataFrame) -> None:

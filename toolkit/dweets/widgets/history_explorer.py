@@ -241,6 +241,7 @@ rows, file, reload_button, download_button, save_button, copy_button
         any_of_many = self._named is None and self._source.is_live
         names = self._source.names() if self._named is None else self._named
         kept = [name for name in self.things.value if name in names]
+        self.things.layout.display = None if names or self._source.is_live else "none"  # a frame of one thing
         with self._setting():
             self.things.options = tuple(names)
             self.things.value = tuple(kept or (names[:1] if any_of_many else names))
