@@ -80,11 +80,13 @@ _RUN_WIDGETS_AGAIN = """async () => {
   }
 }"""
 
-# Asked of the kernel itself, without a cell: what it would leave behind.
+# Asked of the kernel itself, without a cell: what it would leave behind. The thread of zmq comes with the first large
+# message, such as a picture of paper, and stays.
 _TRACES = """async () => {
   const panel = window.jupyterapp.shell.currentWidget;
   const expressions = {
-    threads: "sorted(thread.name for thread in __import__('threading').enumerate())",
+    threads: "sorted(thread.name for thread in __import__('threading').enumerate()" +
+      " if type(thread).__module__ != 'zmq.utils.garbage')",
     children: "len(__import__('psutil').Process().children(recursive=True))",
   };
   const kernel = panel.context.sessionContext.session.kernel;

@@ -184,13 +184,16 @@ def _error_of(work: Callable[[], object]) -> ServiceError:
 
 _ONCE, _BOUND = "a one-time secret works once: NIST 800-63B", "a code is bound to client and alias: RFC 6749, 10.5"
 _STOLEN = "a second use means that it was stolen: RFC 6749, 4.1.2"
-_PREVIEW = "only GET uses the fingerprint, so the phone still can"
+_PREVIEW = "a preview sends HEAD, only GET uses the fingerprint, so the phone still can"
 _LIFE, _EXACT = (
     "a code lives five minutes; RFC 6749, 4.1.2, allows ten",
     "redirect URIs must match exactly: RFC 9700, 2.1",
 )
-_PKCE, _NETWORK = "PKCE binds it to the client that started: RFC 7636", "only the network can prove a phone"
-_SAME, _FEW = "all mismatches get the same error", "too many attempts lock the question: NIST 800-63B"
+_PKCE, _NETWORK = "PKCE binds it to the start that it came from: RFC 7636", "only the network can prove a phone"
+_SAME, _FEW = (
+    "a code is for the client that got it, and all mismatches get the same error",
+    "too many attempts lock the question: NIST 800-63B",
+)
 
 ATTACKS: dict[str, Attack] = {
     "replay the final fingerprint": Attack("Use the final fingerprint twice", "S07", 2012, _STOLEN, _replay_final),
