@@ -333,7 +333,7 @@ _EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
     "o": _BOWL,
     "p": _STEM[1:],
     "q": _TAIL[:1],
-    "r": (*_STEM[1:], *_END),
+    "r": (*_STEM[1:], *_END[:1]),
     "s": ((_squeezed, _FINE), *_END),
     "t": ((_bar_moved(0.3), _FINE), (_bar_moved(-0.15), _FINE), (_foot, False)),
     "u": _STEM[:1],
