@@ -51,7 +51,7 @@ def habits_of(script: str, writer: str) -> Habits:
         bar_slope=0.05 + 0.05 * u[6],
         dot_shift=0.12 + 0.06 * u[7],
         gap=0.92 + 0.12 * u[8],
-        margin=0.75 + 0.25 * u[9],
+        margin=1.0 + 0.25 * u[9],
         margin_trend=0.7 * u[10],
         line_slope=0.006 * u[11],
     )

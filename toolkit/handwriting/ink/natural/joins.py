@@ -21,6 +21,7 @@ _RIGHTWARDS, _LOW_ENTRY = 0.4, 0.5  # least share of the direction in which an e
 _BOWL, _CLOSED = 0.5, 0.17  # length of a bowl at least, and distance of its ends at most
 _ASCENDERS = "bdfhklt"  # a line up to the top of one would look like another letter
 _LEAST_RUN, _WIDENED = 0.5, 0.18  # of a join to its rise, and what may be added to the distance of the letters for that
+_BEHIND_CAPITAL = 0.1  # from one to the next letter, if they do not join
 _USUAL_GAP, _TIGHTENED, _MOST = 0.24, 0.7, 0.25  # optical kerning: share of what exceeds the gap, and its limit
 
 
@@ -52,7 +53,9 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
     tail = parts_of(first.strokes)[first.at_once - 1] - np.array([dx + kern, dy, 0.0])
     heads = parts_of(second.strokes)
     if joined:
-        return _joined(tail, heads)
+        meeting = _joined(tail, heads)
+        apart = first.character.isupper() and not meeting.joins
+        return meeting._replace(kern=min(max(_BEHIND_CAPITAL - gap, 0.0), _MOST)) if apart else meeting
     return Meeting(kern, False) if second.character in _ASCENDERS else _bridged(kern, tail, heads[0])
 
 
