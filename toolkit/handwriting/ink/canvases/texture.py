@@ -140,9 +140,7 @@ def _lanes(strokes: Strokes, ink: Ink, size: float, cell: float) -> Iterator[tup
                 aside = (2 * lane + 1) / count - 1
                 rim = 1 + ink.kind.rim * (1.5 * aside * aside - 0.5)
                 thin = np.maximum(ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH), 0.0)
-                streak = np.maximum(
-                    1 - ink.kind.streaks * thin * np.minimum(1.2 / (flow + 0.2), 2.0), FAINTEST_STREAK
-                )
+                streak = np.maximum(1 - ink.kind.streaks * thin * np.minimum(1.2 / (flow + 0.2), 2.0), FAINTEST_STREAK)
                 # On the inner side of a curve the points lie closer together.
                 spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
                 yield x - uy * r * aside, y + ux * r * aside, weight * spread, flow * rim * streak

@@ -310,11 +310,11 @@ def _drooping(parts: Parts, x_height: float) -> Parts | None:
 
 # The later ones change less, for letters that few changes leave legible.
 _SHAPES = (
-    *(_waist(0.13, 1.08), _waist(-0.16, 0.94), _reach(0.11), _reach(-0.1)),
+    *(_waist(0.15, 1.1), _waist(-0.17, 0.93), _reach(0.11), _reach(-0.1)),
     *(_waist(0.08, 1.1), _waist(-0.08, 0.9), _waist(0.02, 1.12), _waist(-0.02, 0.88)),
 )
 _TALL_SHAPES = (
-    *(_waist(0.12, 1.08, of_figure=True), _waist(-0.12, 0.93, of_figure=True)),
+    *(_waist(0.14, 1.1, of_figure=True), _waist(-0.14, 0.92, of_figure=True)),
     *(_waist(0.02, 1.1, of_figure=True), _waist(-0.02, 0.9, of_figure=True)),
 )
 _COUNTERS: dict[Edit, int] = {_opened: -1, _straight_tail: -1, _open_tail: -1, _retraced_loop: -1, _looped_tail: 1}

@@ -28,7 +28,7 @@ class Habits:
     dot_shift: float  # to the right, in x-heights
     gap: float  # factor on the gaps between words
     margin: float
-    margin_trend: float  # from the first line of a page to the last
+    margin_step: float  # from one line to the next
     line_slope: float
 
 
@@ -52,7 +52,7 @@ def habits_of(script: str, writer: str) -> Habits:
         dot_shift=0.12 + 0.06 * u[7],
         gap=0.92 + 0.12 * u[8],
         margin=1.0 + 0.25 * u[9],
-        margin_trend=0.7 * u[10],
+        margin_step=0.25 + 0.03 * u[10],
         line_slope=0.006 * u[11],
     )
 
