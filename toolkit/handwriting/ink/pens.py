@@ -21,7 +21,6 @@ RUN_UP = 0.45  # cap heights after the pen is set down, and before it stops, in 
 POOL_LENGTH = 0.10
 SUPPLY_LENGTH = 9.0  # cap heights over which the supply of ink drifts
 DRY_LENGTH = 2.2
-LATEST_START = 0.15  # of the length of a stroke, at which ink that starts late runs
 RIPPLE_LENGTH = 0.05  # of a rough edge
 FAINT = 0.8  # flow below which less pressure counts less
 THINNEST_FLOW, THICKEST_FLOW = 0.04, 2.6
@@ -111,8 +110,7 @@ def written_with(kind: PenKind, strokes: Strokes, noise: KeyedNoise) -> tuple[St
     dryness = np.minimum(np.maximum(noise.drift("dry", path / DRY_LENGTH) - 0.9, 0.0), 1.0)
     flow *= 1 - kind.dry * dryness * speed
     flow = np.where(flow < FAINT, FAINT * FAINT / (2 * FAINT - flow), flow)  # the faintest strokes can still be read
-    starts = np.where(is_free_start & ((flags & DOT) == 0), arc, np.inf)
-    flow *= _late_start(kind, noise, count, stroke, starts, arc + left)
+    flow *= _late_start(kind, noise, stroke, np.where(is_free_start & ((flags & DOT) == 0), arc, np.inf), arc + left)
     amount = kind.pool * (0.4 + 1.2 * unit(noise.hashes("pool", 2 * count))).reshape(2, count)[:, stroke]
     flow += 0.5 * amount[0] * _bump(arc, is_free_start) + amount[1] * _bump(left, is_free_end)
     flow[(flags & OUTLINE) > 0] = 1.0
@@ -142,13 +140,11 @@ def _smooth(strokes: Strokes, value: Floats) -> Floats:
     return value
 
 
-def _late_start(
-    kind: PenKind, noise: KeyedNoise, count: int, stroke: npt.NDArray[np.int64], arc: Floats, whole: Floats
-) -> Floats:
+def _late_start(kind: PenKind, noise: KeyedNoise, stroke: npt.NDArray[np.int64], arc: Floats, whole: Floats) -> Floats:
     """Return 1, and less where the ball or nib touches the paper before the ink runs: it leaves no dot there."""
-    chance, depth, end = (unit(noise.hashes(f"skip {name}", count)) for name in ("chance", "depth", "end"))
+    chance, depth, end = (unit(noise.hashes(f"skip {of}", int(stroke[-1]) + 1)) for of in ("chance", "depth", "end"))
     depth = np.where(chance < kind.skip, 0.35 + 0.5 * depth, 0.0)[stroke]
-    end = np.minimum((0.10 + 0.16 * end * end)[stroke], LATEST_START * whole)
+    end = np.minimum((0.10 + 0.16 * end * end)[stroke], 0.15 * whole)
     started: Floats = 1 - depth * np.minimum(np.maximum((end - arc) / 0.06, 0.0), 1.0)
     return started
 

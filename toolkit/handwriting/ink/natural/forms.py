@@ -301,13 +301,6 @@ def _free_end(amount: float) -> Edit:
     return change
 
 
-def _drooping(parts: Parts, x_height: float) -> Parts | None:
-    """Bend the end of an arm down."""
-    n = max(range(len(parts)), key=lambda n: parts[n][-1, 0])
-    parts[n] = drawn(parts[n], [(0.12, 0.0), (0.2, -0.09)], True)
-    return parts
-
-
 # The later ones change less, for letters that few changes leave legible.
 _SHAPES = (
     *(_waist(0.15, 1.1), _waist(-0.17, 0.93), _reach(0.11), _reach(-0.1)),
@@ -340,7 +333,7 @@ _EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
     "o": _BOWL,
     "p": _STEM[1:],
     "q": _TAIL[:1],
-    "r": (*_STEM[1:], *_END[:1], (_drooping, False)),
+    "r": (*_STEM[1:], *_END[:1], (_free_end(0.14), False)),
     "s": ((_squeezed, _FINE), *_END),
     "t": ((_bar_moved(0.3), _FINE), (_bar_moved(-0.15), _FINE), (_foot, False)),
     "u": _STEM[:1],

@@ -21,7 +21,7 @@ _RIGHTWARDS, _LOW_ENTRY = 0.4, 0.5  # least share of the direction in which an e
 _BOWL, _CLOSED = 0.5, 0.17  # length of a bowl at least, and distance of its ends at most
 _ASCENDERS = "bdfhklt"  # a line up to the top of one would look like another letter
 _LEAST_RUN, _WIDENED = 0.5, 0.18  # of a join to its rise, and what may be added to the distance of the letters for that
-_BEHIND_CAPITAL = 0.1  # from one to the next letter, if they do not join
+_BEHIND_CAPITAL = 0.16  # from one to the next letter, if they do not join
 _USUAL_GAP, _TIGHTENED, _MOST = 0.24, 0.7, 0.25  # optical kerning: share of what exceeds the gap, and its limit
 
 
@@ -48,24 +48,22 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
         kern = max(0.0, least - gap) if gap < 9 else 0.0
     elif not joined and gap > _USUAL_GAP:
         kern = -min(_TIGHTENED * (gap - _USUAL_GAP), _MOST) if gap < 9 else -0.1
+    elif joined and first.character.isupper():
+        kern = min(max(_BEHIND_CAPITAL - gap, 0.0), _MOST)
     if least or not (first.goes_out and second.comes_in):
         return Meeting(kern, False)
-    tail = parts_of(first.strokes)[first.at_once - 1] - np.array([dx + kern, dy, 0.0])
+    tail = parts_of(first.strokes)[first.at_once - 1] - np.array([dx + kern * (not joined), dy, 0.0])
     heads = parts_of(second.strokes)
     if joined:
-        meeting = _joined(tail, heads)
-        apart = first.character.isupper() and not meeting.joins
-        return meeting._replace(kern=min(max(_BEHIND_CAPITAL - gap, 0.0), _MOST)) if apart else meeting
+        return _joined(kern, tail, heads)
     return Meeting(kern, False) if second.character in _ASCENDERS else _bridged(kern, tail, heads[0])
 
 
-def _joined(tail: Part, heads: list[Part]) -> Meeting:
+def _joined(kern: float, tail: Part, heads: list[Part]) -> Meeting:
     """Let the exit run into the entry; where it ends at the middle of the entry, the pen goes back along that."""
     back = arc(tail[::-1])[::-1]
     ahead = arc(heads[0])
-    # A bowl stays closed.
-    cuts_tail, cuts_head = not _closes(tail[::-1]), not _closes(heads[0])
-    end, start = tail[back < (_TAIL if cuts_tail else STEP)], heads[0][ahead < _RETRACED]
+    end, start = tail[back < (STEP if _closes(tail[::-1]) else _TAIL)], heads[0][ahead < _RETRACED]
     apart = end[:, None, :2] - start[None, :, :2]
     # A cut costs, or the strokes would meet where they cross.
     cost = np.sqrt((apart * apart).sum(axis=2)) + 0.35 * back[-len(end) :, None]
@@ -74,15 +72,15 @@ def _joined(tail: Part, heads: list[Part]) -> Meeting:
     distance = float(np.sqrt((apart[p, q] ** 2).sum()))
     touches = min(nearest(tail[-1], head)[1] for head in heads) < 0.075
     if distance > _WIDEST or len(tail) - (len(end) - 1 - p) < 4 or len(heads[0]) - q < 4:
-        return Meeting(0.0, False, touches=touches)
+        return Meeting(kern, False, touches=touches)
     cut = len(end) - 1 - int(p)
-    if ahead[q] > (_HEAD if cuts_head else 0.0):
+    if ahead[q] > (0.0 if _closes(heads[0]) else _HEAD):
         return Meeting(0.0, True, cut, heads[0][1 : q + 1][::-1], 0)
     return Meeting(0.0, True, cut, cut_head=int(q))
 
 
 def _closes(part: Part) -> bool:
-    """Tell whether a part begins near a later point of itself, as a bowl does."""
+    """Tell whether a part begins near a later point of itself, as a bowl does, which a cut would open."""
     rest = part[arc(part) > _BOWL]
     return len(rest) > 0 and nearest(part[0], rest)[1] < _CLOSED
 

@@ -10,7 +10,7 @@ from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Lines
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-MARGIN_UNEVEN = 0.1  # cap heights, standard deviation of the step from one line to the next
+MARGIN_STEP, MARGIN_UNEVEN = 0.25, 0.1  # cap heights from one line to the next, and their standard deviation
 STEEPEST, SLOPE_DRIFT = 0.0175, 0.004
 WANDER = 1.6  # times that of the wire's pages
 _TREND_LINES = 16  # in which the slope goes from one end of its trend to the other
@@ -22,10 +22,9 @@ def drifting_lines(penman: Penman, lines: int, noise: KeyedNoise) -> Lines:
     habits, shaper = penman.habits, penman.shaper
     trend = np.minimum(np.arange(lines) / _TREND_LINES, 1.0) - 0.5
     # Every line begins a little beside the one above it, until the margin is too narrow or too wide and comes back.
-    step = habits.margin_step + MARGIN_UNEVEN * noise.gaussian("natural margin", lines)
-    margin = (
-        np.abs((noise.number("natural margin") + np.cumsum(step / (4 * habits.margin))) % 1 - 0.5) * 4 * habits.margin
-    )
+    step = MARGIN_STEP + MARGIN_UNEVEN * noise.gaussian("natural margin", lines)
+    turn = 4 * habits.margin
+    margin = turn * np.abs((noise.number("natural margin") + np.cumsum(step) / turn) % 1 - 0.5)
     slope = habits.line_slope * (1 + trend) + SLOPE_DRIFT * series(noise, "natural slope", lines)
     slope = np.minimum(np.maximum(slope, -STEEPEST), STEEPEST)
     wander = shaper.writer.wander * BASELINE_WANDER * WANDER

@@ -26,16 +26,14 @@ from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 # Standard deviations, in cap heights or relative; they apply to words and, with less memory, to letters.
 WORD_WIDTH, WORD_SIZE, WORD_RISE, WORD_SLANT = 0.06, 0.06, 0.03, 0.03
 LETTER_WIDTH, LETTER_SIZE, LETTER_RISE, LETTER_SLANT = 0.06, 0.03, 0.016, 0.03
-GAP_FLOOR, USUAL_ABOVE = 0.28, 0.32  # and what a usual gap has above the floor at least
+GAP_TO_DOT, GAP_FLOOR, USUAL_ABOVE = 0.07, 0.28, 0.32  # the last is what a usual gap has above the floor at least
 GAP_SPREAD, GAP_MEMORY, NARROWEST, WIDEST = 0.32, 0.8, 0.75, 1.9  # relative to a usual gap
-WIDENED = {",": 1.16, ";": 1.25, ":": 1.25, ".": 1.35, "!": 1.35, "?": 1.35}  # after these
+WIDENED = {",": 1.1, ";": 1.15, ":": 1.15, ".": 1.25, "!": 1.25, "?": 1.25}  # after these
 CLOSENESS, USUALLY_WIDER = 0.3, 0.15  # most that counts of the white beside a gap's narrowest place, and the usual
 BAR_SPREAD, BAR_TURN, BAR_MISSES = 0.25, 0.06, 0.05
 LONGEST_BAR = 0.7  # cap heights, unless it is as long in the font
 DOT_SPREAD, DOT_RISE, FARTHEST_DOT = 0.10, 0.06, 0.4  # x-heights; half as far to the left
-DOT_CLEAR = 0.07  # cap heights of white between a dot and other letters
 SIGNATURE = 1.18  # factor on its size
-_WRITTEN = bands_of(np.arange(0.05, 1.2, 0.1))  # of height, without descenders
 _APART = 8.0  # between words where positions of all words lie on one axis
 
 
@@ -89,7 +87,7 @@ def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float,
     apart_x = draft.strokes.x[near] - (x + tries[:, None])[:, :, None]
     apart_y = draft.strokes.y[near] - y[:, None]
     square = (apart_x * apart_x + apart_y * apart_y).min(axis=(1, 2), initial=9.0)
-    clear = np.minimum(np.sqrt(square), 2 * penman.shaper.nib + DOT_CLEAR)
+    clear = np.minimum(np.sqrt(square), 2 * penman.shaper.nib + GAP_TO_DOT)
     return float(tries[np.lexsort((np.abs(tries - wanted), -clear))[0]])
 
 
@@ -99,12 +97,11 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z
         return
     factor = habits.bar_length * float(exponential(np.array([BAR_SPREAD * z[0]]))[0])
     left, right = float(x.min()), float(x.max())
-    longest = max(right - left, LONGEST_BAR)
     if choice.bar == "left":
         left -= draft.choices[letter - 1].spacing
     elif choice.bar == "right" and y.mean() > 0.7:  # a lower bar would strike the next letter out
         right += 0.8 * choice.spacing
-    wide = min((right - left) * factor, max(right - left, longest))
+    wide = min((right - left) * factor, max(right - left, LONGEST_BAR))
     middle = (left + right) / 2
     begin, end = middle + wide * (0.3 * misses - 0.5), middle + wide * (0.3 * misses + 0.5)
     # Over a neighbour it would strike that out, or be its accent.
@@ -196,7 +193,7 @@ def _place(
     apart = np.where(np.isfinite(apart), apart, first[1:] - last[:-1])
     # After a stop, which lies low, a T must not begin above it.
     stops = np.array([word.text[-1:] in WIDENED for word in layout.words[:-1]], bool)
-    above = left[1:, _WRITTEN].min(axis=1, initial=9.0) - last[:-1]
+    above = left[1:, bands_of(np.arange(0.05, 1.2, 0.1))].min(axis=1, initial=9.0) - last[:-1]
     apart = np.where(stops, np.minimum(apart, above), apart)
     # A gap looks as wide as the white at the height of the small letters, not as its narrowest place.
     beside = between[:, bands_of(np.arange(0.05, penman.x_height, 0.1))]
