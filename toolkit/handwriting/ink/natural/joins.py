@@ -21,7 +21,6 @@ _RIGHTWARDS, _LOW_ENTRY = 0.4, 0.5  # least share of the direction in which an e
 _BOWL, _CLOSED = 0.5, 0.17  # length of a bowl at least, and distance of its ends at most
 _ASCENDERS = "bdfhklt"  # a line up to the top of one would look like another letter
 _LEAST_RUN, _WIDENED = 0.5, 0.18  # of a join to its rise, and what may be added to the distance of the letters for that
-_BEHIND_CAPITAL = 0.16  # from one to the next letter, if they do not join
 _USUAL_GAP, _TIGHTENED, _MOST = 0.24, 0.7, 0.25  # optical kerning: share of what exceeds the gap, and its limit
 
 
@@ -48,18 +47,16 @@ def meet(first: Letterform, second: Letterform, dx: float, dy: float, joined: bo
         kern = max(0.0, least - gap) if gap < 9 else 0.0
     elif not joined and gap > _USUAL_GAP:
         kern = -min(_TIGHTENED * (gap - _USUAL_GAP), _MOST) if gap < 9 else -0.1
-    elif joined and first.character.isupper():
-        kern = min(max(_BEHIND_CAPITAL - gap, 0.0), _MOST)
     if least or not (first.goes_out and second.comes_in):
         return Meeting(kern, False)
-    tail = parts_of(first.strokes)[first.at_once - 1] - np.array([dx + kern * (not joined), dy, 0.0])
+    tail = parts_of(first.strokes)[first.at_once - 1] - np.array([dx + kern, dy, 0.0])
     heads = parts_of(second.strokes)
     if joined:
-        return _joined(kern, tail, heads)
+        return _joined(tail, heads)
     return Meeting(kern, False) if second.character in _ASCENDERS else _bridged(kern, tail, heads[0])
 
 
-def _joined(kern: float, tail: Part, heads: list[Part]) -> Meeting:
+def _joined(tail: Part, heads: list[Part]) -> Meeting:
     """Let the exit run into the entry; where it ends at the middle of the entry, the pen goes back along that."""
     back = arc(tail[::-1])[::-1]
     ahead = arc(heads[0])
@@ -72,7 +69,7 @@ def _joined(kern: float, tail: Part, heads: list[Part]) -> Meeting:
     distance = float(np.sqrt((apart[p, q] ** 2).sum()))
     touches = min(nearest(tail[-1], head)[1] for head in heads) < 0.075
     if distance > _WIDEST or len(tail) - (len(end) - 1 - p) < 4 or len(heads[0]) - q < 4:
-        return Meeting(kern, False, touches=touches)
+        return Meeting(0.0, False, touches=touches)
     cut = len(end) - 1 - int(p)
     if ahead[q] > (0.0 if _closes(heads[0]) else _HEAD):
         return Meeting(0.0, True, cut, heads[0][1 : q + 1][::-1], 0)
