@@ -61,6 +61,14 @@ def test_density_varies_along_strokes_at_letter_size(winters: Handwriting, pen: 
     assert middle.std() / middle.mean() > least
 
 
+@pytest.mark.parametrize("pen", ["ballpoint", "pencil"])
+def test_no_stroke_breaks_at_letter_size(page_of: Callable[..., Page], molly: Handwriting, pen: Pen) -> None:
+    page = {"pen": pen, "handwriting_size": 24.0, "natural": True, "width": 900.0, "height": 400.0}
+    seen = maximum_filter(alpha(written(molly, LETTER, "png", 11, **page)), 3)
+    ink = page_of(LETTER, molly, 11, **page).strokes
+    assert (seen[ink.y.astype(int), ink.x.astype(int)] < 60).mean() < 0.0005
+
+
 @pytest.mark.parametrize("pen", ["ballpoint", "fountain", "felt"])
 def test_crossings_are_darker(winters: Handwriting, pen: Pen) -> None:
     seen = alpha(written(winters, "+", "png", pen=pen, handwriting_size=120.0))

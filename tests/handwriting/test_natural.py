@@ -126,6 +126,48 @@ def test_no_join_arrives_at_the_foot_of_a_stem():
     assert not any(form.comes_in for form in penman.forms(hand, glyph, "n"))
 
 
+def test_a_join_leaves_the_bowl_of_an_o_closed():
+    penman = Penman(Shaper("bailey", natural_writer("bailey", 0)))
+    [(hand, glyph, _), following] = penman.shaper.word("or").glyphs
+    for follower in penman.forms(*following):
+        for form in penman.forms(hand, glyph, "o"):
+            assert penman.meet(form, follower, 0.5, 0.0).cut_tail <= 1
+
+
+def test_the_serif_of_an_i_is_no_dot():
+    penman = Penman(Shaper("larkin", natural_writer("larkin", 0)))
+    [(hand, glyph, _)] = penman.shaper.word("i").glyphs
+    assert all(sum(late > 0 for late in form.delayed) == 1 for form in penman.forms(hand, glyph, "i"))
+
+
+def test_dots_keep_clear_of_the_letters_of_their_word():
+    page = natural_page("Bailey", "with liked twice miles little " * 8)
+    near = []
+    for word in range(len(page.layout.words)):
+        ink = ink_of(page, word)
+        [dot] = np.nonzero(ink.flags & DOT)[0][-1:]
+        of_dot = ink.stroke_of_point == dot
+        rest = ink.select(np.arange(len(ink.length)) != dot)
+        apart = np.hypot(rest.x[:, None] - ink.x[of_dot], rest.y[:, None] - ink.y[of_dot])
+        near.append(apart.min() / 40 < 0.08)
+    assert np.mean(near) < 0.1
+
+
+def test_a_line_begins_near_the_line_above_it():
+    page = natural_page("Winters", "minimum\n" * 40)
+    left = np.array([float(ink_of(page, word).x.min()) for word in range(40)]) / 40
+    assert np.abs(np.diff(left)).max() < 0.7
+    assert left.std() > 0.3
+
+
+def test_no_word_begins_above_the_stop_before_it():
+    page = natural_page("Linden", "fast. The last, Two. Yet " * 12)
+    for word in range(47):
+        if page.layout.line[word] == page.layout.line[word + 1] and page.layout.words[word].text[-1] in ".,":
+            begins = ink_of(page, word + 1)
+            assert begins.x[begins.y < page.word_y[word + 1]].min() - ink_of(page, word).x.max() > 0.3 * 40
+
+
 def test_tab_stops_stay_columns():
     page = natural_page("Winters", "a\tone\nbcd\ttwo\nef\tsix", width=None)
     left = [float(ink_of(page, word).x.min()) for word in (1, 3, 5)]

@@ -63,7 +63,7 @@ PENS: dict[Pen, PenKind] = {
         pool=1.3, skip=0.05, dry=0.3, overlap=0.75, streaks=0.07, rim=0.30, grain=0.10, rough=0.025,
     ),
     "pencil": PenKind(
-        opacity=0.72, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.6, pressure=0.30, down=0.30, supply=0.14,
+        opacity=0.72, nib=0.95, contrast=0.9, speed_width=0.14, speed_flow=0.6, pressure=0.32, down=0.30, supply=0.18,
         pool=0.10, skip=0.0, dry=0.2, overlap=0.55, streaks=0.12, rim=-0.38, grain=0.26, rough=0.06,
     ),
     "felt": PenKind(
@@ -107,10 +107,10 @@ def written_with(kind: PenKind, strokes: Strokes, noise: KeyedNoise) -> tuple[St
     flow = 1 + kind.speed_flow * (0.5 - speed) + kind.pressure * noise.drift("pressure", path / LONG_PRESSURE)
     flow -= kind.down * _smooth(strokes, tangents(strokes)[1])
     flow += kind.supply * noise.drift("supply", path / SUPPLY_LENGTH)
-    flow = np.where(flow < FAINT, FAINT * FAINT / (2 * FAINT - flow), flow)  # the faintest strokes can still be read
     dryness = np.minimum(np.maximum(noise.drift("dry", path / DRY_LENGTH) - 0.9, 0.0), 1.0)
     flow *= 1 - kind.dry * dryness * speed
-    flow *= _late_start(kind, noise, count, stroke, np.where(is_free_start & ((flags & DOT) == 0), arc, 9.0))
+    flow = np.where(flow < FAINT, FAINT * FAINT / (2 * FAINT - flow), flow)  # the faintest strokes can still be read
+    flow *= _late_start(kind, noise, stroke, np.where(is_free_start & ((flags & DOT) == 0), arc, np.inf), arc + left)
     amount = kind.pool * (0.4 + 1.2 * unit(noise.hashes("pool", 2 * count))).reshape(2, count)[:, stroke]
     flow += 0.5 * amount[0] * _bump(arc, is_free_start) + amount[1] * _bump(left, is_free_end)
     flow[(flags & OUTLINE) > 0] = 1.0
@@ -140,14 +140,12 @@ def _smooth(strokes: Strokes, value: Floats) -> Floats:
     return value
 
 
-def _late_start(kind: PenKind, noise: KeyedNoise, count: int, stroke: npt.NDArray[np.int64], arc: Floats) -> Floats:
-    """Return 1, and less where the ball or nib touches the paper before the ink runs."""
-    chance, depth, end = (unit(noise.hashes(f"skip {name}", count)) for name in ("chance", "depth", "end"))
+def _late_start(kind: PenKind, noise: KeyedNoise, stroke: npt.NDArray[np.int64], arc: Floats, whole: Floats) -> Floats:
+    """Return 1, and less where the ball or nib touches the paper before the ink runs: it leaves no dot there."""
+    chance, depth, end = (unit(noise.hashes(f"skip {of}", int(stroke[-1]) + 1)) for of in ("chance", "depth", "end"))
     depth = np.where(chance < kind.skip, 0.35 + 0.5 * depth, 0.0)[stroke]
-    end = (0.10 + 0.16 * end * end)[stroke]
-    rising = np.minimum(np.maximum((arc - 0.02) / 0.03, 0.0), 1.0)
-    falling = np.minimum(np.maximum((end - arc) / 0.06, 0.0), 1.0)
-    started: Floats = 1 - depth * rising * falling
+    end = np.minimum((0.10 + 0.16 * end * end)[stroke], 0.15 * whole)
+    started: Floats = 1 - depth * np.minimum(np.maximum((end - arc) / 0.06, 0.0), 1.0)
     return started
 
 

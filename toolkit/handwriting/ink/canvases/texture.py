@@ -19,7 +19,8 @@ Single = npt.NDArray[np.float32]
 
 TILE = 256  # cells of the grain, which repeats
 FINE, COARSE = 0.0075, 0.024  # cap heights: fibres of the paper, and how they lie
-STREAK_LENGTH = 0.9
+HOLLOWS_SHOW = 110  # pixels of a cap height from which a hollow can be white
+STREAK_LENGTH, FAINTEST_STREAK = 0.9, 0.5  # length in cap heights, and the least share of the flow
 POINT_STEP = 1 / 30  # between the points of a stroke
 _LANES = 3, 9  # least and most, side by side in a line
 _AT_ONCE = 200_000  # points on the grid together; that takes twenty times their memory
@@ -81,7 +82,9 @@ def textured(alpha: Coverage, strokes: Strokes, ink: Ink, size: float, first_row
     flow, passes = Deposit.of(strokes, ink, size, (alpha.shape[1], first_row, alpha.shape[0]), cell).at(x, y)
     amount = flow * layers(ink.kind, passes)
     # The hollows of the paper stay white, more of them where there is little ink.
-    amount -= np.float32(ink.kind.grain) * _hollows(ink.noise, x, y, size)
+    # A pixel of small writing holds many of them, and its strokes must not break.
+    least = amount * np.float32(max(0.0, 1 - size / HOLLOWS_SHOW))
+    amount = np.maximum(amount - np.float32(ink.kind.grain) * _hollows(ink.noise, x, y, size), least)
     done = np.zeros_like(alpha)
     done.ravel()[inked] = (alpha.ravel()[inked] * density(ink.kind, amount) + np.float32(0.5)).astype(np.uint8)
     return done
@@ -137,7 +140,7 @@ def _lanes(strokes: Strokes, ink: Ink, size: float, cell: float) -> Iterator[tup
                 aside = (2 * lane + 1) / count - 1
                 rim = 1 + ink.kind.rim * (1.5 * aside * aside - 0.5)
                 thin = np.maximum(ink.noise.drift(f"streak {lane}", path / STREAK_LENGTH), 0.0)
-                streak = 1 - ink.kind.streaks * thin * np.minimum(1.2 / (flow + 0.2), 2.0)
+                streak = np.maximum(1 - ink.kind.streaks * thin * np.minimum(1.2 / (flow + 0.2), 2.0), FAINTEST_STREAK)
                 # On the inner side of a curve the points lie closer together.
                 spread = np.minimum(np.maximum(1 - curvature * r * aside, 0.0), 2.0)
                 yield x - uy * r * aside, y + ux * r * aside, weight * spread, flow * rim * streak

@@ -303,11 +303,11 @@ def _free_end(amount: float) -> Edit:
 
 # The later ones change less, for letters that few changes leave legible.
 _SHAPES = (
-    *(_waist(0.13, 1.08), _waist(-0.16, 0.94), _reach(0.11), _reach(-0.1)),
+    *(_waist(0.15, 1.1), _waist(-0.17, 0.93), _reach(0.11), _reach(-0.1)),
     *(_waist(0.08, 1.1), _waist(-0.08, 0.9), _waist(0.02, 1.12), _waist(-0.02, 0.88)),
 )
 _TALL_SHAPES = (
-    *(_waist(0.12, 1.08, of_figure=True), _waist(-0.12, 0.93, of_figure=True)),
+    *(_waist(0.14, 1.1, of_figure=True), _waist(-0.14, 0.92, of_figure=True)),
     *(_waist(0.02, 1.1, of_figure=True), _waist(-0.02, 0.9, of_figure=True)),
 )
 _COUNTERS: dict[Edit, int] = {_opened: -1, _straight_tail: -1, _open_tail: -1, _retraced_loop: -1, _looped_tail: 1}
@@ -333,7 +333,7 @@ _EDITS: dict[str, tuple[tuple[Edit, bool], ...]] = {
     "o": _BOWL,
     "p": _STEM[1:],
     "q": _TAIL[:1],
-    "r": (*_STEM[1:], *_END),
+    "r": (*_STEM[1:], *_END[:1], (_free_end(0.14), False)),
     "s": ((_squeezed, _FINE), *_END),
     "t": ((_bar_moved(0.3), _FINE), (_bar_moved(-0.15), _FINE), (_foot, False)),
     "u": _STEM[:1],

@@ -28,7 +28,6 @@ class Habits:
     dot_shift: float  # to the right, in x-heights
     gap: float  # factor on the gaps between words
     margin: float
-    margin_trend: float  # from the first line of a page to the last
     line_slope: float
 
 
@@ -40,7 +39,7 @@ def natural_writer(script: str, number: int) -> Writer:
 
 @cache
 def habits_of(script: str, writer: str) -> Habits:
-    u = KeyedNoise("natural", script, writer).uniform("habits", 12).tolist()
+    u = KeyedNoise("natural", script, writer).uniform("habits", 11).tolist()
     return Habits(
         ascender=1 + 0.1 * u[0],
         descender=1 + 0.12 * u[1],
@@ -51,9 +50,8 @@ def habits_of(script: str, writer: str) -> Habits:
         bar_slope=0.05 + 0.05 * u[6],
         dot_shift=0.12 + 0.06 * u[7],
         gap=0.92 + 0.12 * u[8],
-        margin=0.75 + 0.25 * u[9],
-        margin_trend=0.7 * u[10],
-        line_slope=0.006 * u[11],
+        margin=1.0 + 0.25 * u[9],
+        line_slope=0.006 * u[10],
     )
 
 

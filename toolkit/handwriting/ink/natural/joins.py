@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from toolkit.handwriting.ink.natural.letters import Letterform
-from toolkit.handwriting.ink.natural.parts import Part, arc, bridge, direction, nearest, parts_of
+from toolkit.handwriting.ink.natural.parts import STEP, Part, arc, bridge, direction, nearest, parts_of
 from toolkit.keyed_noise import Floats
 
 # Lengths in cap heights.
@@ -17,7 +17,8 @@ _RETRACED = 1.0  # of a stroke that the pen may follow backwards to its beginnin
 _WIDEST = 0.16  # distance that a joined hand closes
 _BRIDGED = (0.06, 0.9)  # distance over which a print hand may join
 _TALL = 0.85  # height of an entry that is too high for a join
-_RIGHTWARDS = 0.4  # least share of the direction in which an e begins
+_RIGHTWARDS, _LOW_ENTRY = 0.4, 0.5  # least share of the direction in which an e begins, and the height below which
+_BOWL, _CLOSED = 0.5, 0.17  # length of a bowl at least, and distance of its ends at most
 _ASCENDERS = "bdfhklt"  # a line up to the top of one would look like another letter
 _LEAST_RUN, _WIDENED = 0.5, 0.18  # of a join to its rise, and what may be added to the distance of the letters for that
 _USUAL_GAP, _TIGHTENED, _MOST = 0.24, 0.7, 0.25  # optical kerning: share of what exceeds the gap, and its limit
@@ -59,10 +60,10 @@ def _joined(tail: Part, heads: list[Part]) -> Meeting:
     """Let the exit run into the entry; where it ends at the middle of the entry, the pen goes back along that."""
     back = arc(tail[::-1])[::-1]
     ahead = arc(heads[0])
-    end, start = tail[back < _TAIL], heads[0][ahead < _RETRACED]
+    end, start = tail[back < (STEP if _closes(tail[::-1]) else _TAIL)], heads[0][ahead < _RETRACED]
     apart = end[:, None, :2] - start[None, :, :2]
     # A cut costs, or the strokes would meet where they cross.
-    cost = np.sqrt((apart * apart).sum(axis=2)) + 0.35 * back[back < _TAIL][:, None]
+    cost = np.sqrt((apart * apart).sum(axis=2)) + 0.35 * back[-len(end) :, None]
     cost += 0.2 * np.minimum(ahead[ahead < _RETRACED], _HEAD)
     p, q = np.unravel_index(int(cost.argmin()), cost.shape)
     distance = float(np.sqrt((apart[p, q] ** 2).sum()))
@@ -70,9 +71,15 @@ def _joined(tail: Part, heads: list[Part]) -> Meeting:
     if distance > _WIDEST or len(tail) - (len(end) - 1 - p) < 4 or len(heads[0]) - q < 4:
         return Meeting(0.0, False, touches=touches)
     cut = len(end) - 1 - int(p)
-    if ahead[q] > _HEAD:
+    if ahead[q] > (0.0 if _closes(heads[0]) else _HEAD):
         return Meeting(0.0, True, cut, heads[0][1 : q + 1][::-1], 0)
     return Meeting(0.0, True, cut, cut_head=int(q))
+
+
+def _closes(part: Part) -> bool:
+    """Tell whether a part begins near a later point of itself, as a bowl does, which a cut would open."""
+    rest = part[arc(part) > _BOWL]
+    return len(rest) > 0 and nearest(part[0], rest)[1] < _CLOSED
 
 
 def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
@@ -80,7 +87,7 @@ def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
 
     `tail` is relative to the second letter. The exit may be cut; below a stem the pen turns to the right into an e.
     """
-    arrive = direction(head, False)
+    arrive, is_low = direction(head, False), head[0, 1] < _LOW_ENTRY
     if head[0, 1] > _TALL:
         return Meeting(kern, False)
     for cut in (0, 2, 4):
@@ -95,7 +102,7 @@ def _bridged(kern: float, tail: Part, head: Part) -> Meeting:
             continue
         heading, leave = apart / distance, direction(end, True)
         # A turn at the foot of a straight stem, to the top of the next one, would look like a u.
-        turns_at_foot = cut > 0 and leave[1] < -0.5 and end[-1, 1] < 0.3 and arrive[0] > _RIGHTWARDS
+        turns_at_foot = cut > 0 and leave[1] < -0.5 and end[-1, 1] < 0.3 and arrive[0] > _RIGHTWARDS and is_low
         if float(leave @ heading) < 0.1 and not turns_at_foot:
             continue
         # Into a downstroke the pen arrives in its own direction and turns there.

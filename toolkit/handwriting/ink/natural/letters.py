@@ -17,7 +17,7 @@ _LOWEST, _BAND = -1.0, 0.1  # cap heights
 BAR, MARK = 1, 2  # delayed strokes: a bar, a dot or accent
 _BRANCH, _MOST_BACK = 0.08, 25  # cap heights, points: where a pen goes back along a stroke to the next one
 _STEMS = {"b": 2, "h": 2, "i": 1, "k": 2, "l": 1, "m": 3, "n": 2, "p": 2, "r": 1, "t": 1, "u": 2}
-_LOW = 0.2  # cap heights; below this lies the foot of a stem
+_LOW, _ABOVE_FOOT = 0.2, 0.3  # cap heights; the foot of a stem lies below, and the hook of a foot ends below
 _REACHES, _LEVEL = 0.14, 0.2  # cap heights from the side of a letter within which it may be joined, at one height
 
 
@@ -98,7 +98,8 @@ def _delayed(character: str, parts: list[Part], flags: list[int], joined: bool) 
     if plain[0] in "ij" or len(plain) > 1:
         body = max(parts, key=lambda part: len(part))
         for n, part in enumerate(parts):
-            if part[:, 1].min() > body[:, 1].max() - 0.05 and part is not body:
+            touches = min(nearest(part[end], body)[1] for end in (0, -1)) < _BRANCH  # the serif of an i is no dot
+            if part[:, 1].min() > body[:, 1].max() - 0.05 and part is not body and not touches:
                 late[n] = MARK
     return late
 
@@ -125,8 +126,13 @@ def _entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool]
 
 def _is_foot(character: str, end: Floats, parts: list[Part]) -> bool:
     """Tell whether an entry is the foot of the first stem: a join there would make an upstroke of the stem."""
-    crossings = sum(int((np.diff((part[:, 1] > _LOW).astype(np.int8)) != 0).sum()) for part in parts)
-    return bool(end[1] < _LOW) and crossings <= _STEMS.get(character, 0)
+    stems = []
+    for level in (_LOW, _ABOVE_FOOT):
+        crossings = np.sort(np.concatenate([part[:-1][np.diff(part[:, 1] > level), 0] for part in parts]))
+        # What goes up along a stem is none, but before the first one it is an upstroke.
+        new = (np.diff(crossings, prepend=-9.0) > _BRANCH) | (crossings < crossings[:1] + _BRANCH)
+        stems.append(int(new.sum()))
+    return bool(end[1] < _LOW and min(stems) <= _STEMS.get(character, 0))
 
 
 def _exit(parts: list[Part], main: list[int]) -> tuple[int, bool] | None:

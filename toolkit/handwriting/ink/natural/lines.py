@@ -10,11 +10,10 @@ from toolkit.handwriting.ink.natural.penman import Penman
 from toolkit.handwriting.ink.page import Lines
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
-MARGIN_DRIFT = 0.62  # cap heights, standard deviation
+MARGIN_STEP, MARGIN_UNEVEN = 0.25, 0.1  # cap heights from one line to the next, and their standard deviation
 STEEPEST, SLOPE_DRIFT = 0.0175, 0.004
 WANDER = 1.6  # times that of the wire's pages
-_WIDEST_MARGIN = 1.6  # cap heights
-_TREND_LINES = 16  # in which the margin goes from one end of its trend to the other
+_TREND_LINES = 16  # in which the slope goes from one end of its trend to the other
 _COLUMN, _MOST_COLUMNS = 0.25, 256  # width in cap heights, and number, of columns in which two lines are compared
 _CLEAR, _FARTHEST = 0.1, 0.16  # white that is wanted between two lines, and how far a word goes for it
 
@@ -22,11 +21,14 @@ _CLEAR, _FARTHEST = 0.1, 0.16  # white that is wanted between two lines, and how
 def drifting_lines(penman: Penman, lines: int, noise: KeyedNoise) -> Lines:
     habits, shaper = penman.habits, penman.shaper
     trend = np.minimum(np.arange(lines) / _TREND_LINES, 1.0) - 0.5
-    margin = habits.margin + habits.margin_trend * trend + MARGIN_DRIFT * series(noise, "natural margin", lines, 0.6)
+    # Every line begins a little beside the one above it, until the margin is too narrow or too wide and comes back.
+    step = MARGIN_STEP + MARGIN_UNEVEN * noise.gaussian("natural margin", lines)
+    turn = 4 * habits.margin
+    margin = turn * np.abs((noise.number("natural margin") + np.cumsum(step) / turn) % 1 - 0.5)
     slope = habits.line_slope * (1 + trend) + SLOPE_DRIFT * series(noise, "natural slope", lines)
     slope = np.minimum(np.maximum(slope, -STEEPEST), STEEPEST)
     wander = shaper.writer.wander * BASELINE_WANDER * WANDER
-    return Lines(shaper.nib + np.minimum(np.maximum(margin, 0.0), _WIDEST_MARGIN), slope, wander, dodge)
+    return Lines(shaper.nib + margin, slope, wander, dodge)
 
 
 def dodge(x: Floats, y: Floats, line: Integers, word: Integers) -> Floats:

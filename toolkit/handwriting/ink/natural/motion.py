@@ -26,13 +26,13 @@ from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 # Standard deviations, in cap heights or relative; they apply to words and, with less memory, to letters.
 WORD_WIDTH, WORD_SIZE, WORD_RISE, WORD_SLANT = 0.06, 0.06, 0.03, 0.03
 LETTER_WIDTH, LETTER_SIZE, LETTER_RISE, LETTER_SLANT = 0.06, 0.03, 0.016, 0.03
-GAP_FLOOR, USUAL_ABOVE = 0.28, 0.32  # and what a usual gap has above the floor at least
-GAP_SPREAD, GAP_MEMORY, NARROWEST, WIDEST = 0.3, 0.6, 0.75, 1.9  # relative to a usual gap
-WIDENED = {",": 1.16, ";": 1.25, ":": 1.25, ".": 1.35, "!": 1.35, "?": 1.35}  # after these
+GAP_TO_DOT, GAP_FLOOR, USUAL_ABOVE = 0.07, 0.28, 0.32  # the last is what a usual gap has above the floor at least
+GAP_SPREAD, GAP_MEMORY, NARROWEST, WIDEST = 0.32, 0.8, 0.75, 1.9  # relative to a usual gap
+WIDENED = {",": 1.1, ";": 1.15, ":": 1.15, ".": 1.25, "!": 1.25, "?": 1.25}  # after these
 CLOSENESS, USUALLY_WIDER = 0.3, 0.15  # most that counts of the white beside a gap's narrowest place, and the usual
 BAR_SPREAD, BAR_TURN, BAR_MISSES = 0.25, 0.06, 0.05
 LONGEST_BAR = 0.7  # cap heights, unless it is as long in the font
-DOT_SPREAD, DOT_RISE = 0.10, 0.06
+DOT_SPREAD, DOT_RISE, FARTHEST_DOT = 0.10, 0.06, 0.4  # x-heights; half as far to the left
 SIGNATURE = 1.18  # factor on its size
 _APART = 8.0  # between words where positions of all words lie on one axis
 
@@ -63,16 +63,32 @@ def _move_delayed(draft: Draft, penman: Penman, noise: KeyedNoise) -> None:
     z = {name: noise.gaussian(name, count) for name in ("bar length", "bar slope", "dot shift", "dot rise")}
     misses = unit(noise.hashes("bar misses", count)) < BAR_MISSES
     letters_of = np.bincount(draft.letter_word, minlength=len(draft.advance))
-    for n in np.nonzero(draft.delayed)[0].tolist():
+    # Marks after bars, for they keep away from them.
+    for n in sorted(np.nonzero(draft.delayed)[0].tolist(), key=lambda n: int(draft.delayed[n])):
         at = slice(int(begins[n]), int(begins[n] + strokes.length[n]))
         letter = int(draft.letter[at.start])
         x, y = strokes.x[at], strokes.y[at]
         if draft.delayed[n] == MARK:
             long = 0.015 * max(int(letters_of[draft.word[n]]) - 4, 0)
-            x += penman.x_height * (habits.dot_shift + long + DOT_SPREAD * z["dot shift"][letter])
+            shift = habits.dot_shift + long + DOT_SPREAD * z["dot shift"][letter]
             y += DOT_RISE * penman.x_height * z["dot rise"][letter]
+            x += _clear_shift(x, y, draft, letter, shift * penman.x_height, penman)
         elif draft.delayed[n] == BAR:
             _move_bar(x, y, draft, letter, habits, [float(v[letter]) for v in z.values()], bool(misses[letter]))
+
+
+def _clear_shift(x: Floats, y: Floats, draft: Draft, letter: int, wanted: float, penman: Penman) -> float:
+    """Return how far a mark goes to the right: as wanted, or less where it would meet other letters of its word."""
+    farthest = FARTHEST_DOT * penman.x_height
+    wanted = min(max(wanted, -farthest / 2), farthest)
+    near = (draft.letter_word[draft.letter] == draft.letter_word[letter]) & (draft.letter != letter)
+    near &= (draft.strokes.y > y.min() - 0.3) & (np.abs(draft.strokes.x - x.mean()) < 1)
+    tries = np.array([wanted, *(farthest * np.arange(-4, 9) / 8)])
+    apart_x = draft.strokes.x[near] - (x + tries[:, None])[:, :, None]
+    apart_y = draft.strokes.y[near] - y[:, None]
+    square = (apart_x * apart_x + apart_y * apart_y).min(axis=(1, 2), initial=9.0)
+    clear = np.minimum(np.sqrt(square), 2 * penman.shaper.nib + GAP_TO_DOT)
+    return float(tries[np.lexsort((np.abs(tries - wanted), -clear))[0]])
 
 
 def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z: list[float], misses: bool) -> None:
@@ -81,14 +97,20 @@ def _move_bar(x: Floats, y: Floats, draft: Draft, letter: int, habits: Habits, z
         return
     factor = habits.bar_length * float(exponential(np.array([BAR_SPREAD * z[0]]))[0])
     left, right = float(x.min()), float(x.max())
-    longest = max(right - left, LONGEST_BAR)
     if choice.bar == "left":
         left -= draft.choices[letter - 1].spacing
     elif choice.bar == "right" and y.mean() > 0.7:  # a lower bar would strike the next letter out
         right += 0.8 * choice.spacing
-    wide = min((right - left) * factor, max(right - left, longest))
+    wide = min((right - left) * factor, max(right - left, LONGEST_BAR))
     middle = (left + right) / 2
-    x[:] = middle + (x - x.mean()) * (wide / max(float(np.ptp(x)), 1e-6)) + 0.3 * wide * misses
+    begin, end = middle + wide * (0.3 * misses - 0.5), middle + wide * (0.3 * misses + 0.5)
+    # Over a neighbour it would strike that out, or be its accent.
+    of = draft.letter_word
+    if letter and of[letter - 1] == of[letter]:
+        begin = max(begin, min(left, choice.x))
+    if letter + 1 < len(of) and of[letter + 1] == of[letter]:
+        end = min(end, max(right, choice.x + choice.spacing))
+    x[:] = begin + (x - x.min()) * ((end - begin) / max(float(np.ptp(x)), 1e-6))
     slope = min(max(habits.bar_slope + BAR_TURN * z[1], -0.05), 0.17)
     y[:] = y.mean() + 0.4 * (y - y.mean()) + slope * (x - middle)
 
@@ -169,6 +191,10 @@ def _place(
     between = left[1:] - right[:-1]
     apart = between.min(axis=1, initial=np.inf)
     apart = np.where(np.isfinite(apart), apart, first[1:] - last[:-1])
+    # After a stop, which lies low, a T must not begin above it.
+    stops = np.array([word.text[-1:] in WIDENED for word in layout.words[:-1]], bool)
+    above = left[1:, bands_of(np.arange(0.05, 1.2, 0.1))].min(axis=1, initial=9.0) - last[:-1]
+    apart = np.where(stops, np.minimum(apart, above), apart)
     # A gap looks as wide as the white at the height of the small letters, not as its narrowest place.
     beside = between[:, bands_of(np.arange(0.05, penman.x_height, 0.1))]
     looks_wider = np.minimum(beside - apart[:, None], CLOSENESS).mean(axis=1)
@@ -180,7 +206,7 @@ def _place(
     change = exponential(GAP_SPREAD * series(noise, "natural gap", max(words - 1, 0), GAP_MEMORY))
     change = change * [WIDENED.get(word.text[-1:], 1.0) for word in layout.words[:-1]]
     gap = usual * np.minimum(np.maximum(change, NARROWEST), WIDEST)
-    gap = np.maximum(gap - 0.5 * (looks_wider - USUALLY_WIDER), floor)
+    gap = np.maximum(gap - 0.5 * (looks_wider - USUALLY_WIDER), np.where(stops, usual, floor))
     x = layout.x.tolist()
     line = layout.line
     for n, (distance, wanted) in enumerate(zip(apart.tolist(), gap.tolist(), strict=True)):
