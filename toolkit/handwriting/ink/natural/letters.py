@@ -126,13 +126,11 @@ def _entry(parts: list[Part], main: list[int], joined: bool) -> tuple[int, bool]
 
 def _is_foot(character: str, end: Floats, parts: list[Part]) -> bool:
     """Tell whether an entry is the foot of the first stem: a join there would make an upstroke of the stem."""
-    stems = []
-    for level in (_LOW, _ABOVE_FOOT):
-        crossings = np.sort(np.concatenate([part[:-1][np.diff(part[:, 1] > level), 0] for part in parts]))
-        # What goes up along a stem is none, but before the first one it is an upstroke.
-        new = (np.diff(crossings, prepend=-9.0) > _BRANCH) | (crossings < crossings[:1] + _BRANCH)
-        stems.append(int(new.sum()))
-    return bool(end[1] < _LOW and min(stems) <= _STEMS.get(character, 0))
+    # The hook of an m ends higher up, and what goes up along its stems is none, but before the first an upstroke.
+    level, branch = (_ABOVE_FOOT, _BRANCH) if character == "m" else (_LOW, 0.0)
+    crossings = np.sort(np.concatenate([part[:-1][np.diff(part[:, 1] > level), 0] for part in parts]))
+    new = (np.diff(crossings, prepend=-9.0) > branch) | (crossings < crossings[:1] + branch)
+    return bool(end[1] < _LOW and new.sum() <= _STEMS.get(character, 0))
 
 
 def _exit(parts: list[Part], main: list[int]) -> tuple[int, bool] | None:
