@@ -125,7 +125,7 @@ def _drift(draft: Draft, layout: Layout, penman: Penman, noise: KeyedNoise) -> t
     spread = np.sqrt(shake)
 
     def drifting(name: str, of_words: float, of_letters: float) -> Floats:
-        word = series(noise, f"natural word {name}", words)[of]
+        word = series(noise, f"natural word {name}", words, 0.76)[of]
         both: Floats = spread * (of_words * word + of_letters * series(noise, f"natural letter {name}", count, 0.6))
         return both
 
