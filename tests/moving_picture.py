@@ -33,6 +33,7 @@ live"""
 _REPLAY = "playback = tk.dweets.replay('kitchen', rows, speed=60_000)"
 _WRITE = """\
 explorer = toolkit.HandwritingExplorer(tk)
+explorer.look.pen.value, explorer.look.natural.value = "fountain", True
 explorer"""
 
 

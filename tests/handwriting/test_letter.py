@@ -172,6 +172,14 @@ def test_letter_saves_a_pdf_and_its_pages(hands: toolkit.Connection, tmp_path: P
     assert sharp.ink_share == pytest.approx(letter.picture(2, dpi=72).ink_share, rel=0.05)
 
 
+def test_a_letter_is_natural_unless_asked_otherwise(hands: toolkit.Connection) -> None:
+    looks: tuple[dict[str, bool], ...] = ({}, {"natural": True}, {"natural": False})
+    usual, natural, regular = (
+        hands.handwriting.letter("all the same", "Molly", random_seed=7, **look).pdf.data for look in looks
+    )
+    assert usual == natural != regular
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -34,7 +34,7 @@ def _output(context: click.Context, parameter: click.Parameter, path: Path) -> P
 )
 @click.option("--seed", type=click.IntRange(min=0), help="The same writing every time; the seed is printed.")
 @click.option("--pen", type=click.Choice(PENS), help="The kind of pen.")
-@click.option("--natural", is_flag=True, default=None, help="Let letters vary as a person's do.")
+@click.option("--natural/--plain", default=None, help="Vary as a person does; a .pdf with --page does, unless --plain.")
 @click.option("--paper", type=click.Choice(PAPERS), help="Write on paper, as a scanner shows it.")
 @click.option("--size", "handwriting_size", metavar="DISTANCE", help="Height of a capital letter, as 4mm.")
 @click.option("--color", "handwriting_color", metavar="COLOR", help="Color of the ink, as navy or #13a.")

@@ -107,7 +107,9 @@ def letter(
         Baseline to cap height; a number is points.
     line_spacing
         Pitch of the lines in handwriting sizes. None for the distance at which the lines of this hand do not collide.
-    handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, natural, paper, corrections
+    natural
+        Vary as a person does; False for the regular writing of `png`.
+    handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper, corrections
         As in `png`; here `line_spacing_variance` only adds to the distance of the lines.
 
     Returns
@@ -133,7 +135,7 @@ def letter(
     """
     calls = self._calls
     page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
-    style = cast("Style", {**ink, **page_style})
+    style = cast("Style", {"natural": True, **ink, **page_style})
     done = calls.letter(text, hand, "pdf", style)
     again: Style = {**style, "random_seed": done.seed}
 

@@ -111,7 +111,7 @@ def letters(
     [1, 1]
     """
     page_style = {"page": page, "margin": margin, "align": align, "handwriting_size": handwriting_size}
-    style = cast("Style", {**ink, **page_style})
+    style = cast("Style", {"natural": True, **ink, **page_style})
     if kind == "replay":
         raise InvalidArgument("a letter is a pdf, png or svg")
     query_of(style, kind)  # refuses wrong distances before anything is written
