@@ -62,7 +62,7 @@ def piped(arguments: list[str], stdin: bytes, code: int = 0) -> tuple[bytes, str
 
 
 def called(*arguments: str, code: int = 0, **environment: str) -> Result:
-    """Run a command in this process, where nothing of a shell matters: a process of its own loads pandas first."""
+    """Run a command in this process, where no shell is involved: a new process would load pandas first."""
     done = CliRunner().invoke(main, arguments, env=environment)
     assert done.exit_code == code, done.output
     return done

@@ -100,7 +100,7 @@ class Chart {
     on(this.plots, "wheel", event => this.wheeled(event), { passive: false });
     on(this.plots, "mouseleave", () => this.unpoint());
     on(this.plots, "blur", () => this.unpoint());
-    // Of whoever keeps what is shown, such as a notebook that is saved.
+    // For code that keeps what is shown, such as a notebook that is saved.
     on(this.root, "toolkit-picture", ({ detail }) => (detail.picture = pictureOf(this).toDataURL()));
     this.sizes = new ResizeObserver(() => this.plots.clientWidth !== this.paintedWidth && this.paint());
     this.sizes.observe(this.plots);
