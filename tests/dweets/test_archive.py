@@ -207,6 +207,11 @@ def test_a_query_that_cannot_be_answered(query: str, tmp_path: Path) -> None:
     assert len(archive.sql("SELECT 1 AS a, 2 AS a").columns) == 2
 
 
+def test_a_slow_query_leaves_no_progress_bar_among_the_outputs(tmp_path: Path) -> None:
+    archive = archived(tmp_path, "t", [rows(1, 3)])
+    assert archive.sql("SELECT current_setting('enable_progress_bar') AS shown")["shown"].tolist() == [False]
+
+
 # -- what is there ----------------------------------------------------------------------------------------
 
 

@@ -53,7 +53,10 @@ class ArchiveQueries:
             raise ExtraMissing(_MISSING.format("DuckDB", install_command("archive"))) from None
         with self._lock:
             try:
-                self._connection = self._connection or duckdb.connect(config=_CONFIGURATION)
+                if self._connection is None:
+                    self._connection = duckdb.connect(config=_CONFIGURATION)
+                    # The bar of a slow query would stay among the outputs of a notebook.
+                    self._connection.execute("SET enable_progress_bar = false")
                 if (paths := [footer.file.path for footer in files]) != self._viewed:
                     # Only if files changed, because a new view makes DuckDB open every file again.
                     self._connection.execute(f"CREATE OR REPLACE TEMP VIEW dweets AS {_view(files)}")
