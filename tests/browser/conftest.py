@@ -7,10 +7,11 @@ tests that come later start loops of their own there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Page, ViewportSize, expect, sync_playwright
 
 from tests.browser.lab_page import (
     CHROMIUM_FLAGS,
@@ -26,6 +27,7 @@ from tests.conftest import required_program
 RunNotebook = Callable[[str], Page]
 RunCells = Callable[..., Page]
 
+WINDOW: ViewportSize = {"width": 1200, "height": 900}
 # Waits end with what they wait for; these only say when to give up, on a machine that is slow and busy.
 _GIVE_UP_MS = 60_000
 _TEST_SECONDS = 300
@@ -57,7 +59,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContex
             executable_path=program,
             headless=True,
             args=CHROMIUM_FLAGS,
-            viewport={"width": 1200, "height": 900},
+            viewport=WINDOW,
         )
         context.set_default_timeout(_GIVE_UP_MS)
         yield context
@@ -70,14 +72,33 @@ def foreign_requests(chromium: BrowserContext) -> list[str]:
     return watch_foreign_requests(chromium)
 
 
-@pytest.fixture
-def page(lab: RunningLab, chromium: BrowserContext, foreign_requests: list[str]) -> Iterator[Page]:
-    """An empty page; at the end its kernels are shut down, and no request may have left this machine."""
-    page = chromium.new_page()
+@pytest.fixture(scope="package")
+def shared_page(lab: RunningLab, chromium: BrowserContext) -> Page:
+    """One page for all tests of notebooks: JupyterLab takes seconds to load."""
+    return chromium.new_page()
+
+
+@contextmanager
+def kernels_shut_down(page: Page, foreign_requests: list[str]) -> Iterator[Page]:
+    """Give the page in its usual size; at the end no kernel runs, and no request may have left this machine."""
+    page.set_viewport_size(WINDOW)
     yield page
     shut_down_kernels(page)
-    page.close()
     assert foreign_requests == []
+
+
+@pytest.fixture
+def page(shared_page: Page, foreign_requests: list[str]) -> Iterator[Page]:
+    """The page that all share, for one test."""
+    with kernels_shut_down(shared_page, foreign_requests) as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def page_of_module(shared_page: Page, foreign_requests: list[str]) -> Iterator[Page]:
+    """The page that all share, for all tests of a file: a kernel takes seconds to start too."""
+    with kernels_shut_down(shared_page, foreign_requests) as page:
+        yield page
 
 
 @pytest.fixture

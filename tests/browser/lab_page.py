@@ -33,6 +33,7 @@ CHROMIUM_FLAGS = [
 #: So that a page has `window.jupyterapp`, in JupyterLab and in Notebook 7.
 EXPOSED = ("--LabApp.expose_app_in_browser=True", "--JupyterNotebookApp.expose_app_in_browser=True")
 
+_OPENING_SECONDS = 180.0
 _OPENED = """async ({path, seconds}) => {
   const app = window.jupyterapp;
   const opened = (async () => {
@@ -63,12 +64,15 @@ _RUN_ALL = """async seconds => {
 
 _RUN_AGAIN = """async () => { await window.jupyterapp.commands.execute('notebook:run-all-cells'); }"""
 
-# As a person does who closes a notebook and opens it again: the lab itself stays.
-_REOPEN = """async path => {
+# As a person does who closes a notebook and opens another, or the same again: the lab itself stays.
+_OPEN = """async path => {
   const app = window.jupyterapp;
   [...app.shell.widgets('main')].forEach(widget => widget.dispose());
   await app.commands.execute('docmanager:open', {path});
 }"""
+
+# Nothing lies over it, such as a question that a test which failed left open.
+_IS_READY = "() => Boolean(window.jupyterapp) && !document.querySelector('.jp-Dialog')"
 
 _RUN_WIDGETS_AGAIN = """async () => {
   const app = window.jupyterapp, notebook = app.shell.currentWidget.content;
@@ -216,17 +220,29 @@ def watch_foreign_requests(context: BrowserContext) -> list[str]:
     return foreign
 
 
-def open_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/tree", seconds: float = 180.0) -> None:
-    """Open a notebook, in JupyterLab or in Notebook 7 (``notebooks``), and wait until its kernel has started."""
+def open_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/tree") -> None:
+    """Open a notebook, in JupyterLab or in Notebook 7 (``notebooks``), and wait until its kernel has started.
+
+    A page that shows this JupyterLab already keeps it, and closes the notebook that was open: loading takes seconds.
+    """
+    if interface == "lab/tree" and page.url.startswith(f"{lab.url}/lab") and page.evaluate(_IS_READY):
+        page.evaluate(_OPEN, path)
+        page.evaluate(_OPENED, {"path": path, "seconds": _OPENING_SECONDS})
+    else:
+        load_notebook(page, lab, path, interface)
+
+
+def load_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/tree") -> None:
+    """Load the whole page anew with a notebook, as when a person reloads it; a kernel that runs goes on."""
     page.goto(lab.page_of(path, interface))
     page.wait_for_function("window.jupyterapp")
-    page.evaluate(_OPENED, {"path": path, "seconds": seconds})
+    page.evaluate(_OPENED, {"path": path, "seconds": _OPENING_SECONDS})
 
 
-def reopen(page: Page, path: str, seconds: float = 180.0) -> None:
-    """Close what is open in JupyterLab and open a notebook, and wait until its kernel has started."""
-    page.evaluate(_REOPEN, path)
-    page.evaluate(_OPENED, {"path": path, "seconds": seconds})
+def path_of_notebook(page: Page) -> str:
+    """Return the path of the open notebook."""
+    path: str = page.evaluate("window.jupyterapp.shell.currentWidget.context.path")
+    return path
 
 
 def run_opened(page: Page, seconds: float = 180.0) -> list[str]:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page import RunningLab, keep_picture, run_all, shut_down_kernels
+from tests.browser.lab_page import RunningLab, keep_picture, run_all
 from tests.browser.widget_page import ask_kernel, layout_faults, point, settled_box
 
 _SETUP = """
@@ -38,14 +38,10 @@ _AS_IN_ANOTHER_JUPYTERLAB = """async () => {
 
 
 @pytest.fixture(scope="module")
-def explorer_page(lab: RunningLab, chromium: BrowserContext, foreign_requests: list[str]) -> Iterator[Page]:
-    """A notebook with an explorer, for all tests of it: a kernel takes seconds to start."""
-    page = chromium.new_page()
-    assert run_all(page, lab, lab.write_notebook("explorer.ipynb", (_SETUP, _EXPLORER))) == []
-    yield page
-    shut_down_kernels(page)
-    page.close()
-    assert foreign_requests == []
+def explorer_page(lab: RunningLab, page_of_module: Page) -> Page:
+    """A notebook with an explorer, for all tests of it."""
+    assert run_all(page_of_module, lab, lab.write_notebook("explorer.ipynb", (_SETUP, _EXPLORER))) == []
+    return page_of_module
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.lab_page import RunningLab, run_again, run_all, shut_down_kernels
+from tests.browser.lab_page import RunningLab, run_again, run_all
 from tests.browser.widget_page import click, settled_box
 
 _EXPLORER = """
@@ -34,14 +33,10 @@ _TIME_OF_A_MOVE = """async key => {
 
 
 @pytest.fixture(scope="module")
-def explorer_page(lab: RunningLab, chromium: BrowserContext, foreign_requests: list[str]) -> Iterator[Page]:
-    """A notebook with an explorer, for all tests of it: a kernel takes seconds to start."""
-    page = chromium.new_page()
-    assert run_all(page, lab, lab.write_notebook("handwriting.ipynb", (_EXPLORER,))) == []
-    yield page
-    shut_down_kernels(page)
-    page.close()
-    assert foreign_requests == []
+def explorer_page(lab: RunningLab, page_of_module: Page) -> Page:
+    """A notebook with an explorer, for all tests of it."""
+    assert run_all(page_of_module, lab, lab.write_notebook("handwriting.ipynb", (_EXPLORER,))) == []
+    return page_of_module
 
 
 @pytest.fixture

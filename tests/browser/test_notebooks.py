@@ -19,7 +19,6 @@ from tests.browser.lab_page import (
     is_trusted,
     keep_picture,
     open_notebook,
-    reopen,
     run_again,
     run_all,
     run_opened,
@@ -99,7 +98,7 @@ def test_every_control_works_and_widgets_are_saved(path: Path, lab: RunningLab, 
         shut_down_kernels(page)
         if not is_mine:
             end_trust(lab.folder / name)
-        reopen(page, name)
+        open_notebook(page, lab, name)
         assert_no_error_line(page)
         expect(page.locator(".toolkit-widget")).to_have_count(0)
         assert (is_trusted(page), is_changed(page)) == (is_mine, False)

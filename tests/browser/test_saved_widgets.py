@@ -17,8 +17,8 @@ from tests.browser.lab_page import (
     is_changed,
     is_trusted,
     keep_picture,
+    load_notebook,
     open_notebook,
-    reopen,
     restart_kernel,
     run_all,
     save,
@@ -123,10 +123,10 @@ def test_saved_widgets_are_pictures_once_their_kernel_is_gone(lab: RunningLab, p
     save(page)
     assert all(widget.evaluate("one => one.isConnected") for widget in widgets), "none is drawn again"
     assert is_line_drawn(lab.folder / path, "LiveDweets"), "not the picture from before anything had come"
-    open_notebook(page, lab, path)  # as when a page is reloaded: its kernel still has the widgets
+    load_notebook(page, lab, path)  # its kernel still has the widgets
     assert_widgets(page)
     restart_kernel(page)
-    reopen(page, path)
+    open_notebook(page, lab, path)
     assert_pictures(page)
     save(page)  # what the widgets said last is kept
     assert_reopened(page, lab, path, trusted=True)

@@ -6,11 +6,11 @@ By mouse and keyboard in Notebook 7, all else in JupyterLab; with ``--long`` in 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.lab_page import (
     RunningLab,
@@ -18,7 +18,6 @@ from tests.browser.lab_page import (
     open_notebook,
     run_opened,
     set_theme,
-    shut_down_kernels,
 )
 from tests.browser.widget_page import (
     ask_kernel,
@@ -343,19 +342,14 @@ def usually_in(interface: str) -> pytest.MarkDecorator:
 
 
 @pytest.fixture(scope="module")
-def family(
-    request: pytest.FixtureRequest, lab: RunningLab, chromium: BrowserContext, foreign_requests: list[str]
-) -> Iterator[Page]:
-    """A notebook with a cell for each widget, for all tests here: a kernel takes seconds to start."""
-    page = chromium.new_page()
+def family(request: pytest.FixtureRequest, lab: RunningLab, page_of_module: Page) -> Page:
+    """A notebook with a cell for each widget, for all tests here."""
+    page = page_of_module
     cells = (_SETUP, *(f"shown = {case.code}\n{case.afterwards}\nshown" for case in CASES.values()))
     open_notebook(page, lab, lab.write_notebook("family.ipynb", cells), request.param)
     assert run_opened(page) == []
     page.wait_for_selector("#jupyterlab-splash", state="detached")
-    yield page
-    shut_down_kernels(page)
-    page.close()
-    assert foreign_requests == []
+    return page
 
 
 def run_cell(page: Page, number: int) -> None:
