@@ -161,7 +161,7 @@ class HttpProtocol(asyncio.Protocol):
             answer = self._application.fail(request, error)
         self._send(request, answer)
 
-    def _wait_for(self, request: Request, answer: Awaitable[Any]) -> None:
+    def _answer_when_done(self, request: Request, answer: Awaitable[Any]) -> None:
         self._current = request
         if not isinstance(answer, asyncio.Future):
             answer = self._task = asyncio.ensure_future(answer)
@@ -200,7 +200,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _send(self, request: Request, response: Answer | Awaitable[Any]) -> None:
         if not isinstance(response, (Response, Stream)):
-            self._wait_for(request, response)
+            self._answer_when_done(request, response)
             return
         if request.started:
             log_response(request, response.status)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack
 
-from toolkit.dweets.service.delivery import Delivery, FolderDelivery, SmtpDelivery
+from toolkit.dweets.service.delivery import MailDelivery, MailFolder, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.endpoint import is_loopback
 from toolkit.gateway.access import Proxies
@@ -40,7 +40,7 @@ class Services:
         self.world = world
         self.configuration = configuration
         self.operator_folder = OperatorFolder(configuration.gateway.folder)
-        self._delivery = _delivery(configuration)
+        self._delivery = _mail_delivery(configuration)
 
     async def open(self) -> Application:
         await self.store.open()
@@ -84,8 +84,8 @@ class Services:
             closing.push_async_callback(self.handwriting.close)
 
 
-def _delivery(configuration: Configuration) -> Delivery | None:
+def _mail_delivery(configuration: Configuration) -> MailDelivery | None:
     folder, smtp = configuration.gateway.folder, configuration.dweets.smtp
     if smtp is not None:
         return SmtpDelivery(smtp.reveal())
-    return None if folder is None else FolderDelivery(folder / "outbox")
+    return None if folder is None else MailFolder(folder / "outbox")

@@ -39,7 +39,7 @@ _WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
 # Besides what it moves from its logs to tables, RocksDB writes a few small files when it opens.
 _ROOM_TO_OPEN = 1 << 20
 _SECONDS_BETWEEN_REOPENS = 1.0
-_CLOSED = "the store is closed: the gateway is stopping, or waits for room"
+_CLOSED_MESSAGE = "the store is closed: the gateway is stopping, or waits for room"
 _OLDER = ("gateway.sqlite", "rocksdb")
 
 
@@ -90,7 +90,7 @@ class Database:
 
     def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Run a job in the thread of the reads."""
-        return self._reader.run(job) if self._reader.is_alive else failed(StoreUnavailable(_CLOSED))
+        return self._reader.run(job) if self._reader.is_alive else failed(StoreUnavailable(_CLOSED_MESSAGE))
 
     async def write(self, batch: WriteBatch) -> None:
         """Write all of a batch; after OutcomeUnknown all of it or nothing is there, once the database is reopened."""
@@ -156,7 +156,7 @@ class Database:
         try:
             yield
         except DbClosedError:
-            raise StoreUnavailable(_CLOSED) from None
+            raise StoreUnavailable(_CLOSED_MESSAGE) from None
         except StoreUnavailable:
             raise
         except Exception as error:  # rocksdict raises nothing more precise
