@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 import msgspec
 
@@ -29,7 +30,7 @@ _JSON = b"application/json; charset=utf-8"
 _NO_STORE: Header = (b"cache-control", b"no-store")
 _ROUTER_TEXTS = {404: wire.NOT_FOUND, 405: wire.METHOD_NOT_ALLOWED}
 
-_Call = Callable[[Request, Mapping[str, str], Caller], Awaitable[Response]]
+_Call = Callable[[Request, Caller], Awaitable[Response]]
 
 
 class HandwritingRoutes(Routes):
@@ -38,14 +39,13 @@ class HandwritingRoutes(Routes):
     def __init__(self, service: HandwritingService, *, cors: bool) -> None:
         self._service = service
         self.headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),) if cors else ()
+        renders = {endpoint: partial(self._render, kind) for kind, endpoint in wire.RENDER.items()}
         self.table = [
             Route(wire.LISTING, self._admitted(self._listing)),
             Route(wire.RECORD, self._admitted(self._record)),
+            *(Route(endpoint, self._admitted(render), cancellable=True) for endpoint, render in renders.items()),
+            Route(wire.LETTER, self._admitted(self._letter), wire.MAX_LETTER_BYTES, cancellable=True),
         ]
-        for kind, endpoint in wire.RENDER.items():
-            self.table.append(Route(endpoint, self._admitted(self._render(kind)), cancellable=True))
-        letter = Route(wire.LETTER, self._admitted(self._letter), wire.MAX_LETTER_BYTES, cancellable=True)
-        self.table.append(letter)
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
         if not request.values and error.status in _ROUTER_TEXTS and not isinstance(error, InvalidParameters):
@@ -64,13 +64,12 @@ class HandwritingRoutes(Routes):
     def _admitted(self, call: _Call) -> Handler:
         """Check the key and the rate of a call; every response tells what is left of the rate."""
 
-        async def handle(request: Request) -> Response:
+        async def admit_and_call(request: Request) -> Response:
             check_query(request.query_string)
-            query = request.query
-            caller = self._service.caller(query, request.header(b"authorization"))
+            caller = self._service.caller(request.query, request.header(b"authorization"))
             try:
                 left = self._service.admit(caller)
-                response = await call(request, query, caller)
+                response = await call(request, caller)
             except RateLimited as error:
                 left, response = self._service.allowance(caller), self.refuse(error, request)
             except ServiceError as error:
@@ -78,29 +77,22 @@ class HandwritingRoutes(Routes):
             response.headers += _left(left)
             return response
 
-        return handle
+        return admit_and_call
 
-    async def _listing(self, request: Request, query: Mapping[str, str], caller: Caller) -> Response:
-        return _json(self._service.listing(listing_of(query)))
+    async def _listing(self, request: Request, caller: Caller) -> Response:
+        return _json(self._service.listing(listing_of(request.query)))
 
-    async def _record(self, request: Request, query: Mapping[str, str], caller: Caller) -> Response:
+    async def _record(self, request: Request, caller: Caller) -> Response:
         return _json(self._service.record(request.values["id"]))
 
-    def _render(self, kind: Format) -> _Call:
-        content_type = wire.CONTENT_TYPES[kind].encode("ascii")
+    async def _render(self, kind: Format, request: Request, caller: Caller) -> Response:
+        parameters = await self._service.checked(request.query, kind, caller)
+        name = fingerprint(parameters)
+        if name is not None and f'"{name}"' in request.header(b"if-none-match"):
+            return Response(304, b"", headers=_caching(name))
+        return _picture(kind, await self._service.render(parameters, caller), _caching(name))
 
-        async def call(request: Request, query: Mapping[str, str], caller: Caller) -> Response:
-            parameters = await self._service.checked(query, kind, caller)
-            name = fingerprint(parameters)
-            caching = _caching(name)
-            if name is not None and f'"{name}"' in request.header(b"if-none-match"):
-                return Response(304, b"", content_type, caching)
-            done = await self._service.render(parameters, caller)
-            return Response(200, done.data, content_type, (*caching, *_figures(done)))
-
-        return call
-
-    async def _letter(self, request: Request, query: Mapping[str, str], caller: Caller) -> Response:
+    async def _letter(self, request: Request, caller: Caller) -> Response:
         kind = next((kind for kind in wire.LETTER_KINDS if kind == request.values["kind"]), None)
         if kind is None:
             raise NotFound(wire.NOT_FOUND)
@@ -108,14 +100,13 @@ class HandwritingRoutes(Routes):
             text = msgspec.json.decode(request.body, type=dict[str, str])["text"]
         except (msgspec.MsgspecError, UnicodeDecodeError, KeyError):
             raise MalformedRequest(wire.LETTER_BODY) from None
-        parameters = await self._service.checked({**query, "text": text}, kind, caller, is_letter=True)
-        done = await self._service.render(parameters, caller)
-        content_type = wire.CONTENT_TYPES[kind].encode("ascii")
-        return Response(200, done.data, content_type, (_NO_STORE, *_figures(done)))
+        parameters = await self._service.checked({**request.query, "text": text}, kind, caller, is_letter=True)
+        return _picture(kind, await self._service.render(parameters, caller), (_NO_STORE,))
 
 
-def _figures(done: Handwritten) -> Iterator[Header]:
-    return ((name.lower().encode("ascii"), text.encode("ascii")) for name, text in done.headers().items())
+def _picture(kind: Format, done: Handwritten, caching: tuple[Header, ...]) -> Response:
+    figures = ((name.lower().encode("ascii"), text.encode("ascii")) for name, text in done.headers().items())
+    return Response(200, done.data, wire.CONTENT_TYPES[kind].encode("ascii"), (*caching, *figures))
 
 
 def _json(data: object) -> Response:
