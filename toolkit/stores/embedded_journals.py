@@ -125,7 +125,7 @@ class EmbeddedJournals:
 
     def _read_range(self, name: str) -> _Range:
         prefix, first = _prefix(name), self._first(name)
-        newest = next(self._database.items_backwards(prefix), None)
+        newest = next(self._database.items(prefix, backwards=True), None)
         last = first - 1 if newest is None else _decoded(*newest).sequence
         self._ranges[name] = _Range(prefix, first, last)
         return self._ranges[name]
@@ -205,7 +205,7 @@ class EmbeddedJournals:
         prefix = _prefix(name)
         oldest = prefix + self._first(name).to_bytes(8, "big")
         newest = b"" if below is None else prefix + (below - 1).to_bytes(8, "big")
-        items = takewhile(lambda item: item[0] >= oldest, self._database.items_backwards(prefix, newest))
+        items = takewhile(lambda item: item[0] >= oldest, self._database.items(prefix, newest, backwards=True))
         return [_decoded(*item) for item in islice(items, max(count, 0))][::-1]
 
     def _after(self, name: str, sequence: int, count: int | None) -> list[Entry]:
@@ -213,7 +213,7 @@ class EmbeddedJournals:
             return []
         # Without the number of the first one, RocksDB would look at all that were dropped and are not compacted yet.
         start, prefix = max(sequence + 1, self._first(name)), _prefix(name)
-        items = self._database.items(prefix + start.to_bytes(8, "big"), prefix)
+        items = self._database.items(prefix, prefix + start.to_bytes(8, "big"))
         return [_decoded(*item) for item in islice(items, count)]
 
     def _first(self, name: str) -> int:
@@ -223,7 +223,7 @@ class EmbeddedJournals:
         """Return the names by the time of their newest entry, the oldest first."""
         found: list[tuple[int, str]] = []
         end = b"K"
-        while newest := next(self._database.items_backwards(b"J", end), None):
+        while newest := next(self._database.items(b"J", end, backwards=True), None):
             end = newest[0][:-8]
             found.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
         return [name for _, name in sorted(found, key=itemgetter(0))]

@@ -128,9 +128,11 @@ class EmbeddedRecords:
             end = 3 + int.from_bytes(key[1:3], "big")
             self._spaces[key[3:end].decode()][key[end:].decode()] = _decoded(value)
 
-    def begin(self) -> None:
+    def begin(self, batch: WriteBatch | None) -> None:
         """Begin a batch: what was pending is written, or has failed."""
         self._pending.clear()
+        if self._changes_left < 0:
+            self._sweep(batch)
 
     def stage(self, space: str, changes: Changes, batch: WriteBatch | None) -> None:
         if batch is not None:
@@ -142,8 +144,6 @@ class EmbeddedRecords:
                 else:
                     batch.put(row, value)
         self._pending.update({(space, key): record for key, record in changes.items()})
-        if self._changes_left < 0:
-            self._sweep(batch)
 
     def apply(self, space: str, changes: Changes) -> None:
         """Show the changes to readers and subscribers."""
@@ -158,17 +158,12 @@ class EmbeddedRecords:
             subscribers.announce({key: record and record.value for key, record in changes.items()})
 
     def _sweep(self, batch: WriteBatch | None) -> None:
-        """Remove the expired records, but those that this batch changes."""
-        expired = [
-            (space, key)
-            for space, records in self._spaces.items()
-            for key, record in records.items()
-            if not self._is_live(record) and (space, key) not in self._pending
-        ]
-        for space, key in expired:
-            del self._spaces[space][key]
-            if batch is not None:
-                batch.delete(_row_key(space, key))
+        """Remove the expired records."""
+        for space, records in self._spaces.items():
+            for key in [key for key, record in records.items() if not self._is_live(record)]:
+                del records[key]
+                if batch is not None:
+                    batch.delete(_row_key(space, key))
         self._changes_left = max(sum(map(len, self._spaces.values())), _LEAST_CHANGES_TO_SWEEP)
 
     def _request(self, space: str, evaluate: Callable[[], tuple[Any, Changes]]) -> asyncio.Future[Any]:
@@ -176,7 +171,7 @@ class EmbeddedRecords:
         if self._commits is not None:
             self._commits.submit(request)
             return request.future
-        self.begin()
+        self.begin(None)
         try:
             request.prepare(None)
         except Exception as error:  # raised to the caller, who awaits it
