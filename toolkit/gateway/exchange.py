@@ -100,6 +100,12 @@ def _weight(parameters: list[str]) -> float:
         return math.nan
 
 
+def retry_after(error: ServiceError) -> tuple[Header, ...]:
+    """Return the header Retry-After, for an error that says when to try again."""
+    seconds = getattr(error, "retry_after", None)
+    return () if seconds is None else ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)
+
+
 @dataclass(slots=True)
 class Response:
     status: int

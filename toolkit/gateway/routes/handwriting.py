@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -14,11 +13,10 @@ from toolkit.errors import (
     KeyRejected,
     MalformedRequest,
     NotFound,
-    Overloaded,
     RateLimited,
     ServiceError,
 )
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey, retry_after
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.service.handwriting import Caller, HandwritingService, fingerprint
@@ -50,12 +48,9 @@ class HandwritingRoutes(Routes):
     def refuse(self, error: ServiceError, request: Request) -> Response:
         if not request.values and error.status in _ROUTER_TEXTS and not isinstance(error, InvalidParameters):
             error = ServiceError(_ROUTER_TEXTS[error.status], status=error.status)
-        headers: list[Header] = [_NO_STORE]
-        if error.status == 401:
-            headers.append((b"www-authenticate", b'Basic realm="handwriting"'))
-        if isinstance(error, RateLimited | Overloaded):
-            headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
-        return Response(error.status, wire.failed(error), _JSON, tuple(headers))
+        challenge: tuple[Header, ...] = ((b"www-authenticate", b'Basic realm="handwriting"'),)
+        headers = challenge if error.status == 401 else retry_after(error)
+        return Response(error.status, wire.failed(error), _JSON, (_NO_STORE, *headers))
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))

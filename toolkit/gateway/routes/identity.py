@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from toolkit.errors import KeyRejected, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey, retry_after
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.body_checks import echoable_request_id, normal_address, parse_body
@@ -40,13 +40,11 @@ class IdentityRoutes(Routes):
     def refuse(self, error: ServiceError, request: Request) -> Response:
         is_phone = request.raw_path == _DEVICE_PATH
         error = envelope.in_dialect(error, is_phone=is_phone)
-        seconds = getattr(error, "retry_after", None)
-        retry: tuple[Header, ...] = () if seconds is None else ((b"retry-after", b"%d" % seconds),)
         if is_phone:
             status, body = envelope.device_failed(error)
-            return Response(status, body, headers=(*retry, _NO_REFERRER))
+            return Response(status, body, headers=(*retry_after(error), _NO_REFERRER))
         status = 200 if self._service.settings.legacy_http_200 else error.status
-        return Response(status, envelope.failed(echoable_request_id(request.body), error), headers=retry)
+        return Response(status, envelope.failed(echoable_request_id(request.body), error), headers=retry_after(error))
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         return WrongKey("mobile identity", refusal(2040, retry_after=1)) if error.code == _WRONG_CLIENT else None

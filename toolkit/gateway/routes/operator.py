@@ -12,7 +12,7 @@ from toolkit.dweets.service.lock_records import listed, repair, revoke
 from toolkit.endpoint import Endpoint
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
-from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey
+from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey, retry_after
 from toolkit.operator import wire
 from toolkit.outside_world import SteppedClock
 from toolkit.rewards import wire as rewards_wire
@@ -50,11 +50,8 @@ class OperatorRoutes(Routes):
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        headers: tuple[Header, ...] = ()
-        if error.status == 401:
-            headers = ((b"www-authenticate", b'Bearer realm="operator"'),)
-        elif isinstance(error, RateLimited):
-            headers = ((b"retry-after", b"1"),)
+        challenge: tuple[Header, ...] = ((b"www-authenticate", b'Bearer realm="operator"'),)
+        headers = challenge if error.status == 401 else retry_after(error)
         return Response(error.status, wire.failed(error), JSON, headers)
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
