@@ -85,7 +85,7 @@ class EmbeddedStore:
                 self._journals.forget()
                 self._unknown = prepared
                 raise
-        self._journals.announce([request for request in prepared if isinstance(request, Append)])
+        self._journals.announce()
         for request in prepared:
             request.settle()
 
