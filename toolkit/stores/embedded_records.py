@@ -84,13 +84,6 @@ class EmbeddedRecords:
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
         return self._request(space, lambda: (None, {key: Record(value, expires)}))
 
-    def pop(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        def evaluate() -> tuple[bytes | None, Changes]:
-            value = self._value(self._find(space, key))
-            return value, {} if value is None else {key: None}
-
-        return self._request(space, evaluate)
-
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> asyncio.Future[bool]:

@@ -52,7 +52,7 @@ class Answers:
                 raise
             finally:
                 if is_known:
-                    await claims.pop(_CLAIMS, key)
+                    await claims.compare_and_set(_CLAIMS, {}, {key: None})
 
     def save(self, key: str, body_hash: str, answer: Answer, at: int) -> asyncio.Future[None]:
         data = msgspec.json.encode([body_hash, answer.body.decode("utf-8"), answer.decision])
