@@ -121,7 +121,7 @@ class Application:
         if not isinstance(error, ServiceError):
             # A traceback prints source lines, never values; it is still only for debugging the gateway.
             trace = error if log.isEnabledFor(logging.DEBUG) else None
-            log.error("%s %s failed: %s", request.method, shown(request), type(error).__name__, exc_info=trace)
+            log.error("%s %s failed: %s", request.method, shown_path(request), type(error).__name__, exc_info=trace)
             error = ServiceFailure("the gateway failed at this request")
         return request.routes.refuse(error, request)
 
@@ -142,8 +142,8 @@ class Application:
 def log_response(request: Request, status: int) -> None:
     """Log one response, without the query, which holds keys."""
     milliseconds = (perf_counter() - request.started) * 1000
-    log.info("%s %s %d %.1f ms", request.method, shown(request), status, milliseconds)
+    log.info("%s %s %d %.1f ms", request.method, shown_path(request), status, milliseconds)
 
 
-def shown(request: Request) -> str:
+def shown_path(request: Request) -> str:
     return request.raw_path[:_LONGEST_SHOWN].decode("ascii", "replace")

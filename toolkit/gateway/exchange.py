@@ -74,6 +74,11 @@ class Request:
         return f"http://{host}" if HOST.fullmatch(host) else ""
 
     @property
+    def media_type(self) -> str:
+        """The media type of the body, without parameters."""
+        return self.header(b"content-type").partition(";")[0].strip().lower()
+
+    @property
     def accepted(self) -> dict[str, float]:
         """The media types of the header Accept and their weights (RFC 9110, 12.5.1); empty without the header."""
         found: dict[str, float] = {}

@@ -127,7 +127,7 @@ class HttpProtocol(asyncio.Protocol):
             else:
                 self._waiting.append(request)
         if reader.awaits_continue:
-            self._continue()
+            self._send_continue()
 
     def _parse_slices(self, data: bytes) -> None:
         for start in range(0, len(data), _SLICE_BYTES):
@@ -147,7 +147,7 @@ class HttpProtocol(asyncio.Protocol):
             or sum(len(request.body) for request in self._waiting) > self._limits.waiting_bytes
         )
 
-    def _continue(self) -> None:
+    def _send_continue(self) -> None:
         if self._current is None and not self._waiting:
             self._reader.awaits_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -223,7 +223,7 @@ class HttpProtocol(asyncio.Protocol):
         if is_last:
             self._close()
         elif self._reader.awaits_continue:
-            self._continue()
+            self._send_continue()
         else:
             self._deadline = self._connections.idle_deadline
 

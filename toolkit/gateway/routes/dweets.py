@@ -67,7 +67,7 @@ class DweetRoutes(Routes):
         response = Response(status, wire.failed(error))
         callback = request.query.get("callback", "")
         # A script element shows its page no failure but one that is a script too.
-        return _called(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
+        return _as_script(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
@@ -236,12 +236,12 @@ def _jsonp(route: Route) -> Route:
         if isinstance(answer, Stream):  # its pieces have the callback already
             return answer
         response = answer if isinstance(answer, Response) else route.respond(answer)
-        return _called(request.query["callback"], response)
+        return _as_script(request.query["callback"], response)
 
     return route._replace(handler=answer_call)
 
 
-def _called(callback: str, response: Response) -> Response:
+def _as_script(callback: str, response: Response) -> Response:
     if response.content_type in (_CSV, _JAVASCRIPT):  # CSV stays CSV; a stored day is already wrapped
         return response
     before, behind = wire.script_around(callback)

@@ -69,7 +69,7 @@ class HandwritingRoutes(Routes):
                 left, response = self._service.allowance(caller), self.refuse(error, request)
             except ServiceError as error:
                 response = self.refuse(error, request)
-            response.headers += _left(left)
+            response.headers += _rate_headers(left)
             return response
 
         return admit_and_call
@@ -84,8 +84,8 @@ class HandwritingRoutes(Routes):
         parameters = await self._service.checked(request.query, kind, caller)
         name = fingerprint(parameters)
         if name is not None and f'"{name}"' in request.header(b"if-none-match"):
-            return Response(304, b"", headers=_caching(name))
-        return _picture(kind, await self._service.render(parameters, caller), _caching(name))
+            return Response(304, b"", headers=_caching_headers(name))
+        return _picture(kind, await self._service.render(parameters, caller), _caching_headers(name))
 
     async def _letter(self, request: Request, caller: Caller) -> Response:
         kind = next((kind for kind in wire.LETTER_KINDS if kind == request.values["kind"]), None)
@@ -108,12 +108,12 @@ def _json(data: object) -> Response:
     return Response(200, json.dumps(data, ensure_ascii=False).encode("utf-8"), _JSON, (_NO_STORE,))
 
 
-def _caching(name: str | None) -> tuple[Header, ...]:
+def _caching_headers(name: str | None) -> tuple[Header, ...]:
     if name is None:
         return (_NO_STORE,)
     return ((b"etag", f'"{name}"'.encode("ascii")), (b"cache-control", b"private, max-age=86400"))
 
 
-def _left(allowance: Allowance) -> tuple[Header, ...]:
+def _rate_headers(allowance: Allowance) -> tuple[Header, ...]:
     names = (b"x-ratelimit-limit", b"x-ratelimit-remaining", b"x-ratelimit-reset")
     return tuple((name, b"%d" % number) for name, number in zip(names, allowance, strict=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import urlsplit
 
 from toolkit.errors import KeyRejected, ServiceError
@@ -14,7 +13,6 @@ from toolkit.identity.service.body_checks import echoable_request_id, normal_add
 from toolkit.identity.service.carrier import Arrival
 from toolkit.identity.service.identity import IdentityService
 
-_JSON_TYPE = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
 _WRONG_CLIENT = 1005
 _DEVICE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
 _NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
@@ -52,7 +50,7 @@ class IdentityRoutes(Routes):
     def _post(self, operation: wire.Operation) -> Handler:
         async def answer_operation(request: Request) -> Response:
             origin = self._origin(request)
-            if not _JSON_TYPE.fullmatch(request.header(b"content-type")):
+            if request.media_type != "application/json":
                 raise refusal(2, envelope.NOT_JSON_TYPE, http=415)
             body = parse_body(request.body)
             response = await self._service.answer(operation, body, origin)

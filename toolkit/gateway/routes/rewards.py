@@ -76,8 +76,7 @@ def _page_headers(document: reward_page.Document) -> tuple[Header, ...]:
 
 
 def _check_media_types(request: Request) -> None:
-    content_type = request.header(b"content-type").partition(";")[0].strip().lower()
-    if content_type != "application/json":
+    if request.media_type != "application/json":
         raise wire.refusal("unsupported_media_type")
     accepted = request.accepted
     if accepted and not any(accepted.get(kind) for kind in ("application/json", "application/*", "*/*")):
