@@ -165,13 +165,9 @@ class EmbeddedRecords:
         request = RecordRequest(self, space, evaluate)
         if self._commits is not None:
             self._commits.submit(request)
-            return request.future
-        self.begin(None)
-        try:
-            request.prepare(None)
-        except Exception as error:  # raised to the caller, who awaits it
-            request.fail(error)
         else:
+            self.begin(None)
+            request.prepare(None)
             request.settle()
         return request.future
 
