@@ -14,14 +14,13 @@ from functools import wraps
 from html import escape
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakSet
 
 import ipywidgets
 import traitlets
 
 from toolkit.argument_checks import described
 from toolkit.errors import InvalidArgument, ToolkitError
-from toolkit.notebook_cell import cell_that_runs
+from toolkit.notebook_cell import close_earlier
 
 _SHEET = Path(__file__).with_suffix(".css").read_text("utf-8")
 
@@ -63,10 +62,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         # Screen readers read it aloud: what changes many times a second belongs elsewhere.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
         self._sheet = ipywidgets.HTML(f"<style>{_SHEET}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
-        self.made_in = cell_that_runs()
-        for other in [one for one in open_widgets() if self.made_in.replaces(one.made_in)]:
-            other.close()
-        _open.add(self)
+        self.made_in = close_earlier(self, ServiceWidget)
 
     def show(self, *parts: ipywidgets.Widget) -> None:
         """Show parts that contain the status line somewhere."""
@@ -84,7 +80,6 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         if not hasattr(self, "status"):  # wrong arguments: it was never made
             return
         self.stop()
-        _open.discard(self)
         for part in _parts_of(self):
             part.close()
         super().close()
@@ -140,13 +135,6 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
             "image/png": base64.b64encode(self.picture()).decode("ascii"),
             "text/plain": repr(self),
         }
-
-
-_open: WeakSet[ServiceWidget] = WeakSet()
-
-
-def open_widgets() -> list[ServiceWidget]:
-    return list(_open)
 
 
 def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:

@@ -17,7 +17,7 @@ from traitlets import TraitError
 
 import toolkit
 from tests.conftest import ROOT, operator_of
-from toolkit import HistoryExplorer, widget_family
+from toolkit import HistoryExplorer
 from toolkit.dweets.widgets.exploration import HistorySource
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway
@@ -458,7 +458,7 @@ def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
 
 def test_a_widget_is_closed_with_all_of_its_parts_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> HistoryExplorer:
-        monkeypatch.setattr(widget_family, "cell_that_runs", lambda: CellRun("cell", run))
+        monkeypatch.setattr("toolkit.notebook_cell.cell_that_runs", lambda: CellRun("cell", run))
         return HistoryExplorer(frame=pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
 
     kept = set(_instances)

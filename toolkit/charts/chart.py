@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakSet
 
 import anywidget
 import numpy as np
@@ -19,7 +18,7 @@ from toolkit.charts.series import NO_MARKS, Line, Marks, lines_of, seconds_of, t
 from toolkit.charts.styles import Style, styles_of
 from toolkit.charts.table_files import table_bytes
 from toolkit.errors import InvalidArgument
-from toolkit.notebook_cell import cell_that_runs
+from toolkit.notebook_cell import close_earlier
 
 #: More points than this are thinned before they are sent: 16 bytes each, and the browser holds all of them.
 _MOST_POINTS = 2_000_000
@@ -88,10 +87,7 @@ class Chart(anywidget.AnyWidget):
         super().__init__(_options=options)
         self.file_name = file_name
         self._known: dict[str, Style] = {}
-        self.made_in = cell_that_runs()
-        for other in [one for one in _open if self.made_in.replaces(one.made_in)]:
-            other.close()
-        _open.add(self)
+        close_earlier(self, Chart)
         self.on_msg(self._answer)
         nothing = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
         self.draw(nothing if frame is None else frame, fields, unit=unit, marks=marks, regular=regular)
@@ -221,11 +217,6 @@ class Chart(anywidget.AnyWidget):
         """Return the visible range as PNG."""
         return self._drawn("png")
 
-    def close(self) -> None:
-        """Remove it from the page."""
-        _open.discard(self)
-        super().close()
-
     def __repr__(self) -> str:
         fields = ", ".join(dict.fromkeys(line.field for line in self._lines)) if hasattr(self, "_lines") else ""
         return f"<Chart: {self._points:,} points of {fields}>" if fields else "<Chart: no data>"
@@ -235,9 +226,6 @@ class Chart(anywidget.AnyWidget):
         shown, about = super()._repr_mimebundle_() or ({}, {})
         picture = base64.b64encode(self.png()).decode("ascii")
         return shown | {"image/png": picture, "text/plain": repr(self)}, about
-
-
-_open: WeakSet[Chart] = WeakSet()
 
 
 def _buffers(times: pd.Index[Any], values: pd.Series[Any], expected: pd.Series[Any] | None = None) -> dict[str, bytes]:
