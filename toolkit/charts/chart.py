@@ -13,7 +13,7 @@ import traitlets
 
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
-from toolkit.charts.figure import Labels, chart_figure, figure_file
+from toolkit.charts.figure import chart_figure, figure_file, units_of
 from toolkit.charts.series import NO_MARKS, Line, Marks, lines_of, seconds_of, thinned
 from toolkit.charts.styles import Style, styles_of
 from toolkit.charts.table_files import table_bytes
@@ -105,7 +105,7 @@ class Chart(anywidget.AnyWidget):
         """Show other data; `empty` is said where there is none. Lines keep their colours, and the range stays."""
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
-        self._frame, self._marks, self._units = frame, marks, Labels(unit=unit).units(fields)
+        self._frame, self._marks, self._units = frame, marks, units_of(fields, unit)
         self._lines = lines_of(frame, fields, marks.gaps, regular=regular)
         self._styles = styles_of((line.name for line in self._lines), self._known)
         # A zone without a name, such as +02:00, is shown as UTC.
