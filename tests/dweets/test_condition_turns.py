@@ -20,7 +20,7 @@ LOOPS = "while (true) {} return "
 
 
 async def evaluate(conditions: Conditions, owner: Owner, source: str, contents: list[bytes]) -> list[Verdict]:
-    found: list[Verdict] = await conditions.take_turn(owner, lambda: conditions.evaluate(owner, source, contents, 20))
+    found: list[Verdict] = await conditions.take_turn(owner, lambda: conditions.evaluate(owner, source, contents))
     return found
 
 

@@ -312,6 +312,8 @@ class Alerts:
         try:
             for entry, verdict in zip(entries, verdicts, strict=False):
                 await self._take(evaluator, entry, verdict)
+                if evaluator.is_stopped:
+                    break
         except RecordChanged:
             evaluator.is_outdated = True
             raise
@@ -341,8 +343,7 @@ class Alerts:
         contents = [content_of(entry.data) for entry in entries]
         ends = accumulate(map(len, contents))
         contents = contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]
-        patience = FAULTS_TO_STOP - evaluator.faults_in_a_row
-        verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents, patience)
+        verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents)
         evaluator.has_new_dweets |= len(verdicts) < len(entries) or len(entries) == CONTENTS_A_JOB
         return entries, verdicts
 

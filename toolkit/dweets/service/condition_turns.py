@@ -75,12 +75,12 @@ class Conditions:
     async def compile(self, owner: Owner, source: str) -> None:
         await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.compile, source)))
 
-    async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
+    async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes]) -> list[Verdict]:
         """Evaluate a condition when it is its owner's turn; once the budget is used up, each verdict is a fault."""
         if self._debts.of(owner.lock) >= self._debts.budget:
             over = f"it has used its {self._debts.budget:g} seconds of CPU time for this minute"
-            return [Verdict(None, over)] * min(len(contents), patience)
-        found: list[Verdict] = await self._in_thread(owner, partial(self._worker.evaluate, source, contents, patience))
+            return [Verdict(None, over)] * len(contents)
+        found: list[Verdict] = await self._in_thread(owner, partial(self._worker.evaluate, source, contents))
         return found
 
     async def take_turn(self, owner: Owner, work: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
