@@ -216,7 +216,7 @@ def test_a_stream_resumed_at_a_gateway_that_hears_late_gets_none_twice_and_misse
             late: Any = LateStore(store)
             async with services(store, late) as (first, second):
                 await first.post_all("kitchen", [b"0"], None)
-                await second.load("kitchen", 500)
+                await second.things.load("kitchen", 500)
                 late.journals.is_deaf = True
                 posted = [(await first.post_all("kitchen", [b"%d" % number], None))[0] for number in range(1, 6)]
                 reader = Reader()

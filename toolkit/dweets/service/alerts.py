@@ -216,7 +216,7 @@ class Alerts:
         self._now = now
         self._settle_seconds = timings.settle
         self._evaluators: dict[str, _Evaluator] = {}
-        self._conditions = Conditions(timings.condition_budget)
+        self.conditions = Conditions(timings.condition_budget)
         self._unsubscribe: Callable[[], None] = lambda: None
         self.repository = AlertRepository(store.records)
 
@@ -229,10 +229,7 @@ class Alerts:
         for thing in list(self._evaluators):
             self._end(thing)
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._conditions.close()
-
-    async def compile(self, lock: str, condition: str) -> None:
-        await self._conditions.compile(Owner(lock), condition)
+        self.conditions.close()
 
     async def settle(self, thing: str | None = None) -> None:
         """Wait, for a limited time, until every dweet that any gateway has committed is evaluated."""
@@ -308,7 +305,7 @@ class Alerts:
         """Evaluate some of the new dweets; False if the alert no longer exists."""
         if evaluator.is_outdated and not await self._read(evaluator):
             return False
-        entries, verdicts = await self._conditions.take_turn(evaluator.alert.owner, partial(self._evaluate, evaluator))
+        entries, verdicts = await self.conditions.take_turn(evaluator.alert.owner, partial(self._evaluate, evaluator))
         try:
             for entry, verdict in zip(entries, verdicts, strict=False):
                 await self._take(evaluator, entry, verdict)
@@ -343,7 +340,7 @@ class Alerts:
         contents = [content_of(entry.data) for entry in entries]
         ends = accumulate(map(len, contents))
         contents = contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]
-        verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents)
+        verdicts = await self.conditions.evaluate(alert.owner, alert.condition, contents)
         evaluator.has_new_dweets |= len(verdicts) < len(entries) or len(entries) == CONTENTS_A_JOB
         return entries, verdicts
 
