@@ -22,7 +22,7 @@ from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, PAUSES, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.condition_turns import Conditions, Owner
-from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.mail import Mail, check_recipients
 from toolkit.dweets.service.stored_records import (
     SPACE,
     Changes,
@@ -66,6 +66,7 @@ class Alert(Record, frozen=True):
     def check(self, key: str) -> None:
         if alert_key(self.thing) != key:
             raise DamagedRecord("it belongs to another thing")
+        check_recipients(self.who)
 
     @property
     def owner(self) -> Owner:

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets.service.delivery import MailDelivery
-from toolkit.dweets.service.mail import Mail, MailRepository, NotDelivered, NotSendable
+from toolkit.dweets.service.mail import Mail, MailRepository, NotDelivered
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, StoredRecord, retry_while_changed
 from toolkit.errors import StoreUnavailable
 from toolkit.outside_world import Timings
@@ -123,8 +123,6 @@ class EmailQueue:
         try:
             outgoing = mail.outgoing(self._sender)
             refused = await self._delivery.deliver(outgoing) if self._delivery else []
-        except NotSendable as error:
-            return {"state": "unsendable", "error": str(error)}
         except NotDelivered as error:
             return {"due": self._now_plus(self._wait_after(mail.attempts)), "error": str(error)}
         except OSError as error:
