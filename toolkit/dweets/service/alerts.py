@@ -40,7 +40,7 @@ from toolkit.dweets.service.stored_records import (
 )
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import StoreUnavailable
-from toolkit.outside_world import Timings
+from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Entry, Records, Store
 
 log = logging.getLogger("toolkit.gateway")
@@ -212,12 +212,12 @@ class _Evaluator:
 
 
 class Alerts:
-    def __init__(self, store: Store, now: Callable[[], int], timings: Timings) -> None:
+    def __init__(self, store: Store, world: OutsideWorld) -> None:
         self._journals = store.journals
-        self._now = now
-        self._settle_seconds = timings.settle
+        self._now = world.clock.now
+        self._settle_seconds = world.timings.settle
         self._evaluators: dict[str, _Evaluator] = {}
-        self.conditions = Conditions(timings.condition_budget)
+        self.conditions = Conditions(world.timings.condition_budget)
         self._unsubscribe: Callable[[], None] = lambda: None
         self.repository = AlertRepository(store.records)
 

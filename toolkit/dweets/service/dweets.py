@@ -13,7 +13,7 @@ from toolkit.dweets import wire
 from toolkit.dweets.service.alerts import Alert, Alerts
 from toolkit.dweets.service.condition_turns import Owner
 from toolkit.dweets.service.delivery import MailDelivery, check_mail_server
-from toolkit.dweets.service.email_queue import FINISHED_KEPT, EmailQueue
+from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.names import readable_name
@@ -48,7 +48,7 @@ class DweetSettings(Table, frozen=True):
     archive: Path | None = None
     archive_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     #: The number of finished alert mails that are kept.
-    finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = FINISHED_KEPT
+    finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = 1_000
 
     def __post_init__(self) -> None:
         if not wire.is_address(self.sender):
@@ -72,10 +72,8 @@ class DweetService:
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
         self.streams = LiveStreams(store.journals, self.things, self.locks)
         self.active = ActiveThings(store.journals, self.locks, world.clock.now)
-        self.alerts = Alerts(store, world.clock.now, world.timings)
-        self.email_queue = EmailQueue(
-            store.records, delivery, settings.sender, world.clock.now, world.timings, settings.finished_mails
-        )
+        self.alerts = Alerts(store, world)
+        self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
         self._archiving = _archiving(store, world, settings)
 
     async def open(self) -> None:
