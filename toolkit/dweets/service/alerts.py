@@ -12,7 +12,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -306,7 +305,8 @@ class Alerts:
         """Evaluate some of the new dweets; False if the alert no longer exists."""
         if evaluator.is_outdated and not await self._read(evaluator):
             return False
-        entries, verdicts = await self.conditions.take_turn(evaluator.alert.owner, partial(self._evaluate, evaluator))
+        async with self.conditions.turn(evaluator.alert.owner):
+            entries, verdicts = await self._evaluate(evaluator)
         try:
             for entry, verdict in zip(entries, verdicts, strict=False):
                 await self._take(evaluator, entry, verdict)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from itertools import chain
+from typing import Any
 
 
 class QueueFull(Exception):
@@ -12,14 +14,16 @@ class QueueFull(Exception):
 
 
 class FairQueue:
-    """A bounded queue for a number of slots: round robin between keys, first in, first out for each key.
+    """A queue for a number of slots: the key with the lowest `rank` first, round robin between keys of the same one.
 
-    If it is full, a key with fewer requests displaces the newest request of the key with the most.
+    First in, first out for each key. If it is bounded and full, a key with fewer requests displaces the newest request
+    of the key with the most.
     """
 
-    def __init__(self, slots: int, most_waiting: int) -> None:
+    def __init__(self, slots: int, most_waiting: int | None = None, rank: Callable[[Any], int] = lambda _: 0) -> None:
         self._free = slots
         self._most_waiting = most_waiting
+        self._rank = rank
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which keys are served
 
     async def acquire(self, key: Hashable) -> None:
@@ -41,7 +45,7 @@ class FairQueue:
 
     def release(self) -> None:
         while self._waiting:
-            key = next(iter(self._waiting))
+            key = self._next()
             queue = self._waiting.pop(key)
             turn = queue.popleft()
             if queue:
@@ -51,8 +55,18 @@ class FairQueue:
                 return
         self._free += 1
 
+    def close(self) -> None:
+        """Cancel the tasks that wait."""
+        for turn in chain.from_iterable(self._waiting.values()):
+            turn.cancel()
+
+    def _next(self) -> Hashable:
+        # Most keys have the rank 0, so that seldom all of them are compared.
+        first = next((key for key in self._waiting if self._rank(key) <= 0), None)
+        return min(self._waiting, key=self._rank) if first is None else first
+
     def _make_room(self, key: Hashable) -> None:
-        if sum(map(len, self._waiting.values())) < self._most_waiting:
+        if self._most_waiting is None or sum(map(len, self._waiting.values())) < self._most_waiting:
             return
         longest = max(self._waiting.values(), key=len, default=deque())
         if len(longest) <= len(self._waiting.get(key, ())) + 1:
