@@ -168,16 +168,16 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self, description: str, options: Sequence[str] = (), *, rows: int = 5) -> None:
         self.boxes: list[ipywidgets.Checkbox] = []
-        search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=_layout(width="auto"))
+        search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=ipywidgets.Layout(width="auto"))
         self.search = explained(search, f"List only those under {description} that have these words")
         self.all = button("all", tooltip=f"Choose all that are listed under {description}")
         self.none = button("none", tooltip=f"Choose none of those that are listed under {description}")
-        self._list = ipywidgets.VBox(layout=_layout(max_height=f"{rows * _ROW + 4}px"))
+        self._list = ipywidgets.VBox(layout=ipywidgets.Layout(max_height=f"{rows * _ROW + 4}px"))
         self._list.add_class("toolkit-checklist")
-        title = ipywidgets.Label(description, layout=_layout(flex="1", height="24px"))
-        self._head = ipywidgets.HBox((title, self.all, self.none), layout=_layout(align_items="center"))
+        title = ipywidgets.Label(description, layout=ipywidgets.Layout(flex="1", height="24px"))
+        self._head = ipywidgets.HBox((title, self.all, self.none), layout=ipywidgets.Layout(align_items="center"))
         self._head.add_class("toolkit-checklist-head")
-        super().__init__((self._head, self.search, self._list), layout=_layout(width="100%"))
+        super().__init__((self._head, self.search, self._list), layout=ipywidgets.Layout(width="100%"))
         self._rows = rows
         self.all.on_click(lambda _button: self._choose(True))
         self.none.on_click(lambda _button: self._choose(False))
@@ -231,10 +231,6 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
 
 #: Pixels of a check box in a list; the style sheet has the same.
 _ROW = 24
-
-
-def _layout(**properties: str) -> ipywidgets.Layout:
-    return ipywidgets.Layout(**properties)
 
 
 def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:
