@@ -156,9 +156,8 @@ class Chart(anywidget.AnyWidget):
 
     def _moment(self, time: Any) -> pd.Timestamp:  # noqa: ANN401
         moment, zone = pd.Timestamp(time), self._frame.index.tz  # type: ignore[attr-defined]
-        if moment.tzinfo is None:
-            return moment if zone is None else moment.tz_localize(zone)
-        return moment.tz_convert(zone) if zone is not None else moment.tz_convert("UTC").tz_localize(None)
+        # Without a zone, a frame is in UTC.
+        return moment.tz_localize(zone) if moment.tzinfo is None else moment.tz_convert(zone)
 
     @traitlets.observe("visible_range")
     def _send_range(self, change: Any) -> None:  # noqa: ANN401
