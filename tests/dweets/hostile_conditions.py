@@ -22,7 +22,7 @@ HOSTILE = {
 
 
 def kinds(*usual: str) -> pytest.MarkDecorator:
-    """Give a test these kinds of hostile conditions, and all others with ``--long``: each costs half a second of CPU."""
+    """Give a test these kinds of hostile conditions, and all others with ``--long``: each takes half a second."""
     others = [pytest.param(kind, marks=pytest.mark.long) for kind in HOSTILE if kind not in usual]
     return pytest.mark.parametrize("kind", [*usual, *others])
 
