@@ -225,11 +225,23 @@ def open_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/
 
     A page that shows this JupyterLab already keeps it, and closes the notebook that was open: loading takes seconds.
     """
-    if interface == "lab/tree" and page.url.startswith(f"{lab.url}/lab") and page.evaluate(_IS_READY):
+    if interface == "lab/tree" and shows_lab(page, lab):
         page.evaluate(_OPEN, path)
         page.evaluate(_OPENED, {"path": path, "seconds": _OPENING_SECONDS})
     else:
         load_notebook(page, lab, path, interface)
+
+
+def shows_lab(page: Page, lab: RunningLab) -> bool:
+    shown: bool = page.url.startswith(f"{lab.url}/lab") and page.evaluate(_IS_READY)
+    return shown
+
+
+def show_lab(page: Page, lab: RunningLab) -> None:
+    """Load JupyterLab unless the page shows it."""
+    if not shows_lab(page, lab):
+        page.goto(lab.page_of(""))
+        page.wait_for_function("window.jupyterapp")
 
 
 def load_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/tree") -> None:

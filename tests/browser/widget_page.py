@@ -20,13 +20,16 @@ _SETTLED_BOX = """element => new Promise(resolve => {
 _STOPS = """widget => [...widget.querySelectorAll('button, input, select, textarea, a, [tabindex], .widget-readout')]
   .filter(one => !one.disabled && (one.tabIndex >= 0 || one.isContentEditable) && one.getClientRects().length)"""
 
-# The next control that was not used yet and can be used now; toggle buttons last, because they may hide others.
+# The next control that was not used yet and can be used now; toggle buttons last, because they may hide others. A link
+# or button that the widget has drawn again after another control is the same one.
 _NEXT_CONTROL = """widget => {
   const controls = [...widget.querySelectorAll('button, input, select, textarea, a[href], .noUi-handle')];
   const hides = one => one.matches('.widget-toggle-button');
   const ordered = [...controls.filter(one => !hides(one)), ...controls.filter(hides)];
-  const next = ordered.find(one => !one.disabled && !one.dataset.used && one.getClientRects().length);
-  if (next) next.dataset.used = 'yes';
+  const used = widget.usedControls ??= new Set();
+  const kind = one => one.matches('a, button') ? `${one.tagName} ${one.title} ${one.textContent}` : one;
+  const next = ordered.find(one => !one.disabled && !used.has(kind(one)) && one.getClientRects().length);
+  if (next) used.add(kind(next));
   return next || null;
 }"""
 _MOST_CONTROLS = 100
