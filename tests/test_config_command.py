@@ -1,6 +1,6 @@
 """`toolkit config` and ``--config``: the example, the check, and a gateway with a configuration.
 
-A lab with one is in ``browser/test_own_configuration.py``.
+A lab with one is in ``test_own_configuration.py``.
 """
 
 from __future__ import annotations

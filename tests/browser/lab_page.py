@@ -161,12 +161,11 @@ class RunningLab:
 
 
 @contextmanager
-def running_lab(folder: Path, *jupyter_options: str, config: Path | None = None) -> Iterator[RunningLab]:
+def running_lab(folder: Path, *jupyter_options: str) -> Iterator[RunningLab]:
     """Run `toolkit lab` with all of its state below `folder`; at the end it must stop by itself."""
     _write_settings(folder / "settings")
     command = [sys.executable, "-m", "toolkit", "lab", "--no-browser", "--port=0", "--lab-port=0"]
     command += [f"--data={folder / 'gateway'}", f"--folder={folder / 'lab'}"]
-    command += [f"--config={config}"] if config else []
     command += ["--", *jupyter_options]
     with (folder / "lab.log").open("w") as log:
         process = subprocess.Popen(command, env=_environment(folder), stdout=subprocess.PIPE, stderr=log, text=True)
