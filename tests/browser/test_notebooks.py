@@ -1,4 +1,8 @@
-"""Every notebook runs top to bottom in JupyterLab in a real Chromium, and asks nothing of another machine."""
+"""Notebooks run top to bottom in JupyterLab in a real Chromium, and ask nothing of another machine.
+
+With ``--long`` all of them. nbval runs and compares each one; what takes long in 3, 5 and 6 is computed by the kernel,
+and their widgets are in ``test_widget_family.py`` too.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,6 @@ from tests.browser.lab_page import (
     shut_down_kernels,
     traces,
 )
-from tests.browser.widget_page import use_every_control
 from tests.conftest import ROOT
 from tests.mail_server import eventually
 
@@ -74,20 +77,17 @@ def assert_no_error_line(page: Page) -> None:
 @pytest.mark.timeout(420)  # notebook 6 computes for half a minute where nothing else runs
 @pytest.mark.parametrize(
     "path",
-    # The widget of notebook 6 is that of notebook 2, and its year takes long to write.
-    [pytest.param(path, marks=[pytest.mark.long] if path.stem == "6-fleet" else []) for path in NOTEBOOKS],
+    [pytest.param(path, marks=[pytest.mark.long] if path.stem[0] in "356" else []) for path in NOTEBOOKS],
     ids=lambda path: path.stem,
 )
-def test_every_control_works_and_widgets_are_saved(path: Path, lab: RunningLab, page: Page) -> None:
+def test_a_notebook_runs_twice_and_its_widgets_are_saved(path: Path, lab: RunningLab, page: Page) -> None:
     name = path.relative_to(ROOT).as_posix()
     open_notebook(page, lab, name)
     assert_no_error_line(page)
     assert (is_trusted(page), is_changed(page)) == (False, False)
     assert run_opened(page) == []
     once = traces(page)
-    widgets = page.locator(".toolkit-widget")
-    expect(widgets.first).to_be_visible()
-    assert [error for widget in widgets.all() for error in use_every_control(widget)] == []
+    expect(page.locator(".toolkit-widget").first).to_be_visible()
     keep_picture(page, path.stem)
     files = files_of(lab)
     run_widgets_again(page)
