@@ -60,11 +60,12 @@ def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.Comple
 
 @contextmanager
 def log_kept_as_it_is() -> Iterator[None]:
-    """Undo what `toolkit gateway` does with the log of its process."""
-    log = logging.getLogger("toolkit.gateway")
-    before = log.handlers[:], log.level, log.propagate
+    """Undo what `toolkit gateway` and `toolkit record` do with the log of their process."""
+    logs = [logging.getLogger(name) for name in ("toolkit.gateway", "toolkit.recording")]
+    before = [(log.handlers[:], log.level, log.propagate) for log in logs]
     yield
-    log.handlers, log.level, log.propagate = before
+    for log, (handlers, level, propagate) in zip(logs, before, strict=True):
+        log.handlers, log.level, log.propagate = handlers, level, propagate
 
 
 def called(*arguments: str, code: int = 0, stdin: bytes = b"", **environment: str) -> Result:
