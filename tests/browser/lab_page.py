@@ -331,9 +331,12 @@ def keep_picture(page: Page, name: str, of: Locator | None = None) -> Path:
     # The logo over everything, at the start and while the theme changes.
     page.wait_for_selector("#jupyterlab-splash", state="detached")
     size = page.viewport_size or {"width": 1200, "height": 900}
-    height = min(max(page.evaluate(_HEIGHT) + 200, size["height"]), 8000)
-    page.set_viewport_size({"width": size["width"], "height": height})
-    page.evaluate(_TO_THE_TOP)
+    box = of and of.bounding_box()
+    # Around a part there is room for the menu and the toolbar, so that it is seen whole; drawing all takes longer.
+    needed = round(box["height"]) + 300 if box else page.evaluate(_HEIGHT) + 200
+    page.set_viewport_size({"width": size["width"], "height": min(max(needed, size["height"]), 8000)})
+    if not of:
+        page.evaluate(_TO_THE_TOP)
     picture = ARTEFACTS / f"{name}.png"
     picture.parent.mkdir(exist_ok=True)
     (of or page).screenshot(path=picture)
