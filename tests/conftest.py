@@ -45,7 +45,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 class _BrowserInTwo(LoadFileScheduling):
     """File by file, and the folder of the browser in two: a JupyterLab and a Chromium for each file would take long.
 
-    The notebooks take half of the time of that folder. Both halves are collected early, so that they end before others.
+    The notebooks take a third of the time of that folder. Both are collected early, so that they end before others.
     """
 
     def _split_scope(self, nodeid: str) -> str:

@@ -1,10 +1,15 @@
-"""The command line as a person, a script and an init system use it: real processes, real signals."""
+"""The command line as a person, a script and an init system use it.
+
+Real processes and real signals where they matter; elsewhere the same command in this process, since a new one loads
+pandas first.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import importlib.metadata
 import json
+import logging
 import os
 import re
 import signal
@@ -22,9 +27,14 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from click.testing import CliRunner, Result
 
+import toolkit
 from tests.conftest import ROOT, raw_call, raw_exchange
 from tests.gateway.kept_folder import kept_contents
+from toolkit.cli import main
+from toolkit.dweets.service.lock_records import LockTable
+from toolkit.gateway import Gateway
 from toolkit.stores.embedded import EmbeddedStore
 
 TOOLKIT = (sys.executable, "-m", "toolkit")
@@ -45,6 +55,25 @@ def run(*arguments: str, code: int = 0, **environment: str) -> subprocess.Comple
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    return done
+
+
+@contextmanager
+def log_kept_as_it_is() -> Iterator[None]:
+    """Undo what `toolkit gateway` and `toolkit record` do with the log of their process."""
+    logs = [logging.getLogger(name) for name in ("toolkit.gateway", "toolkit.recording")]
+    before = [(log.handlers[:], log.level, log.propagate) for log in logs]
+    yield
+    for log, (handlers, level, propagate) in zip(logs, before, strict=True):
+        log.handlers, log.level, log.propagate = handlers, level, propagate
+
+
+def called(*arguments: str, code: int = 0, stdin: bytes = b"", **environment: str) -> Result:
+    """Run a command in this process, where a test is about no process, pipe or signal."""
+    with log_kept_as_it_is():
+        done = CliRunner().invoke(main, arguments, input=stdin, env=environment)
+    assert done.exit_code == code, done.output
+    assert isinstance(done.exception, SystemExit | None), done.exception
     return done
 
 
@@ -145,7 +174,7 @@ def test_help_names_every_command() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_explained(command: str) -> None:
-    said = run(command, "--help").stdout
+    said = called(command, "--help").stdout
     assert "Usage:" in said
     assert not re.search(r"^  --[a-z-]+( [A-Z=]+)*$\n  -", said, re.MULTILINE), "an option without a word on it"
 
@@ -182,9 +211,7 @@ def test_a_signal_ends_the_gateway_and_everything_is_kept(name: str, tmp_path: P
         assert outcome(url, "GET", "/dweet/for/kitchen?celsius=21.5") == "succeeded"
         assert end(process, getattr(signal, name)) == ("", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == KEPT_FILES
-    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
-        latest = raw_call(url_of(process), "GET", "/get/latest/dweet/for/kitchen")
-    assert json.loads(latest.body)["with"][0]["content"] == {"celsius": 21.5}
+    assert kept_contents(tmp_path, "kitchen") == [{"celsius": 21.5}]
 
 
 def test_what_was_acknowledged_while_it_ended_is_kept(tmp_path: Path) -> None:
@@ -237,21 +264,20 @@ def test_one_gateway_a_folder(tmp_path: Path) -> None:
     ],
 )
 def test_a_mistake_shows_no_key(arguments: list[str]) -> None:
-    refused = run("gateway", "--port=0", *arguments, code=2)
+    refused = called("gateway", "--port=0", *arguments, code=2)
     assert "Error: " in refused.stderr
     assert KEY not in refused.stderr + refused.stdout
 
 
 @pytest.mark.parametrize("arguments", [["--port=65536"], ["--keep=499"], ["--rate=0"], ["--log-level=loud"]])
 def test_what_cannot_be_is_said_at_once(arguments: list[str]) -> None:
-    assert "Invalid value for" in run("gateway", *arguments, code=2).stderr
+    assert "Invalid value for" in called("gateway", *arguments, code=2).stderr
 
 
 def test_a_lock_that_has_another_key_already_is_one_line(tmp_path: Path) -> None:
-    with started("gateway", "--port=0", f"--data={tmp_path}", f"--lock=door={KEY}") as process:
-        url_of(process)
-        end(process)
-    refused = run("gateway", "--port=0", f"--data={tmp_path}", "--lock=door=another-key", code=1)
+    with Gateway(tmp_path, locks={"door": KEY}):
+        pass
+    refused = called("gateway", "--port=0", f"--data={tmp_path}", "--lock=door=another-key", code=1)
     assert refused.stderr == "Error: the lock 'door' exists with another master key\n"
 
 
@@ -266,7 +292,7 @@ def test_a_damaged_lock_is_named_at_the_start_and_repaired(tmp_path: Path) -> No
     with started("gateway", "--port=0", f"--data={tmp_path}") as process:
         url = url_of(process)
         assert outcome(url, "POST", "/dweet/for/front%20door", b"1") == 403
-        repaired = run("lock", "repair", "front door", f"--data={tmp_path}")
+        repaired = called("lock", "repair", "front door", f"--data={tmp_path}")
         assert repaired.stdout == (
             "The lock of the thing 'front door' was damaged: its record is damaged: it is not JSON.\n"
             "The thing is unlocked: everybody can read and write it until it is locked again.\n"
@@ -276,37 +302,28 @@ def test_a_damaged_lock_is_named_at_the_start_and_repaired(tmp_path: Path) -> No
     assert "the lock of the thing 'front door' is damaged" in log
 
 
-def test_gateway_that_cannot_read_its_locks_is_one_line(tmp_path: Path) -> None:
-    run("lock", "new", f"--data={tmp_path}")
-    program = (
-        "from toolkit.cli import main\n"
-        "from toolkit.dweets.service import lock_records\n"
-        "lock_records.LockTable.change = lambda *news: 1 / 0\n"
-        f"main(['gateway', '--port=0', '--data', {str(tmp_path)!r}])\n"
-    )
-    command = [sys.executable, "-c", program]
-    refused = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
-    assert (refused.returncode, refused.stdout) == (1, "")
+def test_gateway_that_cannot_read_its_locks_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    called("lock", "new", f"--data={tmp_path}")
+    monkeypatch.setattr(LockTable, "change", lambda *news: 1 / 0)
+    refused = called("gateway", "--port=0", f"--data={tmp_path}", code=1)
+    assert refused.stdout == ""
     why = "ZeroDivisionError at a value that is there"
     assert refused.stderr == f"Error: the records 'locked-things' cannot be read: {why}\n"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment"), [([f"--lock=door={KEY}"], {}), ([], {"TOOLKIT_LOCKS": f"gate=x door={KEY}"})]
-)
-def test_a_given_lock_locks(arguments: list[str], environment: dict[str, str]) -> None:
-    with started("gateway", "--port=0", *arguments, **environment) as process:
+def test_locks_of_the_environment_lock() -> None:
+    with started("gateway", "--port=0", TOOLKIT_LOCKS=f"gate=x door={KEY}") as process:
         url = url_of(process)
         assert outcome(url, "GET", f"/lock/kitchen?lock=door&key={KEY}") == "succeeded"
         assert outcome(url, "GET", "/dweet/for/kitchen?n=1") == 403
 
 
 def test_a_new_lock_works_in_the_gateway_of_its_folder(tmp_path: Path) -> None:
-    said = run("lock", "new", f"--data={tmp_path}").stdout
+    said = called("lock", "new", f"--data={tmp_path}").stdout
     lock, master, read = re.fullmatch(r"lock +(\S+)\nmaster key +(\S+)\nread key +(\S+)\n", said).groups()
     assert len({lock, master, read}) == 3
-    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
-        url = url_of(process)
+    with Gateway(tmp_path) as gateway:
+        url = gateway.base_url
         assert outcome(url, "GET", f"/lock/kitchen?lock={lock}&key={master}") == "succeeded"
         assert outcome(url, "GET", f"/dweet/for/kitchen?n=1&key={master}") == "succeeded"
         assert outcome(url, "GET", f"/get/latest/dweet/for/kitchen?key={read}") == "succeeded"
@@ -320,18 +337,13 @@ def test_info_has_a_line_for_each_call_without_its_query() -> None:
     assert re.fullmatch(r"[-\d]+ [:,\d]+ INFO GET /lock/kitchen 200 [\d.]+ ms\n", log)
 
 
-def test_the_rate_of_posts_can_be_limited() -> None:
-    with started("gateway", "--port=0", "--rate=1") as process:
-        url = url_of(process)
-        assert 429 in [outcome(url, "GET", f"/dweet/for/kitchen?n={n}") for n in range(5)]
-
-
-def test_as_many_dweets_are_kept_as_asked_for(tmp_path: Path) -> None:
+def test_dweets_and_posts_can_be_limited(tmp_path: Path) -> None:
     batch = b"\n".join(b'{"n": %d}' % n for n in range(100))
-    with started("gateway", "--port=0", f"--data={tmp_path}", "--keep=500") as process:
+    with started("gateway", "--port=0", f"--data={tmp_path}", "--keep=500", "--rate=1000") as process:
         url = url_of(process)
         for _ in range(10):
             assert outcome(url, "POST", "/dweets/for/kitchen", batch) == "succeeded"
+        assert 429 in [outcome(url, "POST", "/dweets/for/cellar", batch) for _ in range(30)]
         end(process)
     assert 500 <= len(kept_contents(tmp_path, "kitchen")) < 1000
 
@@ -344,7 +356,7 @@ def test_the_demo_world_is_for_this_machine_alone(arguments: list[str], is_there
     world = json.loads((ROOT / "data" / "demo_world.json").read_bytes())
     client = world["credentials"]["identity"]["ApiClientId"]
     body = json.dumps({"RequestId": "1", "ApiClientId": client, "EchoMessage": "hello"}).encode()
-    for _ in range(2):  # a second time on the same folder: what is there already does no harm
+    for _ in range(1 if arguments else 2):  # a second time on the same folder: what is there already does no harm
         with started("gateway", "--port=0", f"--data={tmp_path}", *arguments) as process:
             url = url_of(process)
             headers = "Content-Type: application/json\r\n"
@@ -379,14 +391,14 @@ def test_host_names_are_allowed_and_cors_is_off(arguments: list[str], environmen
 
 @pytest.mark.parametrize("option", ["--allow-host", "--trusted-proxy"])
 def test_a_name_or_proxy_that_cannot_be_is_one_line(option: str) -> None:
-    refused = run("gateway", "--port", "0", option, "http://a b/", code=2).stderr
+    refused = called("gateway", "--port", "0", option, "http://a b/", code=2).stderr
     assert "http://a b/" in refused
     assert refused.count("\n") == 1
 
 
 def test_a_host_of_other_machines_is_taken_at_its_word() -> None:
     with occupied() as port:  # so that nothing is really served to them
-        refused = run("gateway", "--host=0.0.0.0", f"--port={port}", code=1)
+        refused = called("gateway", "--host=0.0.0.0", f"--port={port}", code=1)
     assert refused.stderr.startswith(f"Error: cannot listen on 0.0.0.0:{port}: ")
 
 
@@ -400,12 +412,13 @@ def started_lab(
     """Run the lab with all of its state below `folder`; gives the process, the gateway's URL, the lab's, its token."""
     names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTERLAB_WORKSPACES_DIR", "IPYTHONDIR")
     environment = {name: str(folder / name.lower()) for name in names}
-    options = ["--no-browser", f"--data={folder / 'data'}", f"--folder={folder / 'lab'}", *arguments]
+    data, lab = folder / "data of the gateway", folder / "lab"
+    options = ["--no-browser", f"--data={data}", f"--folder={lab}", *arguments]
     with started("lab", *options, stdin=stdin, **environment) as process:
         gateway = url_of(process)
         assert process.stdout is not None
         address = urlsplit(process.stdout.readline().removeprefix("lab at ").strip())
-        assert re.fullmatch(r"notebooks in [^\n]+; Ctrl-C ends both\n", process.stdout.readline())
+        assert process.stdout.readline() == f"notebooks in {lab}, dweets kept in {data}; Ctrl-C ends both\n"
         yield process, gateway, f"http://{address.netloc}", address.query.removeprefix("token=")
 
 
@@ -425,14 +438,24 @@ def terminal() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_the_lab_serves_and_leaves_nothing(name: str, tmp_path: Path, terminal: int) -> None:
+def test_the_lab_serves_and_leaves_nothing(
+    name: str, tmp_path: Path, terminal: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with occupied(8787), started_lab(tmp_path, "--lab-port=0", stdin=terminal) as (process, gateway, lab, token):
         assert urlsplit(gateway).port != 8787, "the usual port is taken, so it took a free one"
         assert outcome(gateway, "GET", "/dweet/for/kitchen?n=1") == "succeeded"
         assert "version" in call_lab(lab, token, "/api")
         kernel = call_lab(lab, token, "/api/kernels", b'{"name": "python3"}')
-        runtime = _runtime_folder(process.pid)
+        told = kernel_environment(process.pid)
+        runtime = Path(told["JUPYTER_RUNTIME_DIR"])
         assert any(kernel["id"] in path.name for path in runtime.iterdir())
+        assert told["TOOLKIT_URL"] == gateway
+        for variable in (variable for variable in told if variable.startswith("TOOLKIT_")):
+            monkeypatch.setenv(variable, told[variable])
+        with toolkit.connect() as tk:  # as a notebook does
+            assert tk.identity.echo("hello")["echo_message"].tolist() == ["hello"]
+            assert len(tk.rewards.new_device_id("acme")) > 30
+            assert tk.operator.issue_lock().lock == tk.operator.locks()["lock"].item()
         children = psutil.Process(process.pid).children(recursive=True)
         assert children
         said, _ = end(process, getattr(signal, name))
@@ -441,51 +464,17 @@ def test_the_lab_serves_and_leaves_nothing(name: str, tmp_path: Path, terminal: 
     assert not is_open(urlsplit(gateway).port)
     assert not is_open(urlsplit(lab).port)
     assert not runtime.exists()
-    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == KEPT_FILES
+    assert sorted(path.name for path in (tmp_path / "data of the gateway").iterdir()) == KEPT_FILES
 
 
-def _runtime_folder(pid: int) -> Path:
-    """Return the folder of the lab's sockets, which its kernel was told."""
-    return Path(_kernel_environment(pid)["JUPYTER_RUNTIME_DIR"])
-
-
-def _kernel_environment(pid: int) -> dict[str, str]:
+def kernel_environment(pid: int) -> dict[str, str]:
     # At its start JupyterLab also asks npm, where there is one, for language servers.
     (kernel,) = (child for child in psutil.Process(pid).children() if "ipykernel_launcher" in child.cmdline())
     return kernel.environ()
 
 
-def test_a_lab_gives_the_keys_of_the_demo_world_to_notebooks(tmp_path: Path) -> None:
-    asked = (
-        "import toolkit; tk = toolkit.connect(); "
-        "print(tk.identity.echo('hello')['echo_message'].iloc[0], len(tk.rewards.new_device_id('acme')) > 30, "
-        "tk.operator.issue_lock().lock == tk.operator.locks()['lock'].item())"
-    )
-    data = tmp_path / "data of the gateway"
-    ports = "--port=0", "--lab-port=0"
-    with started("lab", "--no-browser", *ports, f"--folder={tmp_path}", f"--data={data}") as process:
-        gateway = url_of(process)
-        assert process.stdout is not None
-        address = urlsplit(process.stdout.readline().removeprefix("lab at ").strip())
-        assert process.stdout.readline() == f"notebooks in {tmp_path}, dweets kept in {data}; Ctrl-C ends both\n"
-        call_lab(f"http://{address.netloc}", address.query.removeprefix("token="), "/api/kernels", b"{}")
-        inherited = {name: text for name, text in _kernel_environment(process.pid).items() if name[:8] == "TOOLKIT_"}
-        done = subprocess.run(
-            [sys.executable, "-c", asked],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-            env=os.environ | inherited,
-        )
-        end(process)
-    assert inherited["TOOLKIT_URL"] == gateway
-    assert done.stdout == "hello True True\n"
-
-
 def test_a_lab_on_a_folder_that_is_in_use_is_one_line(tmp_path: Path) -> None:
-    with started("gateway", "--port=0", f"--data={tmp_path / 'data'}") as process:
-        url_of(process)
+    with Gateway(tmp_path / "data"):
         options = ["--no-browser", f"--data={tmp_path / 'data'}", f"--folder={tmp_path / 'lab'}"]
         refused = run("lab", *options, code=1)
     assert re.fullmatch(r"Error: the folder [^\n]+ is in use by [^\n]+\n", refused.stderr)
@@ -508,7 +497,7 @@ def test_a_lab_in_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
 
 
 def test_the_doctor_names_what_is_there_and_what_its_absence_costs(tmp_path: Path) -> None:
-    said = run("doctor", PATH=str(tmp_path), XDG_DATA_HOME=str(tmp_path)).stdout
+    said = called("doctor", PATH=str(tmp_path), XDG_DATA_HOME=str(tmp_path)).stdout
     assert re.search(r"^  ok +JupyterLab +\d", said, re.MULTILINE)
     assert re.search(r"^  missing +Chromium +tests in the browser are skipped$", said, re.MULTILINE)
     assert str(tmp_path) in said
@@ -518,7 +507,7 @@ def test_the_doctor_names_what_is_there_and_what_its_absence_costs(tmp_path: Pat
 @pytest.mark.skipif(sys.platform != "linux", reason="moves the data folder by a variable of Linux")
 def test_the_doctor_fails_where_nothing_can_be_kept(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    said = run("doctor", XDG_DATA_HOME=str(tmp_path / "file"), code=1).stdout
+    said = called("doctor", XDG_DATA_HOME=str(tmp_path / "file"), code=1).stdout
     assert re.search(r"^  missing +data folder +.* cannot be written: give --data another folder$", said, re.MULTILINE)
 
 

@@ -17,14 +17,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner, Result
 
 import toolkit
 from tests.conftest import ROOT
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
-from tests.test_cli import TOOLKIT, end, run, started, url_of
-from toolkit.cli import main
+from tests.test_cli import TOOLKIT, called, end, run, started, url_of
 from toolkit.gateway import Gateway
 
 KEY = "correct-horse-battery"
@@ -38,6 +36,19 @@ def url(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> str:
     """The URL of a gateway, which the commands find in the environment."""
     monkeypatch.setenv("TOOLKIT_URL", gateway.base_url)
     return gateway.base_url
+
+
+@pytest.fixture(scope="module")
+def writing_gateway() -> Iterator[Gateway]:
+    """One for all that is written: each would start a process that renders."""
+    with Gateway() as running:
+        yield running
+
+
+@pytest.fixture
+def writing(writing_gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the commands find it in the environment."""
+    monkeypatch.setenv("TOOLKIT_URL", writing_gateway.base_url)
 
 
 @pytest.fixture
@@ -59,13 +70,6 @@ def piped(arguments: list[str], stdin: bytes, code: int = 0) -> tuple[bytes, str
     assert done.returncode == code, done.stderr
     assert b"Traceback" not in done.stderr
     return done.stdout, done.stderr.decode()
-
-
-def called(*arguments: str, code: int = 0, **environment: str) -> Result:
-    """Run a command in this process, where no shell is involved: a new process would load pandas first."""
-    done = CliRunner().invoke(main, arguments, env=environment)
-    assert done.exit_code == code, done.output
-    return done
 
 
 def contents(tk: toolkit.Connection, thing: str) -> list[object]:
@@ -91,16 +95,16 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def test_posted_values_are_those_of_a_get(url: str, tk: toolkit.Connection) -> None:
-    said = json.loads(run("post", "my kitchen", "n=21.5", "is=true", "no=null", "id=007", "key=k", "t=a=b ü").stdout)
+    said = json.loads(called("post", "my kitchen", "n=21.5", "is=true", "no=null", "id=007", "key=k", "t=a=b ü").stdout)
     content = {"n": 21.5, "is": True, "no": None, "id": "007", "key": "k", "t": "a=b ü"}
     assert (said["thing"], said["content"]) == ("my kitchen", content)
     assert tk.dweets.latest("my kitchen").index[0] == pd.Timestamp(said["created"])
-    assert run("post", "-q", "kitchen", "n=1").stdout == ""
+    assert called("post", "-q", "kitchen", "n=1").stdout == ""
 
 
 @pytest.mark.parametrize("arguments", [["n=1", KEY], [f"={KEY}"], [KEY], ["-", "n=1"], []])
 def test_a_content_that_is_no_pairs_is_not_shown(arguments: list[str], url: str) -> None:
-    said = run("post", "kitchen", *arguments, code=2)
+    said = called("post", "kitchen", *arguments, code=2)
     assert "KEY=VALUE" in said.stderr
     assert KEY not in said.stderr + said.stdout
 
@@ -127,9 +131,10 @@ def test_a_line_is_sent_before_the_next_one_comes(url: str, tk: toolkit.Connecti
 
 @pytest.mark.parametrize("broken", [b'{"n": 3', b"NaN", b"\xff", b'"' + 70_000 * b"x" + b'"', 900_000 * b"["])
 def test_a_broken_line_is_named_with_what_was_sent(broken: bytes, url: str, tk: toolkit.Connection) -> None:
-    said, complained = piped(["post", "kitchen", "-"], b"1\n2\n" + broken + b"\n4\n", code=1)
+    done = called("post", "kitchen", "-", stdin=b"1\n2\n" + broken + b"\n4\n", code=1)
+    complained = done.stderr
     assert contents(tk, "kitchen") == [1, 2]
-    assert len(said.splitlines()) == 2
+    assert len(done.stdout.splitlines()) == 2
     assert complained.startswith("Error: line 3: ")
     assert complained.endswith("; before that 2 dweets were sent\n")
     assert complained.count("\n") == 1
@@ -139,15 +144,14 @@ def test_a_broken_line_is_named_with_what_was_sent(broken: bytes, url: str, tk: 
 def test_a_refused_batch_says_what_was_sent(tmp_path: Path) -> None:
     lines = b"".join(b"%d\n" % n for n in range(1_500))
     with Gateway(config={"dweets": {"rate": 1_000}}) as gateway:
-        _, complained = piped(["post", "kitchen", "-", f"--url={gateway.base_url}"], lines, code=1)
+        complained = called("post", "kitchen", "-", f"--url={gateway.base_url}", stdin=lines, code=1).stderr
     assert complained.startswith("Error: lines 1,001 to 1,500: Rate limit exceeded")
     assert complained.endswith("; before that 1,000 dweets were sent\n")
 
 
 def test_an_empty_stdin_posts_nothing(url: str) -> None:
-    assert piped(["post", "kitchen", "-"], b"\n\n") == (b"", "")
-    _, complained = piped(["post", "bad\x01name", "-"], b"", code=2)
-    assert complained.startswith("Error: a thing's name must")
+    assert called("post", "kitchen", "-", stdin=b"\n\n").output == ""
+    assert called("post", "bad\x01name", "-", code=2).stderr.startswith("Error: a thing's name must")
 
 
 # -- tail ---------------------------------------------------------------------------------------------------
@@ -165,15 +169,13 @@ def test_tail_prints_what_comes(url: str, tk: toolkit.Connection) -> None:
 def test_deep_contents_are_printed(url: str) -> None:
     deep = 1_000 * b"[" + 1_000 * b"]"
     with tailing("--json") as process:
-        said, _ = piped(["post", "kitchen", "-"], deep)
-        assert deep in said
+        assert deep in called("post", "kitchen", "-", stdin=deep).stdout_bytes
         assert deep.decode() in line_of(process)
-    assert deep.decode() in run("history", "kitchen", "--json").stdout
+    assert deep.decode() in called("history", "kitchen", "--json").stdout
 
 
-@pytest.mark.parametrize("name", ["--json", ""])
-def test_ctrl_c_ends_a_tail_with_130(name: str, url: str, tk: toolkit.Connection) -> None:
-    with tailing(*filter(None, [name])) as process:
+def test_ctrl_c_ends_a_tail_with_130(url: str) -> None:
+    with tailing() as process:
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=60) == ("", "")
         assert process.returncode == 130
@@ -194,13 +196,13 @@ def test_tail_resumes_at_a_gateway_that_is_back(tmp_path: Path) -> None:
     port = free_port()
     with GatewayProcess(tmp_path, port=port) as first:
         with tailing(f"--url={first.base_url}") as process:
-            run("post", "kitchen", "n=1", f"--url={first.base_url}")
+            called("post", "kitchen", "n=1", f"--url={first.base_url}")
             assert line_of(process).endswith('{"n":1}\n')
             first.kill()
             assert process.stderr is not None
             assert process.stderr.readline() == "the connection is lost; reconnecting\n"
             with GatewayProcess(tmp_path, port=port) as second:
-                run("post", "kitchen", "n=2", f"--url={second.base_url}")
+                called("post", "kitchen", "n=2", f"--url={second.base_url}")
                 assert process.stderr.readline() == "connected again\n"
                 assert line_of(process).endswith('{"n":2}\n')
 
@@ -222,8 +224,8 @@ def test_history_is_the_frame_as_csv(url: str, tk: toolkit.Connection, tmp_path:
     tk.dweets.post("kitchen", {"air": {"humidity": 48}, "on": True, "=n()": "=1+1", "mixed": [1, "a"]})
     tk.dweets.post("kitchen", {"mixed": "x\ny"})
     said = run("history", "kitchen").stdout
-    run("history", "kitchen", f"--csv={tmp_path / 'k.csv'}")
-    assert (tmp_path / "k.csv").read_text("utf-8") == said == run("history", "kitchen", "--csv=-").stdout
+    called("history", "kitchen", f"--csv={tmp_path / 'k.csv'}")
+    assert (tmp_path / "k.csv").read_text("utf-8") == said == called("history", "kitchen", "--csv=-").stdout
     read = pd.read_csv(io.StringIO(said), index_col="created")
     frame = tk.dweets.history("kitchen")
     assert pd.to_datetime(read.index).tolist() == frame.index.tolist()
@@ -235,21 +237,21 @@ def test_history_is_the_frame_as_csv(url: str, tk: toolkit.Connection, tmp_path:
 def test_history_is_the_frame_as_parquet(url: str, tk: toolkit.Connection, tmp_path: Path) -> None:
     for n in range(3):
         tk.dweets.post("kitchen", {"n": n, "half": n / 2, "air": {"name": "ü"}, "some": None if n else {}})
-    run("history", "kitchen", f"--parquet={tmp_path / 'k.parquet'}")
+    called("history", "kitchen", f"--parquet={tmp_path / 'k.parquet'}")
     expected = tk.dweets.history("kitchen")
     written = pd.read_parquet(tmp_path / "k.parquet")
     pd.testing.assert_frame_equal(written.drop(columns="some"), expected.drop(columns="some"))
     assert written["some"].iloc[0] == "{}"
-    said, _ = piped(["history", "kitchen", "--parquet=-"], b"")
+    said = called("history", "kitchen", "--parquet=-").stdout_bytes
     pd.testing.assert_frame_equal(pd.read_parquet(io.BytesIO(said)), written)
 
 
 def test_a_range_has_its_start_and_not_its_end(url: str, tk: toolkit.Connection) -> None:
     tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
-    first = json.loads(run("post", "kitchen", "n=700").stdout)["created"]
-    while (second := json.loads(run("post", "kitchen", "n=701").stdout)["created"]) == first:
+    first = json.loads(called("post", "kitchen", "n=700").stdout)["created"]
+    while (second := json.loads(called("post", "kitchen", "n=701").stdout)["created"]) == first:
         pass
-    assert '"n":700' in run("history", "kitchen", "--json", "--since", first, "--until", second).stdout
+    assert '"n":700' in called("history", "kitchen", "--json", "--since", first, "--until", second).stdout
     numbers = [json.loads(line)["content"]["n"] for line in _lines("--since", first[:10], "--until", second)]
     assert numbers == [*range(701)]
     assert _lines("--until", second) == _lines("--since", first[:10], "--until", second)
@@ -310,7 +312,7 @@ def test_the_error_of_a_service_cannot_command_a_terminal(content: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as service:
         answered = service.submit(answer_once, server, head % len(body) + body)
         url = f"--url=http://127.0.0.1:{server.getsockname()[1]}"
-        error = piped(["post", "kitchen", content, url], b"1\n", code=1)[1]
+        error = called("post", "kitchen", content, url, stdin=b"1\n", code=1).stderr
         answered.result()
     assert "no\ufffd]0;owned\ufffd \ufffd2J" in error
 
@@ -327,31 +329,33 @@ def answer_once(server: socket.socket, answer: bytes) -> None:
 # -- write --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("writing")
 @pytest.mark.parametrize(("kind", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF-"), ("svg", b"<svg")])
-def test_a_text_is_written_as_the_name_says(kind: str, magic: bytes, url: str, tmp_path: Path) -> None:
+def test_a_text_is_written_as_the_name_says(kind: str, magic: bytes, tmp_path: Path) -> None:
     first, second = tmp_path / f"a.{kind}", tmp_path / f"b.{kind.upper()}"
-    assert "seed 7>" in run("write", "Dear Ada", "--hand=Molly", "--seed=7", "-o", str(first)).stdout
-    piped(["write", "-", "--hand=molly", "--seed=7", f"--output={second}"], b"Dear Ada\n")
+    assert "seed 7>" in called("write", "Dear Ada", "--hand=Molly", "--seed=7", "-o", str(first)).stdout
+    called("write", "-", "--hand=molly", "--seed=7", f"--output={second}", stdin=b"Dear Ada\n")
     assert first.read_bytes().startswith(magic)
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_a_page_has_its_size_and_a_letter_all_its_pages(url: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("writing")
+def test_a_page_has_its_size_and_a_letter_all_its_pages(tmp_path: Path) -> None:
     letter = ["--hand=Molly", "--page=A6", "--margin=1cm", "--color=navy", "-o", str(tmp_path / "a.pdf")]
-    assert (
-        b"<Letter by Molly, 2 pages of 297.64 x 419.53" in piped(["write", "-", *letter], b"Dear Ada, hello! " * 40)[0]
-    )
+    said = called("write", "-", *letter, stdin=b"Dear Ada, hello! " * 40).stdout
+    assert "<Letter by Molly, 2 pages of 297.64 x 419.53" in said
     card = ["--page=8cmx5cm", "--size=9mm", "--align=middle", "--background=#ffe", "-o", str(tmp_path / "a.png")]
-    done = run("write", "Dear Ada\n" * 5, "--hand=Molly", *card)
+    done = called("write", "Dear Ada\n" * 5, "--hand=Molly", *card)
     assert "<PNG by Molly, 227 x 142, 6 lines" in done.stdout
     assert done.stderr == "Warning: some ink did not fit and was cut off, from the line 'Dear Ada' on\n"
-    unknown = run("write", "Hi", "--hand=Molly", "--page=B5", "-o", str(tmp_path / "b.pdf"), code=2).stderr
+    unknown = called("write", "Hi", "--hand=Molly", "--page=B5", "-o", str(tmp_path / "b.pdf"), code=2).stderr
     assert "page 'B5' is unknown: it is one of A3, A4, A5, A6, Letter, Legal" in unknown
 
 
-def test_seed_zero_gives_the_same_writing_every_time(url: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("writing")
+def test_seed_zero_gives_the_same_writing_every_time(tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
-        run("write", "Dear Ada", "--hand=Molly", "--seed=0", "-o", str(tmp_path / name))
+        called("write", "Dear Ada", "--hand=Molly", "--seed=0", "-o", str(tmp_path / name))
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
 
 
@@ -361,13 +365,14 @@ def test_a_text_is_written_without_a_gateway(no_gateway: Path, tmp_path: Path) -
     assert not no_gateway.exists()
 
 
-def test_what_cannot_be_written_is_one_line(url: str, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("writing")
+def test_what_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     file = str(tmp_path / "a.png")
     assert "the nearest titles are Molly" in called("write", "Hi", "--hand=Moly", "-o", file, code=2).stderr
     assert "png, .pdf or .svg" in called("write", "Hi", "--hand=Molly", "-o", "a.gif", code=2).stderr
     missing = run("write", "Hi", "--hand=Molly", "-o", str(tmp_path / "no" / "a.png"), code=1).stderr
     assert missing == f"Error: {tmp_path / 'no' / 'a.png'}: No such file or directory\n"
-    assert piped(["write", "-", "--hand=Molly", "-o", file], b"\xff", code=1)[1].endswith("not UTF-8\n")
+    assert called("write", "-", "--hand=Molly", "-o", file, stdin=b"\xff", code=1).stderr.endswith("not UTF-8\n")
     assert not Path(file).exists()
 
 
@@ -457,21 +462,21 @@ def test_a_gateway_that_is_away_is_one_line(arguments: list[str], gateway: Gatew
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "nothing", "http://user:secret@127.0.0.1"])
 def test_a_wrong_url_is_one_line(url: str) -> None:
-    said = run("post", "kitchen", "n=1", f"--url={url}", code=2).stderr
+    said = called("post", "kitchen", "n=1", f"--url={url}", code=2).stderr
     assert said.startswith("Error: a base URL is http://")
     assert "secret" not in said
 
 
 def test_the_gateway_of_the_default_folder_is_found(no_gateway: Path) -> None:
-    missing = run("post", "kitchen", "n=1", code=1).stderr
+    missing = called("post", "kitchen", "n=1", code=1).stderr
     assert missing.startswith(f"Error: no gateway runs in {no_gateway} or on port 8787: start one with `toolkit lab`")
     with started("gateway", "--port=0", f"--data={no_gateway}") as process:
         url = url_of(process)
-        assert json.loads(run("post", "kitchen", "n=1").stdout)["content"] == {"n": 1}
+        assert json.loads(called("post", "kitchen", "n=1").stdout)["content"] == {"n": 1}
         with toolkit.connect(url) as tk:
             assert contents(tk, "kitchen") == [1]
         end(process)
-    assert "Error: no gateway runs in " in run("history", "kitchen", code=1).stderr
+    assert "Error: no gateway runs in " in called("history", "kitchen", code=1).stderr
 
 
 def test_the_address_of_a_killed_gateway_is_not_used(no_gateway: Path) -> None:
@@ -480,7 +485,7 @@ def test_the_address_of_a_killed_gateway_is_not_used(no_gateway: Path) -> None:
         process.kill()
         process.wait(60)
     assert (no_gateway / "gateway.url").exists()
-    assert "Error: no gateway runs in " in run("post", "kitchen", "n=1", code=1).stderr
+    assert "Error: no gateway runs in " in called("post", "kitchen", "n=1", code=1).stderr
 
 
 @pytest.mark.parametrize("arguments", [["post", "kitchen", "n=1"], ["tail", "kitchen"]])

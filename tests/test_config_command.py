@@ -1,4 +1,7 @@
-"""`toolkit config` and ``--config``: the example, the check, and a gateway and a lab with a configuration."""
+"""`toolkit config` and ``--config``: the example, the check, and a gateway with a configuration.
+
+A lab with one is in ``test_own_configuration.py``.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import raw_call, raw_exchange
-from tests.test_cli import end, run, started, started_lab, url_of
+from tests.test_cli import called, end, started, url_of
 
 HUSH = "hush-hush"
 JSON = "Content-Type: application/json\r\n"
@@ -44,15 +47,15 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_the_example_is_checked_without_an_error(tmp_path: Path) -> None:
-    example = run("config", "example").stdout
+    example = called("config", "example").stdout
     (tmp_path / "gateway.toml").write_text(example, "utf-8")
-    done = run("config", "check", str(tmp_path / "gateway.toml"))
+    done = called("config", "check", str(tmp_path / "gateway.toml"))
     assert done.stdout == "no errors; rewards has partners: 1; identity has clients: 1\n"
     (tmp_path / "empty.toml").touch()
-    done = run("config", "check", str(tmp_path / "empty.toml"))
+    done = called("config", "check", str(tmp_path / "empty.toml"))
     assert done.stdout == "no errors; rewards has the demo world; identity has the demo world\n"
     (tmp_path / "open.toml").write_text('gateway = {allow_hosts = ["a.example"]}\n[rewards]', "utf-8")
-    done = run("config", "check", str(tmp_path / "open.toml"))
+    done = called("config", "check", str(tmp_path / "open.toml"))
     assert done.stdout == "no errors; rewards has partners: 0; identity has nobody\n"
     assert done.stderr.startswith("Warning: no key is taken by mobile identity: ")
 
@@ -69,7 +72,7 @@ def test_the_example_is_checked_without_an_error(tmp_path: Path) -> None:
 def test_a_wrong_file_is_one_line(command: tuple[str, ...], text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(text, "utf-8")
-    done = run(*command, str(file), code=2)
+    done = called(*command, str(file), code=2)
     assert done.stdout == ""
     assert done.stderr.startswith("Error: ")
     assert done.stderr.count("\n") == 1
@@ -80,9 +83,9 @@ def test_a_wrong_file_is_one_line(command: tuple[str, ...], text: str, message: 
 def test_the_check_refuses_published_keys_for_others(tmp_path: Path) -> None:
     file = tmp_path / "open.toml"
     file.write_text('[gateway]\nallow_hosts = ["a.example"]\n[dweets.locks]\na = "change-me-master-key"', "utf-8")
-    done = run("config", "check", str(file), code=2)
+    done = called("config", "check", str(file), code=2)
     assert done.stderr.startswith("Error: dweets.locks.a: this key is published with the toolkit")
-    refused = run("gateway", "--port=0", "--config", str(file), code=2)
+    refused = called("gateway", "--port=0", "--config", str(file), code=2)
     assert refused.stderr == done.stderr
     with started("gateway", "--port=0", f"--config={file}", "--demo") as process:
         url_of(process)
@@ -94,7 +97,7 @@ def test_the_check_refuses_published_keys_for_others(tmp_path: Path) -> None:
     [("no such file", "cannot be read: No such file or directory"), (".", "is a folder, not a file")],
 )
 def test_a_file_that_is_none_is_one_line(path: str, message: str) -> None:
-    done = run("gateway", "--config", path, code=2)
+    done = called("gateway", "--config", path, code=2)
     assert done.stderr == f"Error: the configuration {path} {message}\n"
 
 
@@ -134,9 +137,3 @@ def test_a_public_url_is_answered_and_refuses_demo_keys(file: Path) -> None:
         assert b"hello" in echo_of(url_of(process), "key-of-mine")
         _, complaint = end(process)
     assert complaint == ""
-
-
-def test_a_lab_has_what_its_file_says(file: Path, tmp_path: Path) -> None:
-    with started_lab(tmp_path, "--port=0", "--lab-port=0", f"--config={file}") as (process, gateway, _, _):
-        assert b"hello" in echo_of(gateway, "key-of-mine")
-        end(process)

@@ -47,9 +47,10 @@ PINNED = {"dweepy", "handwritingio"}
 
 
 @pytest.fixture(autouse=True)
-def own_bytecode(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep that of the environments that are made here in them, so that it goes with them."""
+def own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the bytecode of the environment that is made here in it, and import nothing of this checkout."""
     monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
 
 
 def declared_requirements() -> list[Requirement]:
@@ -103,17 +104,18 @@ def wheel(distributions: Path) -> Path:
     return wheel
 
 
-def installed(wheel: Path, folder: Path, extra: str = "") -> Path:
-    """Install the wheel into an empty environment and return its folder of programs."""
-    uv("venv", "--python", sys.executable, folder)
-    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+def install(wheel: Path, programs: Path, extra: str = "") -> None:
     uv("pip", "install", "--python", programs / "python", f"gateway-toolkit{extra} @ {wheel.as_uri()}")
-    return programs
 
 
 @pytest.fixture(scope="module")
 def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return installed(wheel, tmp_path_factory.mktemp("plain") / "venv")
+    """The folder of programs of an environment with nothing but the wheel and what it depends on."""
+    folder = tmp_path_factory.mktemp("plain") / "venv"
+    uv("venv", "--python", sys.executable, folder)
+    programs = folder / ("Scripts" if os.name == "nt" else "bin")
+    install(wheel, programs)
+    return programs
 
 
 def run(command: list[str | Path], folder: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -190,10 +192,11 @@ def test_the_doctor_names_the_missing_jupyter(programs: Path, tmp_path: Path) ->
 
 
 @pytest.fixture(scope="module")
-def lab_programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lab_programs(wheel: Path, programs: Path) -> Path:
+    """The same environment, from here on with JupyterLab: another one would compile all modules again."""
     # Every extra that a notebook may need; "hands" only builds what the wheel has already.
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    return installed(wheel, tmp_path_factory.mktemp("lab") / "venv", f"[{','.join(sorted(set(extras) - {'hands'}))}]")
+    install(wheel, programs, f"[{','.join(sorted(set(PROJECT['project']['optional-dependencies']) - {'hands'}))}]")
+    return programs
 
 
 def test_its_lab_works_on_copies(lab_programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.policy
 import io
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -21,7 +22,7 @@ import requests
 import toolkit
 from tests.conftest import ROOT, raw_call
 from tests.mail_server import eventually
-from tests.test_cli import TOOLKIT
+from tests.test_cli import TOOLKIT, called
 from toolkit.cli.history import history
 from toolkit.cli.post import post
 from toolkit.cli.tail import tail
@@ -71,6 +72,7 @@ def by_command(command: str, tk: toolkit.Connection, folder: Path) -> str:
     """Run a command in a shell, with `toolkit` as in this environment."""
     program = command.replace("toolkit", shlex.join(TOOLKIT), 1)
     environment = {"TOOLKIT_URL": tk.base_url, "PYTHONPATH": str(ROOT), "LC_ALL": "C"}
+    environment |= {name: value for name, value in os.environ.items() if name == "PYTHONPYCACHEPREFIX"}
     done = subprocess.run(
         ["bash", "-c", program], cwd=folder, env=environment, capture_output=True, timeout=60, check=False
     )
@@ -110,7 +112,7 @@ def test_reading_is_the_same_in_all_three_ways(question: str, world: tuple[toolk
     expected = of_frame(eval(python, {"tk": tk}))
     assert [flat(dweet) for dweet in DWEETS][-len(expected) :] == [values for _, values in expected]
     table = pd.read_csv(io.StringIO(by_command(command, tk, folder)), index_col="created", parse_dates=["created"])
-    lines = by_command(f"{command} --json", tk, folder).splitlines()
+    lines = called(*shlex.split(command)[1:], "--json", f"--url={tk.base_url}").stdout.splitlines()
     assert of_frame(table) == expected
     assert of_records([json.loads(line) for line in lines]) == expected
     assert of_records(by_http(request, tk)) == expected

@@ -161,12 +161,11 @@ class RunningLab:
 
 
 @contextmanager
-def running_lab(folder: Path, *jupyter_options: str, config: Path | None = None) -> Iterator[RunningLab]:
+def running_lab(folder: Path, *jupyter_options: str) -> Iterator[RunningLab]:
     """Run `toolkit lab` with all of its state below `folder`; at the end it must stop by itself."""
     _write_settings(folder / "settings")
     command = [sys.executable, "-m", "toolkit", "lab", "--no-browser", "--port=0", "--lab-port=0"]
     command += [f"--data={folder / 'gateway'}", f"--folder={folder / 'lab'}"]
-    command += [f"--config={config}"] if config else []
     command += ["--", *jupyter_options]
     with (folder / "lab.log").open("w") as log:
         process = subprocess.Popen(command, env=_environment(folder), stdout=subprocess.PIPE, stderr=log, text=True)
@@ -225,11 +224,23 @@ def open_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/
 
     A page that shows this JupyterLab already keeps it, and closes the notebook that was open: loading takes seconds.
     """
-    if interface == "lab/tree" and page.url.startswith(f"{lab.url}/lab") and page.evaluate(_IS_READY):
+    if interface == "lab/tree" and shows_lab(page, lab):
         page.evaluate(_OPEN, path)
         page.evaluate(_OPENED, {"path": path, "seconds": _OPENING_SECONDS})
     else:
         load_notebook(page, lab, path, interface)
+
+
+def shows_lab(page: Page, lab: RunningLab) -> bool:
+    shown: bool = page.url.startswith(f"{lab.url}/lab") and page.evaluate(_IS_READY)
+    return shown
+
+
+def show_lab(page: Page, lab: RunningLab) -> None:
+    """Load JupyterLab unless the page shows it."""
+    if not shows_lab(page, lab):
+        page.goto(lab.page_of(""))
+        page.wait_for_function("window.jupyterapp")
 
 
 def load_notebook(page: Page, lab: RunningLab, path: str, interface: str = "lab/tree") -> None:
@@ -320,9 +331,12 @@ def keep_picture(page: Page, name: str, of: Locator | None = None) -> Path:
     # The logo over everything, at the start and while the theme changes.
     page.wait_for_selector("#jupyterlab-splash", state="detached")
     size = page.viewport_size or {"width": 1200, "height": 900}
-    height = min(max(page.evaluate(_HEIGHT) + 200, size["height"]), 8000)
-    page.set_viewport_size({"width": size["width"], "height": height})
-    page.evaluate(_TO_THE_TOP)
+    box = of and of.bounding_box()
+    # Around a part there is room for the menu and the toolbar, so that it is seen whole; drawing all takes longer.
+    needed = round(box["height"]) + 300 if box else page.evaluate(_HEIGHT) + 200
+    page.set_viewport_size({"width": size["width"], "height": min(max(needed, size["height"]), 8000)})
+    if not of:
+        page.evaluate(_TO_THE_TOP)
     picture = ARTEFACTS / f"{name}.png"
     picture.parent.mkdir(exist_ok=True)
     (of or page).screenshot(path=picture)

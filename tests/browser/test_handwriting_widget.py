@@ -62,13 +62,11 @@ def slider(page: Page, label: str):
 
 def test_a_slider_moves_the_picture_at_once(explorer: Page, capsys: pytest.CaptureFixture[str]) -> None:
     slider(explorer, "Line spacing").focus()
-    times = [explorer.evaluate(_TIME_OF_A_MOVE, "ArrowRight") for _ in range(20)]
+    times = [explorer.evaluate(_TIME_OF_A_MOVE, "ArrowRight") for _ in range(6)]
     with capsys.disabled():
-        print(
-            f"\n  key to new picture: {statistics.median(times):.0f} ms (median of 20), {max(times):.0f} ms (slowest)"
-        )
+        print(f"\n  key to new picture: {statistics.median(times):.0f} ms (median of 6), {max(times):.0f} ms (slowest)")
     # Time is printed, not asserted; what counts here is that each move did change the picture.
-    expect(explorer.get_by_text("line_spacing=2.5")).to_be_visible()
+    expect(explorer.get_by_text("line_spacing=1.8")).to_be_visible()
 
 
 def test_everything_by_keyboard(explorer: Page) -> None:

@@ -7,7 +7,7 @@ import re
 from playwright.sync_api import expect
 
 from tests.browser.conftest import RunCells
-from tests.browser.lab_page import RunningLab, keep_picture, load_notebook, path_of_notebook, save
+from tests.browser.lab_page import RunningLab, keep_picture, open_notebook, path_of_notebook, save
 
 _SETUP = """
 import pandas as pd
@@ -45,7 +45,7 @@ def test_live_dweets_are_drawn_while_they_come(lab: RunningLab, run_cells: RunCe
     page.wait_for_function("before => window.paints > before + 5", arg=paints)
     page.get_by_label("Show the last", exact=True).select_option("100")
     save(page)
-    load_notebook(page, lab, path_of_notebook(page))
+    open_notebook(page, lab, path_of_notebook(page))  # its kernel goes on
     page.locator(".toolkit-widget .toolkit-chart-plots").evaluate(_COUNT_PAINTS)
     page.wait_for_function("window.paints > 5")
     expect(page.get_by_label("Show the last", exact=True)).to_have_value("100")

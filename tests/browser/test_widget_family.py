@@ -32,6 +32,7 @@ from tests.browser.widget_page import (
     stops,
     tab_to,
     unexplained,
+    use_every_control,
 )
 from tests.mail_server import eventually
 
@@ -362,6 +363,11 @@ def run_cell(page: Page, number: int) -> None:
     )
 
 
+def shown(page: Page, name: str) -> Locator:
+    """Give a widget as it is now."""
+    return page.locator(".jp-CodeCell").nth(NAMES.index(name) + 1).locator(".toolkit-widget")
+
+
 @pytest.fixture
 def fresh(family: Page) -> Callable[[str], Locator]:
     """Run the cell of a widget again, and give the widget that is new."""
@@ -394,10 +400,8 @@ def test_by_keyboard(name: str, fresh: Callable[[str], Locator]) -> None:
 
 @usually_in(_IN_LAB)
 @pytest.mark.parametrize("name", NAMES)
-def test_tab_goes_through_everything_in_order_and_one_sees_where_one_is(
-    name: str, fresh: Callable[[str], Locator]
-) -> None:
-    widget = fresh(name)
+def test_tab_goes_through_everything_in_order_and_one_sees_where_one_is(name: str, family: Page) -> None:
+    widget = shown(family, name)
     everything = stops(widget)
     assert everything >= 3
     focus_first(widget)
@@ -413,28 +417,34 @@ def test_tab_goes_through_everything_in_order_and_one_sees_where_one_is(
 
 
 @only_in_lab
-@pytest.mark.parametrize("name", NAMES)
-def test_it_can_be_read_in_both_themes_and_fits_a_narrow_page(name: str, fresh: Callable[[str], Locator]) -> None:
-    widget = fresh(name)
-    page = widget.page
-    if name == "identity-walkthrough":
-        for step in ("1 Start", "2 Open TargetUrl", "3 Finish", "Try it"):
-            click(button(widget, step))
-        says(widget, "refused.")
-        page.wait_for_function("document.getAnimations().every(one => one.animationName !== 'toolkit-part-appears')")
+def test_all_can_be_read_in_both_themes_and_fit_a_narrow_page(family: Page, fresh: Callable[[str], Locator]) -> None:
+    page = family
+    widgets = {name: shown(page, name) for name in NAMES}
+    for step in ("1 Start", "2 Open TargetUrl", "3 Finish", "Try it"):
+        click(button(widgets["identity-walkthrough"], step))
+    says(widgets["identity-walkthrough"], "refused.")
+    page.wait_for_function("document.getAnimations().every(one => one.animationName !== 'toolkit-part-appears')")
     for theme in ("light", "dark"):
         set_theme(page, dark=theme == "dark")
         page.wait_for_selector("#jupyterlab-splash", state="detached")
-        assert layout_faults(widget) == []
-        assert pale_words(widget) == [], theme
-        assert unexplained(widget) == []
-        keep_picture(page, f"{name}-{theme}", of=widget)
+        for name, widget in widgets.items():
+            assert layout_faults(widget) == [], name
+            assert pale_words(widget) == [], (name, theme)
+            assert unexplained(widget) == [], name
+            keep_picture(page, f"{name}-{theme}", of=widget)
     set_theme(page, dark=False)
     page.set_viewport_size({"width": 800, "height": 900})
     page.wait_for_function("document.querySelector('.jp-Notebook').clientWidth < 600")
-    assert layout_faults(widget) == []
-    keep_picture(page, f"{name}-narrow", of=widget)
+    for name, widget in widgets.items():
+        assert layout_faults(widget) == [], name
+        keep_picture(page, f"{name}-narrow", of=widget)
     page.set_viewport_size({"width": 1200, "height": 900})
+
+
+@only_in_lab
+@pytest.mark.parametrize("name", NAMES)
+def test_every_control_works(name: str, fresh: Callable[[str], Locator]) -> None:
+    assert use_every_control(fresh(name)) == []
 
 
 @only_in_lab

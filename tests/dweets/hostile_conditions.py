@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 OVERRAN = "it ran past its limit of CPU time and had to be killed"
 HOSTILE = {
     "toString of what it throws": "throw {toString() { while (1); }}",
@@ -17,5 +19,13 @@ HOSTILE = {
     "search": "'a'.repeat(4e6).indexOf('a'.repeat(2e6) + 'b')",
     "digits": "(3n ** 600000n).toString()",
 }
+
+
+def kinds(*usual: str) -> pytest.MarkDecorator:
+    """Give a test these kinds of hostile conditions, and all others with ``--long``: each takes half a second."""
+    others = [pytest.param(kind, marks=pytest.mark.long) for kind in HOSTILE if kind not in usual]
+    return pytest.mark.parametrize("kind", [*usual, *others])
+
+
 # Computes for 20 ms at each dweet.
 SLOW = "const until = Date.now() + 20; while (Date.now() < until); return true"

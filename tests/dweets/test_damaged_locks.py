@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,9 +90,23 @@ CALLS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder where kitchen and garage are locked."""
+    folder = tmp_path_factory.mktemp("template")
+    lock_both(Place("folder", folder))
+    return folder
+
+
 @pytest.fixture(params=["folder", "redis"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return Place(request.param, tmp_path)
+def place(request: pytest.FixtureRequest, template: Path, tmp_path: Path) -> Place:
+    """Such a folder, or the same in a Redis."""
+    place = Place(request.param, tmp_path)
+    if place.folder is None:
+        lock_both(place)
+    else:  # starting a gateway and calling it takes ten times as long
+        shutil.copytree(template, place.folder, dirs_exist_ok=True)
+    return place
 
 
 def lock_both(place: Place) -> None:
@@ -120,7 +135,6 @@ def repair(place: Place, *arguments: str, code: int = 0) -> str:
 
 @in_places(DAMAGES, IN_REDIS)
 def test_a_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, caplog: pytest.LogCaptureFixture) -> None:
-    lock_both(place)
     damage(place, name)
     with place.gateway() as gateway:
         call = Caller(gateway)
@@ -148,7 +162,6 @@ def test_a_damaged_lock_shuts_its_thing_and_no_other(place: Place, name: str, ca
 def test_a_repair_unlocks_the_thing_and_says_what_it_does(
     place: Place, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lock_both(place)
     damage(place, name)
     said = repair(place, "kitchen")
     assert "The thing is unlocked" in said
@@ -175,7 +188,6 @@ def test_a_repair_unlocks_the_thing_and_says_what_it_does(
 
 
 def test_a_repair_of_a_lock_that_is_fine_is_refused(place: Place) -> None:
-    lock_both(place)
     before = place.records()
     assert "is fine, its master key unlocks it" in repair(place, "kitchen", code=1)
     assert "is not locked: there is nothing to repair" in repair(place, "cellar", code=1)
@@ -185,14 +197,12 @@ def test_a_repair_of_a_lock_that_is_fine_is_refused(place: Place) -> None:
 
 
 def test_a_damaged_lock_on_a_thing_is_repaired_with_it(place: Place) -> None:
-    lock_both(place)
     damage(place, "lock: no JSON")
     assert "is on the thing 'kitchen': repair that thing" in repair(place, "--lock", "kitchen-lock", code=1)
     assert "`toolkit lock new` issues another one" in repair(place, "kitchen")
 
 
 def test_a_damaged_free_lock_is_repaired_by_its_name(place: Place, caplog: pytest.LogCaptureFixture) -> None:
-    lock_both(place)
     place.change({"lock:spare": b"{"})
     with place.gateway(locks=LOCKS) as gateway:
         call = Caller(gateway)
@@ -205,7 +215,6 @@ def test_a_damaged_free_lock_is_repaired_by_its_name(place: Place, caplog: pytes
 
 
 def test_a_gateway_starts_with_a_given_lock_that_is_damaged(place: Place) -> None:
-    lock_both(place)
     damage(place, "lock: no JSON")
     with place.gateway(locks=LOCKS) as gateway:
         assert Caller(gateway).post("kitchen", 1, "?key=kitchen-key") == DAMAGED

@@ -17,6 +17,7 @@ from toolkit.dweets.archive.epochs import Position, Progress, missing_between
 from toolkit.dweets.archive.follower import Batch, Follower, SourceUnavailable
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
+from toolkit.dweets.service import archiving
 from toolkit.dweets.service.archiving import StoreSource
 from toolkit.dweets.wire import dweet_record
 from toolkit.errors import ArchiveUnusable, StoreUnavailable
@@ -193,14 +194,19 @@ class LaggingStore(FlakyStore):
         return self.entries[number : number + count] if name.endswith("t") else []
 
     async def names(self, prefix: str, most: int) -> list[str]:
-        return [*(f"{prefix}{number}" for number in range(200)), f"{prefix}t"]
+        return [*(f"{prefix}{number}" for number in range(20)), f"{prefix}t"]
 
 
-def test_a_thing_whose_name_lags_behind_is_archived_too(tmp_path: Path) -> None:
+def test_a_thing_whose_name_lags_behind_is_archived_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archiving, "_NAMES_WITHOUT_NEWS", 20)
+    monkeypatch.setattr(archiving, "_PASSES_A_FULL_CHECK", 60)
     store = LaggingStore(0)
     with followed(store, tmp_path) as (follower, _):
         assert follower.flush() == 0
         store.entries.append(Entry(1, 1, "id-1", dweet_record("t", 1, b'{"n":1}')))
-        for _ in range(600):
+        for _ in range(59):
+            follower.flush()
+        assert follower.dweets == 0
+        for _ in range(2):
             follower.flush()
         assert follower.dweets == 1

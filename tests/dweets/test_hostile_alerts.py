@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.conftest import ROOT, raw_call
-from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW
+from tests.dweets.hostile_conditions import HOSTILE, OVERRAN, SLOW, kinds
 from tests.mail_server import eventually
 from tests.test_cli import end, started, url_of
 
@@ -83,7 +83,7 @@ def locked(running: Running) -> None:
         assert running.get(f"/lock/{thing}?lock={lock}&key={KEY}")["this"] == "succeeded"
 
 
-@pytest.mark.parametrize("kind", ["toString of what it throws", "toString of all errors", "join", "search"])
+@kinds("toString of all errors", "join")
 def test_a_hostile_alert_stops_nobody_else(command: Command, kind: str) -> None:
     with command as running:
         locked(running)

@@ -17,7 +17,7 @@ from toolkit.connection import Connection
 from toolkit.dweets.archive.rows import Row, table_of
 from toolkit.errors import InvalidArgument
 
-ROWS, NAMES = 500, 1_000
+ROWS, NAMES = 150, 1_000
 
 
 def written(value: object) -> bytes:
@@ -31,7 +31,7 @@ def post(tk: Connection, thing: str, values: list[Any]) -> None:
 
 
 def attack() -> list[dict[str, int]]:
-    """Return 500 contents, 7.5 MB in all; only ``celsius`` is a name of more than one of them."""
+    """Return 150 contents, 2.2 MB in all; only ``celsius`` is a name of more than one of them."""
     return [{"celsius": row, **{f"{row:03d}-{n:04d}": n for n in range(NAMES)}} for row in range(ROWS)]
 
 
@@ -48,12 +48,12 @@ def test_names_of_its_own_do_not_fill_the_memory(tk: Connection) -> None:
     post(tk, "t", attack())
 
     def read() -> None:
-        with pytest.warns(UserWarning, match=r"499,801 of the 500,001 names .* columns=\["):
+        with pytest.warns(UserWarning, match=r"149,801 of the 150,001 names .* columns=\["):
             frame = tk.dweets.history("t")
         assert frame.shape == (ROWS, 200)
         assert frame["celsius"].tolist() == list(range(ROWS))
 
-    assert bytes_used(read) < 400_000_000
+    assert bytes_used(read) < 120_000_000
 
 
 def test_an_archive_file_of_many_names_fits_the_memory() -> None:
@@ -64,17 +64,17 @@ def test_an_archive_file_of_many_names_fits_the_memory() -> None:
         assert "celsius" in table.column_names
         assert len(table.column_names) == 206
 
-    assert bytes_used(write) < 400_000_000
+    assert bytes_used(write) < 120_000_000
 
 
 def test_long_keys_above_many_names_do_not_fill_the_memory(tk: Connection) -> None:
-    post(tk, "t", [{f"{row}" + "k" * 20_000: {f"{n}": n for n in range(3_000)}} for row in range(100)])
+    post(tk, "t", [{f"{row}" + "k" * 20_000: {f"{n}": n for n in range(3_000)}} for row in range(30)])
 
     def read() -> None:
-        with pytest.warns(UserWarning, match="299,800 of the 300,000 names"):
-            assert tk.dweets.history("t").shape == (100, 200)
+        with pytest.warns(UserWarning, match="89,800 of the 90,000 names"):
+            assert tk.dweets.history("t").shape == (30, 200)
 
-    assert bytes_used(read) < 400_000_000
+    assert bytes_used(read) < 120_000_000
 
 
 def test_the_most_frequent_names_have_the_columns(tk: Connection) -> None:

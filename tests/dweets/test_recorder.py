@@ -31,6 +31,7 @@ from tests.gateway.stores_under_test import SetClock
 from tests.gateway_process import GatewayProcess
 from tests.ports import free_port
 from tests.redis_servers import fresh_url
+from tests.test_cli import called
 from toolkit.dweets.archive.archive import Archive
 from toolkit.dweets.archive.files import thing_files
 from toolkit.dweets.service.archiving import Archiving
@@ -228,21 +229,15 @@ def test_a_locked_thing_needs_its_key_which_is_never_shown(tmp_path: Path) -> No
 
 
 def test_the_command_line_refuses_in_one_line(gateway: Gateway, tmp_path: Path) -> None:
-    def refused(*arguments: str, **environment: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "toolkit", "record", *arguments],
-            capture_output=True, text=True, timeout=60, check=False, env=os.environ | environment,
-        )  # fmt: skip
-        assert done.returncode != 0
-        assert "Traceback" not in done.stderr
-        return done.stderr.strip().splitlines()[-1]
+    def refused(*arguments: str, code: int = 1, **environment: str) -> str:
+        return called("record", *arguments, code=code, **environment).stderr.strip().splitlines()[-1]
 
     to = f"--to={tmp_path}"
-    assert "Missing argument" in refused(to)
+    assert "Missing argument" in refused(to, code=2)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         assert "no answer" in refused("t", to, f"--url=http://127.0.0.1:{nobody.getsockname()[1]}")
-    shown = refused("t", to, f"--url={gateway.base_url}", TOOLKIT_KEYS=KEY)
+    shown = refused("t", to, f"--url={gateway.base_url}", code=2, TOOLKIT_KEYS=KEY)
     assert "TOOLKIT_KEYS must be THING=KEY" in shown
     assert KEY not in shown
     with toolkit.connect(gateway) as tk, tk.dweets.record("t", tmp_path):
@@ -405,10 +400,8 @@ def test_an_archive_that_cannot_be_written_stops_the_start(tmp_path: Path) -> No
         with toolkit.connect(gateway) as tk:
             tk.dweets.post("kitchen", {"n": 1})
     assert numbers(tmp_path / "archive", "kitchen") == [1], "the start that failed let go of everything"
-    command = [sys.executable, "-m", "toolkit", "gateway", "--port=0", f"--archive={tmp_path / 'file' / 'x'}"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1
-    assert re.fullmatch(r"Error: the archive .* cannot be written: .*\n", done.stderr)
+    refused = called("gateway", "--port=0", f"--archive={tmp_path / 'file' / 'x'}", code=1)
+    assert re.fullmatch(r"Error: the archive .* cannot be written: .*\n", refused.stderr)
 
 
 def test_a_store_that_was_emptied_begins_an_epoch(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

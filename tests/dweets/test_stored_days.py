@@ -52,10 +52,10 @@ def whole(gateway: Gateway, target: str) -> tuple[http.client.HTTPMessage, bytes
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Gateway]:
-    """A gateway whose clock goes on a millisecond with each dweet, and a day of 48 MB in it."""
+    """A gateway whose clock goes on a millisecond with each dweet, and a day of 24 MB in it."""
     clock = SteppedClock(DEMO_START, timedelta(milliseconds=1))
     with Gateway(clock=clock) as gateway:
-        for number in range(0, 800, 100):
+        for number in range(0, 400, 100):
             batch(gateway, "busy", [{"n": n, "text": "\u2028" + "x" * 60_000} for n in range(number, number + 100)])
         yield gateway
 
@@ -64,25 +64,25 @@ def test_a_busy_day_comes_whole_and_newest_first(running: Gateway) -> None:
     headers, body = whole(running, stored("busy"))
     answer = json.loads(body)
     assert (headers["transfer-encoding"], headers["content-type"]) == ("chunked", "application/json")
-    assert [dweet["content"]["n"] for dweet in answer.pop("with")] == list(range(799, -1, -1))
+    assert [dweet["content"]["n"] for dweet in answer.pop("with")] == list(range(399, -1, -1))
     assert answer == {"this": "succeeded", "by": "getting", "the": "dweets"}
 
 
 def test_a_busy_day_reaches_http_1_0_and_a_script(running: Gateway) -> None:
     raw = raw_exchange(running.base_url, f"GET {stored('busy')} HTTP/1.0\r\n\r\n".encode())
-    assert len(json.loads(raw.partition(b"\r\n\r\n")[2])["with"]) == 800
+    assert len(json.loads(raw.partition(b"\r\n\r\n")[2])["with"]) == 400
     headers, body = whole(running, stored("busy") + "&callback=take")
     assert headers["content-type"] == "application/javascript; charset=utf-8"
     assert "\u2028".encode() not in body
     assert body.startswith(b'/**/take({"this":"succeeded"')
-    assert len(json.loads(body.removeprefix(b"/**/take(").removesuffix(b");"))["with"]) == 800
+    assert len(json.loads(body.removeprefix(b"/**/take(").removesuffix(b");"))["with"]) == 400
 
 
 def test_a_busy_day_as_csv_is_oldest_first(running: Gateway) -> None:
     _, body = whole(running, stored("busy", "csv"))
     rows = list(csv.reader(io.StringIO(body.decode(), newline="")))
     assert rows[0] == ["created", "n", "text"]
-    assert [int(row[1]) for row in rows[1:]] == list(range(800))
+    assert [int(row[1]) for row in rows[1:]] == list(range(400))
 
 
 def test_a_head_of_a_busy_day_has_no_body(running: Gateway) -> None:
@@ -93,7 +93,7 @@ def test_a_head_of_a_busy_day_has_no_body(running: Gateway) -> None:
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_callers_who_do_not_read_hold_little(running: Gateway, kind: str) -> None:
-    """On the first build each of them held the whole day: 64 of them 3 GB."""
+    """On the first build each of them held the whole day: 64 of them 1.5 GB."""
     address = urlsplit(running.base_url)
     process = psutil.Process(os.getpid())
     request = f"GET {stored('busy', kind)} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
@@ -110,7 +110,7 @@ def test_callers_who_do_not_read_hold_little(running: Gateway, kind: str) -> Non
             caller.settimeout(60)
             assert caller.recv(1)
         assert raw_call(running.base_url, "GET", "/get/latest/dweet/for/busy").status == 200
-        assert process.memory_info().rss - before < 200 * MB
+        assert process.memory_info().rss - before < 100 * MB
 
 
 def test_a_caller_who_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:

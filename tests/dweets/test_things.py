@@ -16,7 +16,7 @@ from toolkit.errors import NotFound, StoreUnavailable
 from toolkit.stores import Entry, NewEntry, Store
 from toolkit.stores.embedded import EmbeddedStore
 
-BOUND = 4 * 1024 * 1024
+BOUND = 1024 * 1024
 
 
 def with_store(work: Callable[[Store], Awaitable[None]]) -> None:
@@ -41,7 +41,7 @@ def numbers(thing: CachedThing) -> list[int]:
     return [entry[0] for entry in entries]
 
 
-@pytest.mark.parametrize(("things", "entries", "length"), [(6_000, 1, 1), (2_500, 20, 500), (60, 500, 500)])
+@pytest.mark.parametrize(("things", "entries", "length"), [(1_500, 1, 1), (625, 20, 500), (15, 500, 500)])
 def test_the_bound_of_cached_things_counts_everything(things: int, entries: int, length: int) -> None:
     async def work(store: Store) -> None:
         for number in range(things):

@@ -22,12 +22,15 @@ class Poster:
         Its name, of letters or digits; no other poster to the journal has it.
     lines_a_batch
         How many lines it posts at once.
+
+    Between two batches it waits for ``pause`` seconds, at first for none.
     """
 
     def __init__(self, store: RedisStore, journal: str, who: str, lines_a_batch: int) -> None:
         self.store, self.journal, self.who = store, journal, who
         self.acknowledged: list[str] = []
         self.failed = 0
+        self.pause = 0.0
         self._lines_a_batch = lines_a_batch
 
     async def run(self, is_enough: Callable[[], bool]) -> None:
@@ -43,6 +46,7 @@ class Poster:
                 await asyncio.sleep(0.02)
             else:
                 self.acknowledged += texts
+                await asyncio.sleep(self.pause)
 
 
 def check(posters: Sequence[Poster], kept: Sequence[Entry], heard: Sequence[Entry]) -> None:

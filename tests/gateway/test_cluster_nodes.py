@@ -41,6 +41,8 @@ async def lose_a_master(
         tasks = [asyncio.ensure_future(poster.run(is_over.is_set)) for poster in posters]
         await more(posters, 100)
         await asyncio.to_thread(lose)
+        for poster in posters:  # until the node is back, those of other nodes need not go on at full speed
+            poster.pause = 0.01
         if come_back is not None:
             await until(lambda: any(poster.failed for poster in posters))
             await asyncio.to_thread(come_back)

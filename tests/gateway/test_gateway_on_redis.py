@@ -17,6 +17,7 @@ import toolkit
 from tests.conftest import operator_of, raw_call
 from tests.dweets.conftest import RawStream
 from tests.redis_servers import RedisServer, fresh_url, shared_server, wait_until
+from tests.test_cli import called
 from toolkit.errors import InvalidArgument, ServiceFailure, StoreUnavailable
 from toolkit.gateway import Gateway
 
@@ -130,21 +131,14 @@ def test_what_the_gateway_says_of_itself_holds_no_password() -> None:
 
 
 def test_on_the_command_line() -> None:
-    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "toolkit", *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environment}
-        )
-
-    away = run("gateway", "--port", "0", "--store", "redis://:SECRET@127.0.0.1:1")
-    assert (away.returncode, away.stderr.count("\n")) == (1, 1)
+    away = called("gateway", "--port", "0", "--store", "redis://:SECRET@127.0.0.1:1", code=1)
+    assert away.stderr.count("\n") == 1
     assert "redis://127.0.0.1:1 cannot be used now" in away.stderr
-    bad = run("gateway", "--port", "0", TOOLKIT_STORE="http://:SECRET@127.0.0.1:1")
-    assert bad.returncode == 2
-    both = run("gateway", "--data", "unused", "--store", "redis://127.0.0.1:1")
-    assert (both.returncode, "a folder or a store, not both" in both.stderr) == (2, True)
-    assert run("lock", "new").returncode == 2
-    assert "SECRET" not in away.stderr + bad.stderr + bad.stdout
+    bad = called("gateway", "--port", "0", code=2, TOOLKIT_STORE="http://:SECRET@127.0.0.1:1")
+    both = called("gateway", "--data", "unused", "--store", "redis://127.0.0.1:1", code=2)
+    assert "a folder or a store, not both" in both.stderr
+    called("lock", "new", code=2)
+    assert "SECRET" not in away.output + bad.output
 
 
 def test_a_lock_that_is_issued_beside_the_gateway_is_known_to_it_at_once() -> None:
@@ -155,9 +149,7 @@ def test_a_lock_that_is_issued_beside_the_gateway_is_known_to_it_at_once() -> No
         try:
             assert gateway.stdout is not None
             url = gateway.stdout.readline().split()[-1]
-            issued = subprocess.run(
-                [*command, "lock", "new"], capture_output=True, text=True, timeout=60, check=True, env=environment
-            )
+            issued = called("lock", "new", TOOLKIT_STORE=environment["TOOLKIT_STORE"])
             lock, master, _ = (line.split()[-1] for line in issued.stdout.splitlines())
             locked = raw_call(url, "GET", f"/lock/vault?lock={lock}&key={master}")
             assert json.loads(locked.body)["this"] == "succeeded"

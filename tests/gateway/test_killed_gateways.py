@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -162,6 +163,7 @@ def test_another_gateway_sends_the_mail_of_a_killed_one(says_nothing_to: bytes) 
         with Gateway(smtp=server.url, timings=Timings(**timings), **options) as other:
             lease_ends: set[int] = set()
             while len(lease_ends) < 5:  # renewed for longer than a lease lasts without
+                time.sleep(0.02)
                 lease_ends.add(stored_mail(store).due)
                 assert operator_of(other).outbox()["state"].tolist() == ["waiting"]
             assert server.mails == []

@@ -162,7 +162,7 @@ def test_one_key_cannot_fill_the_queue_for_others(gate: Callable[..., Gate]) -> 
 
 
 def test_a_text_that_takes_too_much_work_is_refused() -> None:
-    with Gateway(config={"handwriting": {"renderers": 1, "render_seconds": 1.0}}) as gateway:
+    with Gateway(config={"handwriting": {"renderers": 1, "render_seconds": 0.5}}) as gateway:
         service = Service(gateway.base_url)
         refused = service.render("pdf", text=EMOJI, width="100in", height="100in")
         assert (refused.status, len(errors_of(refused))) == (400, 1)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from tests.conftest import operator_of, raw_call
 from tests.dweets.conftest import Caller
-from tests.test_cli import outcome, run, started, url_of
+from tests.test_cli import called, outcome
 from toolkit.cli import main
 from toolkit.gateway import Gateway
 
@@ -23,19 +23,19 @@ def lock(*arguments: str, **environment: str) -> Result:
 
 
 def test_a_running_gateway_knows_a_new_lock_at_once(tmp_path: Path) -> None:
-    with started("gateway", "--port=0", f"--data={tmp_path}") as process:
-        url = url_of(process)
-        name, master, read = ISSUED.fullmatch(run("lock", "new", f"--data={tmp_path}").stdout).groups()  # type: ignore[union-attr]
+    with Gateway(tmp_path) as gateway:
+        url = gateway.base_url
+        name, master, read = ISSUED.fullmatch(called("lock", "new", f"--data={tmp_path}").stdout).groups()  # type: ignore[union-attr]
         assert outcome(url, "GET", f"/lock/kitchen?lock={name}&key={master}") == "succeeded"
         assert outcome(url, "GET", f"/dweet/for/kitchen?n=1&key={master}") == "succeeded"
         assert outcome(url, "GET", f"/get/latest/dweet/for/kitchen?key={read}") == "succeeded"
-        assert run("lock", "list", f"--data={tmp_path}").stdout == f"{name}  in use   on kitchen\n"
-    # The process has ended: the same command reads the folder itself.
-    assert run("lock", "list", f"--data={tmp_path}").stdout == f"{name}  in use   on kitchen\n"
-    said = run("lock", "revoke", name, f"--data={tmp_path}").stdout
+        assert called("lock", "list", f"--data={tmp_path}").stdout == f"{name}  in use   on kitchen\n"
+    # The gateway has ended: the same command reads the folder itself.
+    assert called("lock", "list", f"--data={tmp_path}").stdout == f"{name}  in use   on kitchen\n"
+    said = called("lock", "revoke", name, f"--data={tmp_path}").stdout
     assert said.splitlines()[0] == f"The lock {name!r} is removed."
     assert "The thing 'kitchen' is unlocked" in said
-    assert run("lock", "list", f"--data={tmp_path}").stdout == ""
+    assert called("lock", "list", f"--data={tmp_path}").stdout == ""
 
 
 def test_http_python_and_command_list_the_same_locks(tmp_path: Path) -> None:
