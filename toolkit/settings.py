@@ -193,7 +193,7 @@ def _secret(value: str) -> Secret:
 def _path(value: str | os.PathLike[str]) -> Path:
     if not os.fspath(value):
         raise ValueError
-    return Path(value).expanduser()
+    return Path(value).expanduser().absolute()  # the process may change its folder
 
 
 def _time_of_day(value: object) -> TimeOfDay:

@@ -126,6 +126,22 @@ def test_a_start_that_fails_after_the_store_is_open_lets_go_of_the_folder(tmp_pa
         pass
 
 
+def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with Gateway("kept", archive="years") as gateway, toolkit.connect(gateway) as tk:
+        with tk.dweets.record("kitchen", "recorded") as recording:
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            tk.dweets.post("kitchen", {"celsius": 21.5})
+            recording.wait(dweets=1)
+    archives = toolkit.Archive("../years"), toolkit.Archive("../recorded")
+    monkeypatch.chdir(tmp_path)
+    assert [len(archive.history("kitchen")) for archive in archives] == [1, 1]
+    with Gateway("kept") as gateway, toolkit.connect(gateway) as tk:
+        assert "kept in /" in repr(gateway)
+        assert len(tk.dweets.history("kitchen")) == 1
+
+
 @pytest.mark.parametrize("smtp", ["mail.example", "http://mail.example", "smtp://"])
 def test_a_mail_server_that_cannot_be(smtp: str) -> None:
     with pytest.raises(InvalidArgument, match="dweets.smtp: expected smtp://"):

@@ -91,9 +91,12 @@ class Archive:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder).expanduser()
-        if not self.folder.is_dir():
-            raise InvalidArgument(f"there is no folder {self.folder}; `toolkit record THING --to FOLDER` creates one")
+        if not os.fspath(folder):
+            raise InvalidArgument("folder is an empty text: name the folder of the archive")
+        given = Path(folder).expanduser()
+        if not given.is_dir():
+            raise InvalidArgument(f"there is no folder {given}; `toolkit record THING --to FOLDER` creates one")
+        self.folder = given.absolute()  # the process may change its folder
         self._footers: dict[ArchiveFile, Footer] = {}
         self._queries = ArchiveQueries()
 

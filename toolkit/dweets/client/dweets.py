@@ -294,7 +294,7 @@ class DweetClient(PublicNames):
 
         keys = checked_keys(checked_names(things), key)
         streams = {name: partial(self._calls.stream, name, own) for name, own in keys.items()}
-        return recorder(streams, Path(folder).expanduser(), seconds, rows)
+        return recorder(streams, Path(folder).expanduser().absolute(), seconds, rows)
 
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
         """Lock a thing with a lock and its master key: ``GET /lock/{thing}``.
