@@ -353,7 +353,7 @@ def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> Non
     assert numbers(folder, "rest") == list(range(200))
 
 
-@pytest.mark.filterwarnings("ignore:[0-9,]+ dweets of '.*' are gone")
+@pytest.mark.filterwarnings("ignore:the gateway has deleted [0-9,]+ dweet")
 def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     folder.mkdir()

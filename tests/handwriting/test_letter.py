@@ -155,6 +155,10 @@ def test_a_middle_page_has_its_text_in_the_middle() -> None:
 # -- the client ------------------------------------------------------------------------------------------------
 
 
+def test_one_line_is_counted_in_the_singular(hands: toolkit.Connection) -> None:
+    assert "1 page of 595.28 x 841.89, 1 line, seed 7>" in repr(hands.handwriting.letter("Hi", "Molly", random_seed=7))
+
+
 def test_letter_saves_a_pdf_and_its_pages(hands: toolkit.Connection, tmp_path: Path) -> None:
     letter = hands.handwriting.letter(long_text(80), "Molly", page="A6", margin="12mm", random_seed=7)
     assert letter.pages > 2

@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from PIL import Image, ImageColor
 
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, counted
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import Format
 
@@ -139,9 +139,9 @@ class Handwritten:
         return Image.alpha_composite(paper, inked).convert("RGB")
 
     def __repr__(self) -> str:
-        kind = self.kind.upper() if self.kind in ("pdf", "png") else self.kind
+        kind = "animation" if self.kind == "replay" else self.kind.upper()
         ink = "" if self.ink_share is None else f", ink {self.ink_share:.2%}"
-        lines = "" if self.lines is None else f", {self.lines} line{'s' * (self.lines != 1)}"
+        lines = "" if self.lines is None else f", {counted(self.lines, 'line')}"
         size = f"{self.width:g} x {self.height:g}"
         cut = ", cut off" if self.overflow else ""
         return f"<{kind} by {self.handwriting}, {size}{lines}{ink}{cut}, seed {self.seed}>"

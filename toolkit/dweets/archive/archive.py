@@ -32,7 +32,7 @@ from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.arguments import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.content_json import row_contents
-from toolkit.errors import ArchiveUnusable, InvalidArgument
+from toolkit.errors import ArchiveUnusable, InvalidArgument, counted
 from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ class Archive:
             return f"<Archive in {self.folder}, empty>"
         dweets = sum(file.rows for file in files)
         first, last = min(file.first_day for file in files), max(file.last_day for file in files)
-        return f"<Archive in {self.folder}: {dweets:,} dweets of {len(things):,} things, {first} to {last}>"
+        held = f"{counted(dweets, 'dweet')} of {counted(len(things), 'thing')}"
+        return f"<Archive in {self.folder}: {held}, {first} to {last}>"
 
     def things(self) -> pd.DataFrame:
         """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
