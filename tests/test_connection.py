@@ -11,7 +11,7 @@ import pytest
 
 import toolkit
 from tests.mail_server import eventually
-from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.errors import InvalidArgument, ToolkitError, Unreachable
 from toolkit.gateway import Gateway
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
@@ -21,6 +21,17 @@ DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
 def gateway() -> Iterator[Gateway]:
     with Gateway() as running:
         yield running
+
+
+def test_a_name_without_an_address_is_told() -> None:
+    with toolkit.connect("http://gateway.invalid") as tk, pytest.raises(Unreachable, match="no address was found for"):
+        tk.dweets.things()
+
+
+def test_a_server_without_tls_is_told(gateway: Gateway) -> None:
+    secure = gateway.base_url.replace("http:", "https:")
+    with toolkit.connect(secure) as tk, pytest.raises(Unreachable, match="does not answer as https should"):
+        tk.dweets.things()
 
 
 @pytest.mark.parametrize(

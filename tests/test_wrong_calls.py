@@ -48,7 +48,17 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "post a list as thing": (lambda w: w.dweets.post(["roof"], 1), "thing is a str or None, not a list"),
     "post a function": (lambda w: w.dweets.post("roof", lambda: 1), "cannot be written as JSON"),
-    "post NaT": (lambda w: w.dweets.post("roof", pd.NaT), "cannot be written as JSON"),
+    "post NaT": (lambda w: w.dweets.post("roof", pd.NaT), "leave the value out, or send None"),
+    "post NA inside": (lambda w: w.dweets.post("roof", {"a": pd.NA}), "leave the value out, or send None"),
+    "post a row of a frame": (lambda w: w.dweets.post("roof", FRAME.iloc[0]), r"holds a Series: send its to_dict\(\)"),
+    "frame of lengths": (
+        lambda w: w.dweets.post_frame("roof", FRAME.assign(long=pd.Timedelta("1h"))),
+        "the column 'long' cannot be written as JSON: it holds a Timedelta: send a text or a number",
+    ),
+    "frame of huge numbers": (
+        lambda w: w.dweets.post_frame("roof", FRAME.assign(n=1, huge=2**70)),
+        "the column 'huge' cannot be written as JSON: Integer exceeds 64-bit range",
+    ),
     "post NaN of numpy": (lambda w: w.dweets.post("roof", np.float64("nan")), "NaN"),
     "post with a number as key": (
         lambda w: w.dweets.post("roof", 1, key=5),
@@ -129,6 +139,13 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str or None"),
     "sheet of None": (lambda w: w.hands.contact_sheet(None), "pictures is a DataFrame or a list of Handwritten"),
+    **{
+        f"moment with the idempotency key {key[:5]!a}": (
+            lambda w, key=key: w.rewards.moment(w.rewards.new_device_id("acme"), "m", idempotency_key=key),
+            "an idempotency key has 1 to 256 printable ASCII characters",
+        )
+        for key in ("", "é\n", "\U0001f600", " a", "a" * 257)
+    },
     "session of a list": (lambda w: w.rewards.start_session(["a"]), "device is a str, not a list of str"),
     "session at NaT": (lambda w: w.rewards.start_session("a", start=pd.NaT), "start must be a time"),
     "moments of dicts": (lambda w: w.rewards.moments([{"device": "a"}]), "moments is a DataFrame, not a list of dict"),
@@ -207,6 +224,12 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         lambda w: toolkit.connect(["http://a"]),
         "gateway is a Gateway or a str or None, not a list of str",
     ),
+    "connect with an unknown key": (
+        lambda w: toolkit.connect("http://127.0.0.1:1", credentials={"apiKey": "odd"}),
+        "credentials knows apikey, gatewaykey, app_key, ApiClientId, OtherApiClientId, not apiKey",
+    ),
+    "archive of no name": (lambda w: toolkit.Archive(""), "folder is an empty text"),
+    "gateway of no name": (lambda w: toolkit.Gateway(""), "expected the path of a folder, got an empty text"),
     "connect by a key": (lambda w: toolkit.connect(credentials="key"), "credentials is a dict or None, not a str"),
     "a secret of a number": (lambda w: toolkit.Secret(5), "a secret is text, not an int"),
 }

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from weakref import WeakSet
 
 import requests
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, NameResolutionError
 
 from toolkit.endpoint import Endpoint, is_loopback
 from toolkit.errors import ConnectionClosed, InvalidArgument, UnexpectedReply, Unreachable
@@ -170,7 +170,7 @@ class HttpSession:
     ) -> requests.Response | BaseException:
         """Send with all secrets revealed; an error is returned, so that this frame is in no traceback."""
         request = f"{method} {path}"
-        unanswered = f"no answer to {request} from {self.base_url}: it"
+        unanswered = f"no answer to {request} from {self.base_url}:"
         pairs = {name: v.reveal() if isinstance(v, Secret) else v for name, v in query.items() if v is not None}
         try:
             url = self.base_url + path + ("?" + urlencode(pairs, quote_via=quote) if pairs else "")
@@ -187,13 +187,18 @@ class HttpSession:
                 method, url, data=body, headers=plain, timeout=_TIMEOUT, stream=True, allow_redirects=False
             )
         except requests.ConnectTimeout:
-            return Unreachable(f"{unanswered} did not accept the connection in time")
+            return Unreachable(f"{unanswered} it did not accept the connection in time")
         except requests.Timeout:
-            return Unreachable(f"{unanswered} did not answer in time")
+            return Unreachable(f"{unanswered} it did not answer in time")
         except requests.exceptions.InvalidHeader:
             return UnexpectedReply(f"the answer to {request} is not HTTP")
-        except (requests.RequestException, HTTPError, OSError):
-            return Unreachable(f"{unanswered} refused or closed the connection")
+        except requests.exceptions.SSLError:
+            return Unreachable(f"{unanswered} it does not answer as https should, or its certificate is not trusted")
+        except (requests.RequestException, HTTPError, OSError) as error:
+            cause = getattr(error.args[0] if error.args else None, "reason", None)
+            if isinstance(cause, NameResolutionError):
+                return Unreachable(f"{unanswered} no address was found for this name; check how it is spelt")
+            return Unreachable(f"{unanswered} it refused or closed the connection")
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         finally:

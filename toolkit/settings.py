@@ -162,7 +162,7 @@ def _bare(kind: Any) -> Any:  # noqa: ANN401
 
 
 def _kind_of(value: object) -> str:
-    return _WORDS.get(type(value).__name__, type(value).__name__)
+    return "an empty text" if value == "" else _WORDS.get(type(value).__name__, type(value).__name__)
 
 
 def _joined(place: str, key: str) -> str:

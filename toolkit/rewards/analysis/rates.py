@@ -127,7 +127,7 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
     groups = kept.groupby("device")["rewarded"]
     result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
     busiest = {device: _busiest_day(times) for device, times in kept[kept["rewarded"]].groupby("device")["at"]}
-    result["busiest_day"] = [busiest.get(device, 0) for device in result["device"]]
+    result["busiest_day"] = np.array([busiest.get(device, 0) for device in result["device"]], "int64")
     result["cap_used"] = result["busiest_day"] / cap if cap else float("nan")
     ordered: pd.DataFrame = result.sort_values(["rewards", "device"], ascending=[False, True], ignore_index=True)
     ordered.attrs.update(kept.attrs)
