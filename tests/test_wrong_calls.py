@@ -51,6 +51,14 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "post NaT": (lambda w: w.dweets.post("roof", pd.NaT), "leave the value out, or send None"),
     "post NA inside": (lambda w: w.dweets.post("roof", {"a": pd.NA}), "leave the value out, or send None"),
     "post a row of a frame": (lambda w: w.dweets.post("roof", FRAME.iloc[0]), r"holds a Series: send its to_dict\(\)"),
+    "chart of numbered columns": (
+        lambda w: FRAME.set_axis([0], axis="columns").dweets.chart(),
+        r"name every column with text: frame.set_axis\(frame.columns.map\(str\), axis='columns'\)",
+    ),
+    "statistics of columns in two levels": (
+        lambda w: pd.concat({"roof": FRAME}, axis="columns").dweets.statistics(),
+        "name every column with text",
+    ),
     "frame of lengths": (
         lambda w: w.dweets.post_frame("roof", FRAME.assign(long=pd.Timedelta("1h"))),
         "the column 'long' cannot be written as JSON: it holds a Timedelta: send a text or a number",

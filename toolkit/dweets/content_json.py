@@ -38,7 +38,10 @@ def row_contents(frame: pd.DataFrame) -> list[bytes]:
     if not table.columns.is_unique:
         raise InvalidArgument("two columns have the same name: rename one of them")
     if not all(isinstance(name, str) for name in table.columns):
-        raise InvalidArgument("name every column with text: the names become the names in the content")
+        raise InvalidArgument(
+            "name every column with text, which becomes the name in the content: "
+            "frame.set_axis(frame.columns.map(str), axis='columns')"
+        )
     paths = [name.split(".") for name in table.columns]
     columns = [_json_values(table.iloc[:, place]) for place in range(len(paths))]
     try:
