@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -99,6 +100,7 @@ class Archive:
         self.folder = given.absolute()  # the process may change its folder
         self._footers: dict[ArchiveFile, Footer] = {}
         self._queries = ArchiveQueries()
+        self._writing = threading.RLock()
 
     def __repr__(self) -> str:
         try:
@@ -238,7 +240,7 @@ class Archive:
         """
         count = 0
         running: dict[str, Future[int]] = {}
-        with ArchiveWriter(self.folder) as writer, ThreadPoolExecutor(_THREADS, "archive") as threads:
+        with self._writing, ArchiveWriter(self.folder) as writer, ThreadPoolExecutor(_THREADS, "archive") as threads:
             for thing, frame in tqdm(frames, unit="thing", disable=not progress):
                 checked_name(thing)
                 if thing in running:  # its numbers continue those of the previous frame
@@ -271,7 +273,7 @@ class Archive:
 
     def compact(self) -> pd.DataFrame:
         """Join small files and return `things`. Recorders and gateways do so by themselves, a little later."""
-        with ArchiveWriter(self.folder) as writer:
+        with self._writing, ArchiveWriter(self.folder) as writer:
             writer.compact()
         return self.things()
 

@@ -98,6 +98,9 @@ class DweetCalls:
         if isinstance(reply, HttpReply):
             _opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
             raise UnexpectedReply("the response to listen is not a stream")
+        if "text/html" in reply.content_type:  # it would end at once, again and again
+            reply.close()
+            raise UnexpectedReply(f"the response to {wire.LISTEN} is a web page, not a stream of dweets")
         return reply
 
 
