@@ -105,6 +105,12 @@ def test_a_content_that_is_no_pairs_is_not_shown(arguments: list[str], url: str)
     assert KEY not in said.stderr + said.stdout
 
 
+def test_a_name_that_is_posted_twice_is_refused(url: str) -> None:
+    assert (
+        "number 2 of the content has the name of an earlier one" in run("post", "kitchen", "n=1", "n=2", code=2).stderr
+    )
+
+
 def test_each_line_of_a_pipe_is_one_dweet(url: str, tk: toolkit.Connection) -> None:
     rows = b"".join(b'{"n": %d}\r\n' % n for n in range(2_500))
     said, _ = piped(["post", "kitchen", "-"], b"\n" + rows + b' {"n": 2500.0}')

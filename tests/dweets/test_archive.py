@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -269,6 +271,13 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgument, match=said):
             archive.add_frame("wrong", wrong)
     assert archive.things()["thing"].tolist() == ["odd", "plain"]
+
+
+def test_an_archive_goes_to_another_process(tmp_path: Path) -> None:
+    archive = archived(tmp_path, "t", [rows(1, 5)])
+    assert len(archive.sql("SELECT * FROM dweets")) == 5
+    for copied in pickle.loads(pickle.dumps(archive)), copy.deepcopy(archive):
+        assert numbers(copied, "t") == [1, 2, 3, 4, 5]
 
 
 def test_threads_add_frames_one_after_the_other(tmp_path: Path) -> None:

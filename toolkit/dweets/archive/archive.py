@@ -102,6 +102,9 @@ class Archive:
         self._queries = ArchiveQueries()
         self._writing = threading.RLock()
 
+    def __reduce__(self) -> tuple[type[Archive], tuple[Path]]:
+        return Archive, (self.folder,)  # for other processes: what is open stays in this one
+
     def __repr__(self) -> str:
         try:
             things = all_files(self.folder)
