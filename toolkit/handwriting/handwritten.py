@@ -8,6 +8,7 @@ import io
 import os
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -178,10 +179,10 @@ def write_whole(path: Path, data: bytes) -> None:
         beside.write_bytes(data)
         os.replace(beside, path)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # the caller knows nothing of the other one
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the caller knows nothing of the other one
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that cannot be written
+            beside.unlink(missing_ok=True)
 
 
 def css_colour(colour: str, kind: Format) -> tuple[int, ...]:
