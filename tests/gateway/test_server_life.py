@@ -109,7 +109,7 @@ def test_an_address_of_another_machine_is_a_clear_error() -> None:
 
 def test_a_folder_in_use_is_a_clear_error(tmp_path: Path) -> None:
     with Gateway(tmp_path):
-        with pytest.raises(StoreUnavailable, match="is in use by the gateway with process id"):
+        with pytest.raises(StoreUnavailable, match="is in use by a gateway of this process: stop that"):
             Gateway(tmp_path)
         threads = sorted(name for name in own_threads() if name.startswith("gateway-store"))
         assert threads == ["gateway-store-reads", "gateway-store-writes"]

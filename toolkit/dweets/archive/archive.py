@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from tqdm.auto import tqdm
 
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
-from toolkit.argument_checks import checked_arguments
+from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.epochs import gaps_of
 from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files
 from toolkit.dweets.archive.follower import follower_of
@@ -92,12 +92,9 @@ class Archive:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        if not os.fspath(folder):
-            raise InvalidArgument("folder is an empty text: name the folder of the archive")
-        given = Path(folder).expanduser()
-        if not given.is_dir():
-            raise InvalidArgument(f"there is no folder {given}; `toolkit record THING --to FOLDER` creates one")
-        self.folder = given.absolute()  # the process may change its folder
+        self.folder = absolute_path(folder)
+        if not self.folder.is_dir():
+            raise InvalidArgument(f"there is no folder {folder}; `toolkit record THING --to FOLDER` creates one")
         self._footers: dict[ArchiveFile, Footer] = {}
         self._queries = ArchiveQueries()
         self._writing = threading.RLock()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
-from toolkit.argument_checks import checked_arguments
+from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
@@ -294,7 +293,7 @@ class DweetClient(PublicNames):
 
         keys = checked_keys(checked_names(things), key)
         streams = {name: partial(self._calls.stream, name, own) for name, own in keys.items()}
-        return recorder(streams, Path(folder).expanduser().absolute(), seconds, rows)
+        return recorder(streams, absolute_path(folder), seconds, rows)
 
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
         """Lock a thing with a lock and its master key: ``GET /lock/{thing}``.
