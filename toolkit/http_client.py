@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -82,10 +83,14 @@ class HttpSession:
     def __init__(self, base_url: str, keeps: object = None) -> None:
         self.base_url = checked_base_url(base_url)
         self._keeps = keeps
-        self._session = requests.Session()
         self._is_closed = False
         self._streams: WeakSet[HttpStream] = WeakSet()
         logging.getLogger("urllib3.connectionpool").addFilter(_is_not_own_call)  # adding it again changes nothing
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._session = requests.Session()
         # Proxies and .netrc of the environment are for the outside, never for this machine.
         self._session.trust_env = not is_loopback(urlsplit(self.base_url).hostname or "")
         self._session.headers["User-Agent"] = "gateway-toolkit"
@@ -155,6 +160,8 @@ class HttpSession:
             raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
         if self._is_closed:  # requests would open the session again
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
+        if self._process != os.getpid():  # a fork shares its sockets with its parent, and would read its answers
+            self._begin()
         outcome = self._exchange(endpoint.method, path, query, body, headers)
         if isinstance(outcome, BaseException):
             raise outcome from None
