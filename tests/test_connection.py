@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -38,6 +39,15 @@ def test_a_server_without_tls_is_told(gateway: Gateway) -> None:
     secure = gateway.base_url.replace("http:", "https:")
     with toolkit.connect(secure) as tk, pytest.raises(Unreachable, match="does not answer as https should"):
         tk.dweets.things()
+
+
+def test_a_connection_for_another_process_is_made_there(gateway: Gateway) -> None:
+    with toolkit.connect(gateway) as tk:
+        for local in (tk, tk.dweets, gateway):
+            with pytest.raises(
+                TypeError, match=r"neither copied nor pickled: call toolkit.connect\(URL\) in each process"
+            ):
+                pickle.dumps(local)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
