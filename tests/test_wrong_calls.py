@@ -112,6 +112,10 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "stored on NaT": (lambda w: w.dweets.stored("roof", pd.NaT), "date must be a time"),
     "stored at a text": (lambda w: w.dweets.stored("roof", "2026-01-01", hour="9"), "hour is a whole number or None"),
     "listen to a list": (lambda w: w.dweets.listen(["roof"]), "thing is a str, not a list of str"),
+    "collect no dweet": (lambda w: w.dweets.collect("roof", n=0), "n is at least 1, not 0"),
+    "collect backwards": (lambda w: w.dweets.collect("roof", seconds=-1), "seconds is a number of 0 or more, not -1"),
+    "collect until NaN": (lambda w: w.dweets.collect("roof", seconds=math.nan), "seconds is a number of 0 or more"),
+    "listen since -1": (lambda w: w.dweets.listen("roof", since=-1), "since is a sequence number, 0 or more, not -1"),
     "collect without end": (lambda w: w.dweets.collect("roof"), "say when to stop"),
     "condition is a function": (
         lambda w: w.dweets.set_alert("roof", who="a@b.de", condition=lambda d: d > 1, key="k"),

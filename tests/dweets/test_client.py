@@ -485,6 +485,9 @@ def test_one_frame_goes_to_many_things(tk: Connection) -> None:
     assert tk.dweets.history("attic").to_dict("list") == {"n": [1, 3]}
     assert tk.dweets.history("cellar").to_dict("list") == {"n": [2]}
     assert len(tk.dweets.post_frame(frame=frame.head(0), thing_column="room")) == 0
+    with pytest.raises(InvalidArgument, match="thing cannot be '..'"):
+        tk.dweets.post_frame(frame=frame.assign(room=["attic", "..", "attic"]), thing_column="room")
+    assert len(tk.dweets.history("attic")) == 2, "nothing was sent"
 
 
 def test_post_takes_what_a_frame_holds(tk: Connection) -> None:

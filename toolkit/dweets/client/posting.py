@@ -30,6 +30,8 @@ def post_rows(
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
     parts = _parts(thing, frame, thing_column)
+    if unsendable := {".", ".."}.intersection(name for name, _, _ in parts):  # as `HttpSession` would, too late
+        raise InvalidArgument(f"thing cannot be {min(unsendable)!r}")
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
     records: list[Record] = []
     for name, batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
