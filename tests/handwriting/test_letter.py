@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pypdfium2
 import pytest
 from PIL import Image
@@ -93,6 +94,17 @@ def check_letter(parameters: Parameters) -> list[str]:
     if text.split() != parameters.text.split():
         found.append(f"{hand.title}: the text of the PDF is another one")
     return found if len(read) == done.pages == len(pages) else [*found, f"{hand.title}: {len(read)} pages"]
+
+
+def test_a_tilde_is_the_home_folder(hands: toolkit.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    letter = hands.handwriting.letter("Hi", "Molly", random_seed=7)
+    letter.save("~/letter.pdf")
+    letter.save_pictures("~/pages", dpi=30)
+    hands.handwriting.letters(pd.DataFrame({"n": [1]}), "Hi {n}", "Molly", "~/merged", progress=False)
+    assert {path.name for path in tmp_path.iterdir()} >= {"letter.pdf", "pages", "merged"}
+    assert not (tmp_path / "~").exists()
 
 
 @pytest.mark.parametrize("title", ["Molly", "Bailey"])

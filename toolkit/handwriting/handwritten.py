@@ -165,7 +165,7 @@ def _parse_seed(text: str) -> int | Decimal | None:
 
 
 def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
-    target = Path(path)
+    target = Path(path).expanduser()
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
     write_whole(target, data)

@@ -64,7 +64,7 @@ class Letter:
 
         They are transparent without a `background`, a CSS colour.
         """
-        target = Path(folder)
+        target = Path(folder).expanduser()
         target.mkdir(parents=True, exist_ok=True)
         numbers = range(1, self.pages + 1)
         return [self.picture(n, dpi=dpi).save(target / f"page-{n}.png", background=background) for n in numbers]
