@@ -112,6 +112,7 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "stored on NaT": (lambda w: w.dweets.stored("roof", pd.NaT), "date must be a time"),
     "stored at a text": (lambda w: w.dweets.stored("roof", "2026-01-01", hour="9"), "hour is a whole number or None"),
     "listen to a list": (lambda w: w.dweets.listen(["roof"]), "thing is a str, not a list of str"),
+    "a page of a text": (lambda w: w.hands.letter("Hi", "Molly").picture("1"), "page is a whole number, not a str"),
     "collect no dweet": (lambda w: w.dweets.collect("roof", n=0), "n is at least 1, not 0"),
     "collect backwards": (lambda w: w.dweets.collect("roof", seconds=-1), "seconds is a number of 0 or more, not -1"),
     "collect until NaN": (lambda w: w.dweets.collect("roof", seconds=math.nan), "seconds is a number of 0 or more"),
@@ -282,6 +283,7 @@ RIGHT: dict[str, Callable[[World], object]] = {
     "fields of an index": lambda w: FRAME.dweets.statistics(FRAME.columns),
     "a rating pair as list": lambda w: w.hands.available(rating_neatness=[1450, None]),
     "a width of numpy": lambda w: w.hands.png("Hi", "Molly", width=np.int64(100), random_seed=np.int64(7)),
+    "titles in an array": lambda w: w.hands.sweep("Hi", np.array(["Molly"]), random_seed=7, progress=False),
     "one id": lambda w: payment_ids("id"),
 }
 

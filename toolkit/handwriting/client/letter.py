@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from toolkit.argument_checks import checked_arguments
 from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style
 from toolkit.handwriting.handwritten import Handwritten
@@ -21,6 +22,7 @@ LETTER_SIZE = 12
 _SHOWN_DPI, _MOST_DPI = 96, 1200
 
 
+@checked_arguments
 @dataclass(frozen=True)
 class Letter:
     """A letter of one or more pages. It shows its first page in a notebook.

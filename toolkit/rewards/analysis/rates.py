@@ -25,7 +25,7 @@ FEW = 30
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
     """Return the decisions that count, in their order, or raise InvalidArgument if a column is missing or wrong."""
     checked_columns(decisions, needed, "decisions")
-    answers = {name: _booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
+    answers = {name: booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
     kept = decisions.assign(**answers)
     kept = kept[~kept["test"]] if "test" in answers else kept
     kept.attrs["test_rows_left_out"] = len(decisions) - len(kept)
@@ -40,7 +40,8 @@ def checked_columns(frame: pd.DataFrame, needed: Iterable[str], what: str) -> No
         raise InvalidArgument(f"two columns of the {what} have the same name: rename one of them")
 
 
-def _booleans(column: pd.Series) -> pd.Series:
+def booleans(column: pd.Series) -> pd.Series:
+    """Return a column of truth values, or raise InvalidArgument where one is a text or missing."""
     if not column.isin([True, False]).all():  # 1 and 0 are equal to them
         raise InvalidArgument(f"the column {column.name} must be true or false in every row")
     return column.astype(bool)

@@ -215,7 +215,7 @@ class RewardClient(PublicNames):
         Parameters
         ----------
         moments
-            Columns device, moment_id, and optionally test. All names are checked before the first one is sent.
+            Columns device, moment_id, and optionally test. All but device is checked before the first one is sent.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class RewardClient(PublicNames):
         analysis.checked_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
 
-        tests = moments["test"] if "test" in moments.columns else [False] * len(moments)
+        tests = analysis.booleans(moments["test"]) if "test" in moments.columns else [False] * len(moments)
         rows = list(zip(moments["device"], map(_checked_name, moments["moment_id"]), tests, strict=True))
         bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
         return declared_frame(
