@@ -12,15 +12,7 @@ import pandas as pd
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
 from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
-from toolkit.dweets.arguments import (
-    Key,
-    checked_addresses,
-    checked_count,
-    checked_date,
-    checked_keys,
-    checked_name,
-    checked_names,
-)
+from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
 from toolkit.dweets.client.calls import DweetCalls, checked_records, warned_if_forgotten
 from toolkit.dweets.client.listening import Listener, collected
@@ -229,8 +221,6 @@ class DweetClient(PublicNames):
         Listener
             Yields `Dweet`; reconnects and resumes without loss or duplicate; ``.close()`` from any thread ends it.
         """
-        if since is not None and since < 0:
-            raise InvalidArgument(f"since is a sequence number, 0 or more, not {since}")
         return Listener(lambda position: self._calls.stream(thing, key, position), since, patience)
 
     def collect(
@@ -243,12 +233,7 @@ class DweetClient(PublicNames):
         key: Key = None,
     ) -> pd.DataFrame:
         """Listen until `n` dweets have come or `seconds` have passed, and return them as in `history`."""
-        if n is None and seconds is None:
-            raise InvalidArgument("say when to stop: give n, seconds or both")
-        if seconds is not None and not seconds >= 0:
-            raise InvalidArgument(f"seconds is a number of 0 or more, not {seconds}")
-        wanted = None if n is None else checked_count(n)
-        return history_frame(collected(self.listen(thing, key=key), wanted, seconds), columns)
+        return history_frame(collected(lambda: self.listen(thing, key=key), n, seconds), columns)
 
     def archive(self, folder: str | os.PathLike[str]) -> Archive:
         """Open the archive in a folder that `record`, ``toolkit record`` or ``Gateway(archive=...)`` writes.
