@@ -109,6 +109,12 @@ def test_a_content_that_is_no_pairs_is_not_shown(arguments: list[str], url: str)
     assert KEY not in said.stderr + said.stdout
 
 
+def test_a_name_that_is_posted_twice_is_refused(url: str) -> None:
+    assert (
+        "number 2 of the content has the name of an earlier one" in run("post", "kitchen", "n=1", "n=2", code=2).stderr
+    )
+
+
 def test_each_line_of_a_pipe_is_one_dweet(url: str, tk: toolkit.Connection) -> None:
     rows = b"".join(b'{"n": %d}\r\n' % n for n in range(2_500))
     said, _ = piped(["post", "kitchen", "-"], b"\n" + rows + b' {"n": 2500.0}')
@@ -265,7 +271,7 @@ def test_history_warns_of_dweets_that_are_gone_in_one_line() -> None:
         with pytest.warns(UserWarning, match="700 dweets were sent"):
             tk.dweets.post_frame("kitchen", pd.DataFrame({"n": range(700)}), progress=False)
         said = called("history", "kitchen", "--json", "--since=2026-01-01", f"--url={gateway.base_url}")
-    assert said.stderr.startswith("Warning: 200 dweets of 'kitchen' are gone, all of those before ")
+    assert said.stderr.startswith("Warning: the gateway has deleted 200 dweets of 'kitchen', all of those before ")
     assert (len(said.stderr.splitlines()), len(said.stdout.splitlines())) == (1, 500)
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pickle
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +16,9 @@ import pandas as pd
 import pytest
 
 import toolkit
+from tests.conftest import ROOT
 from tests.mail_server import eventually
-from toolkit.errors import InvalidArgument, ToolkitError
+from toolkit.errors import InvalidArgument, ToolkitError, Unreachable
 from toolkit.gateway import Gateway
 
 DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
@@ -21,6 +28,63 @@ DEVICE = "6c1f2a0e-5b9d-4c77-8a31-0d2e9b4f6a55"
 def gateway() -> Iterator[Gateway]:
     with Gateway() as running:
         yield running
+
+
+def test_a_name_without_an_address_is_told() -> None:
+    with toolkit.connect("http://gateway.invalid") as tk, pytest.raises(Unreachable, match="no address was found for"):
+        tk.dweets.things()
+
+
+def test_a_server_without_tls_is_told(gateway: Gateway) -> None:
+    secure = gateway.base_url.replace("http:", "https:")
+    with toolkit.connect(secure) as tk, pytest.raises(Unreachable, match="does not answer as https should"):
+        tk.dweets.things()
+
+
+def test_a_connection_for_another_process_is_made_there(gateway: Gateway) -> None:
+    with toolkit.connect(gateway) as tk:
+        for local in (tk, tk.dweets, gateway):
+            with pytest.raises(
+                TypeError, match=r"neither copied nor pickled: call toolkit.connect\(URL\) in each process"
+            ):
+                pickle.dumps(local)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_fork_opens_connections_of_its_own() -> None:
+    callers = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            callers.append(self.client_address)
+            body = b'{"this":"succeeded","by":"getting","the":"dweets","with":[]}'
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    program = """
+import os, sys, toolkit
+tk = toolkit.connect(sys.argv[1])
+tk.dweets.latest("kitchen")
+if os.fork() == 0:
+    tk.dweets.latest("kitchen")
+    os._exit(0)
+os.wait()
+tk.dweets.latest("kitchen")
+"""
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        subprocess.run([sys.executable, "-c", program, url], cwd=ROOT, timeout=60, check=True)
+        server.shutdown()
+    parent, child, parent_again = callers
+    assert parent == parent_again != child
 
 
 @pytest.mark.parametrize(

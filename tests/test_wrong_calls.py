@@ -48,7 +48,25 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "post a list as thing": (lambda w: w.dweets.post(["roof"], 1), "thing is a str or None, not a list"),
     "post a function": (lambda w: w.dweets.post("roof", lambda: 1), "cannot be written as JSON"),
-    "post NaT": (lambda w: w.dweets.post("roof", pd.NaT), "cannot be written as JSON"),
+    "post NaT": (lambda w: w.dweets.post("roof", pd.NaT), "leave the value out, or send None"),
+    "post NA inside": (lambda w: w.dweets.post("roof", {"a": pd.NA}), "leave the value out, or send None"),
+    "post a row of a frame": (lambda w: w.dweets.post("roof", FRAME.iloc[0]), r"holds a Series: send its to_dict\(\)"),
+    "chart of numbered columns": (
+        lambda w: FRAME.set_axis([0], axis="columns").dweets.chart(),
+        r"name every column with text: frame.set_axis\(frame.columns.map\(str\), axis='columns'\)",
+    ),
+    "statistics of columns in two levels": (
+        lambda w: pd.concat({"roof": FRAME}, axis="columns").dweets.statistics(),
+        "name every column with text",
+    ),
+    "frame of lengths": (
+        lambda w: w.dweets.post_frame("roof", FRAME.assign(long=pd.Timedelta("1h"))),
+        "the column 'long' cannot be written as JSON: it holds a Timedelta: send a text or a number",
+    ),
+    "frame of huge numbers": (
+        lambda w: w.dweets.post_frame("roof", FRAME.assign(n=1, huge=2**70)),
+        "the column 'huge' cannot be written as JSON: Integer exceeds 64-bit range",
+    ),
     "post NaN of numpy": (lambda w: w.dweets.post("roof", np.float64("nan")), "NaN"),
     "post with a number as key": (
         lambda w: w.dweets.post("roof", 1, key=5),
@@ -94,6 +112,11 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     "stored on NaT": (lambda w: w.dweets.stored("roof", pd.NaT), "date must be a time"),
     "stored at a text": (lambda w: w.dweets.stored("roof", "2026-01-01", hour="9"), "hour is a whole number or None"),
     "listen to a list": (lambda w: w.dweets.listen(["roof"]), "thing is a str, not a list of str"),
+    "a page of a text": (lambda w: w.hands.letter("Hi", "Molly").picture("1"), "page is a whole number, not a str"),
+    "collect no dweet": (lambda w: w.dweets.collect("roof", n=0), "n is at least 1, not 0"),
+    "collect backwards": (lambda w: w.dweets.collect("roof", seconds=-1), "seconds is a number of 0 or more, not -1"),
+    "collect until NaN": (lambda w: w.dweets.collect("roof", seconds=math.nan), "seconds is a number of 0 or more"),
+    "listen since -1": (lambda w: w.dweets.listen("roof", since=-1), "since is a sequence number, 0 or more, not -1"),
     "collect without end": (lambda w: w.dweets.collect("roof"), "say when to stop"),
     "condition is a function": (
         lambda w: w.dweets.set_alert("roof", who="a@b.de", condition=lambda d: d > 1, key="k"),
@@ -129,6 +152,13 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
     ),
     "width is a list": (lambda w: w.hands.png("Hi", "Molly", width=[100]), "width is a number or a str or None"),
     "sheet of None": (lambda w: w.hands.contact_sheet(None), "pictures is a DataFrame or a list of Handwritten"),
+    **{
+        f"moment with the idempotency key {key[:5]!a}": (
+            lambda w, key=key: w.rewards.moment(w.rewards.new_device_id("acme"), "m", idempotency_key=key),
+            "an idempotency key has 1 to 256 printable ASCII characters",
+        )
+        for key in ("", "é\n", "\U0001f600", " a", "a" * 257)
+    },
     "session of a list": (lambda w: w.rewards.start_session(["a"]), "device is a str, not a list of str"),
     "session at NaT": (lambda w: w.rewards.start_session("a", start=pd.NaT), "start must be a time"),
     "moments of dicts": (lambda w: w.rewards.moments([{"device": "a"}]), "moments is a DataFrame, not a list of dict"),
@@ -207,6 +237,19 @@ WRONG: dict[str, tuple[Callable[[World], object], str]] = {
         lambda w: toolkit.connect(["http://a"]),
         "gateway is a Gateway or a str or None, not a list of str",
     ),
+    "connect with an unknown key": (
+        lambda w: toolkit.connect("http://127.0.0.1:1", credentials={"apiKey": "odd"}),
+        "credentials knows apikey, gatewaykey, app_key, ApiClientId, OtherApiClientId, not apiKey",
+    ),
+    "archive of no name": (lambda w: toolkit.Archive(""), "a path is not empty"),
+    "archive of an unknown user": (lambda w: toolkit.Archive("~nobody-here/years"), "~NAME is the folder of a user"),
+    "gateway of an unknown user": (
+        lambda w: toolkit.Gateway("~nobody-here"),
+        "gateway.folder: expected the path of a f",
+    ),
+    "gateway at NUL": (lambda w: toolkit.Gateway("a\0b"), "gateway.folder: expected the path of a folder, got a text"),
+    "record to NUL": (lambda w: w.dweets.record("roof", "a\0b"), "a path is not empty and has no NUL"),
+    "gateway of no name": (lambda w: toolkit.Gateway(""), "expected the path of a folder, got an empty text"),
     "connect by a key": (lambda w: toolkit.connect(credentials="key"), "credentials is a dict or None, not a str"),
     "a secret of a number": (lambda w: toolkit.Secret(5), "a secret is text, not an int"),
 }
@@ -240,6 +283,7 @@ RIGHT: dict[str, Callable[[World], object]] = {
     "fields of an index": lambda w: FRAME.dweets.statistics(FRAME.columns),
     "a rating pair as list": lambda w: w.hands.available(rating_neatness=[1450, None]),
     "a width of numpy": lambda w: w.hands.png("Hi", "Molly", width=np.int64(100), random_seed=np.int64(7)),
+    "titles in an array": lambda w: w.hands.sweep("Hi", np.array(["Molly"]), random_seed=7, progress=False),
     "one id": lambda w: payment_ids("id"),
 }
 

@@ -7,11 +7,14 @@ a key.
 from __future__ import annotations
 
 import inspect
+import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import cache, wraps
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack
 
 import numpy as np
@@ -49,6 +52,14 @@ def described(value: object) -> str:
     if isinstance(value, list | tuple) and value:
         name += f" of {' and '.join(sorted({type(each).__name__ for each in value}))}"
     return _with_article(name)
+
+
+def absolute_path(path: str | os.PathLike[str]) -> Path:
+    """Return where a path leads now, since a process may change its folder; InvalidArgument if it cannot be one."""
+    with suppress(RuntimeError):  # ~ of a user that there is not
+        if (text := os.fspath(path)) and "\0" not in text:
+            return Path(text).expanduser().absolute()
+    raise InvalidArgument("a path is not empty and has no NUL, and ~NAME is the folder of a user of this machine")
 
 
 def _with_article(name: str) -> str:

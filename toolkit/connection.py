@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Service = Literal["dweets", "handwriting", "rewards", "identity"]
 # A gateway without configured keys takes any, so that a notebook works at once.
 ANY_APIKEY = Secret("notebook")
+CREDENTIALS = ("apikey", "gatewaykey", "app_key", "ApiClientId", "OtherApiClientId")
 SERVICES: tuple[Service, ...] = ("dweets", "handwriting", "rewards", "identity")
 
 
@@ -45,7 +46,7 @@ def connect(
     base_urls
         The base URLs of single services that are elsewhere.
     credentials
-        Keys by their names on the wire (``apikey``, ``gatewaykey``, ``app_key``, ``ApiClientId``, ...). An embedded
+        Keys by their names on the wire: ``apikey``, ``gatewaykey``, ``app_key`` and ``ApiClientId``. An embedded
         gateway with the demo world has its own. Keys of the environment (``$TOOLKIT_APIKEY``, ...) are sent to the
         gateway at ``$TOOLKIT_URL`` and to one of this process, never to another server.
     operator_key
@@ -61,7 +62,7 @@ def connect(
     Raises
     ------
     InvalidArgument
-        A URL is not http or https, or has a name, password or query in it.
+        A URL is not http or https, or has a name, password or query in it; there is no credential of this name.
 
     Examples
     --------
@@ -88,13 +89,14 @@ class Connection(PublicNames):
     ) -> None:
         from toolkit.http_client import checked_base_url
 
-        if unknown := set(base_urls) - set(SERVICES):
-            raise InvalidArgument(f"base_urls knows {', '.join(SERVICES)}, not {', '.join(sorted(unknown))}")
+        self._is_closed = False
+        for name, given, known in ("base_urls", base_urls, SERVICES), ("credentials", credentials, CREDENTIALS):
+            if unknown := set(given) - set(known):
+                raise InvalidArgument(f"{name} knows {', '.join(known)}, not {', '.join(sorted(unknown))}")
         self._base_urls = {service: checked_base_url(url) for service, url in base_urls.items()}
         self._credentials = {name: Secret(value) for name, value in credentials.items()}
         self._operator_key = None if operator_key is None else Secret(operator_key)
         self._sessions: dict[str, HttpSession] = {}
-        self._is_closed = False
         self.gateway: Gateway | None = None
         self._started: Gateway | None = None
         self.base_url = checked_base_url(self._resolve(gateway))
@@ -204,4 +206,5 @@ class Connection(PublicNames):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<Connection to {self.base_url}>" if hasattr(self, "base_url") else "<Connection, not made>"
+        state = ", closed" if self._is_closed else ""
+        return f"<Connection to {self.base_url}{state}>" if hasattr(self, "base_url") else "<Connection, not made>"

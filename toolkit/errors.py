@@ -245,6 +245,11 @@ class NotEligible(ServiceError):
     default_status = 403
 
 
+def counted(number: int, what: str) -> str:
+    """Return a number with its noun, such as ``1 gap`` or ``1,461 rows``."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def warn_caller(text: str) -> None:
     """Give a warning that points at the line that called this package."""
     level, frame = 1, inspect.currentframe()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -16,7 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from weakref import WeakSet
 
 import requests
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, NameResolutionError
 
 from toolkit.endpoint import Endpoint, is_loopback
 from toolkit.errors import ConnectionClosed, InvalidArgument, UnexpectedReply, Unreachable
@@ -82,10 +83,14 @@ class HttpSession:
     def __init__(self, base_url: str, keeps: object = None) -> None:
         self.base_url = checked_base_url(base_url)
         self._keeps = keeps
-        self._session = requests.Session()
         self._is_closed = False
         self._streams: WeakSet[HttpStream] = WeakSet()
         logging.getLogger("urllib3.connectionpool").addFilter(_is_not_own_call)  # adding it again changes nothing
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._session = requests.Session()
         # Proxies and .netrc of the environment are for the outside, never for this machine.
         self._session.trust_env = not is_loopback(urlsplit(self.base_url).hostname or "")
         self._session.headers["User-Agent"] = "gateway-toolkit"
@@ -155,6 +160,8 @@ class HttpSession:
             raise InvalidArgument("half of a surrogate pair is no text that can be sent") from None
         if self._is_closed:  # requests would open the session again
             raise ConnectionClosed(f"the connection to {self.base_url} is closed: connect again with toolkit.connect()")
+        if self._process != os.getpid():  # a fork shares its sockets with its parent, and would read its answers
+            self._begin()
         outcome = self._exchange(endpoint.method, path, query, body, headers)
         if isinstance(outcome, BaseException):
             raise outcome from None
@@ -170,7 +177,7 @@ class HttpSession:
     ) -> requests.Response | BaseException:
         """Send with all secrets revealed; an error is returned, so that this frame is in no traceback."""
         request = f"{method} {path}"
-        unanswered = f"no answer to {request} from {self.base_url}: it"
+        unanswered = f"no answer to {request} from {self.base_url}:"
         pairs = {name: v.reveal() if isinstance(v, Secret) else v for name, v in query.items() if v is not None}
         try:
             url = self.base_url + path + ("?" + urlencode(pairs, quote_via=quote) if pairs else "")
@@ -187,13 +194,18 @@ class HttpSession:
                 method, url, data=body, headers=plain, timeout=_TIMEOUT, stream=True, allow_redirects=False
             )
         except requests.ConnectTimeout:
-            return Unreachable(f"{unanswered} did not accept the connection in time")
+            return Unreachable(f"{unanswered} it did not accept the connection in time")
         except requests.Timeout:
-            return Unreachable(f"{unanswered} did not answer in time")
+            return Unreachable(f"{unanswered} it did not answer in time")
         except requests.exceptions.InvalidHeader:
             return UnexpectedReply(f"the answer to {request} is not HTTP")
-        except (requests.RequestException, HTTPError, OSError):
-            return Unreachable(f"{unanswered} refused or closed the connection")
+        except requests.exceptions.SSLError:
+            return Unreachable(f"{unanswered} it does not answer as https should, or its certificate is not trusted")
+        except (requests.RequestException, HTTPError, OSError) as error:
+            cause = getattr(error.args[0] if error.args else None, "reason", None)
+            if isinstance(cause, NameResolutionError):
+                return Unreachable(f"{unanswered} no address was found for this name; check how it is spelt")
+            return Unreachable(f"{unanswered} it refused or closed the connection")
         except KeyboardInterrupt:
             return KeyboardInterrupt()
         finally:

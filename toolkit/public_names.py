@@ -5,13 +5,18 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn
 
 
 class PublicNames:
-    """Offers only public names to tab completion and ``dir()``."""
+    """Offers only public names to tab completion and ``dir()``; holds sockets and keys, so it is not pickled."""
 
     def __dir__(self) -> Iterable[str]:
         return [name for name in super().__dir__() if not name.startswith("_")]
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(f"a {name} is neither copied nor pickled: call toolkit.connect(URL) in each process instead")
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:

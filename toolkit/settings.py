@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec import Meta
 
+from toolkit.argument_checks import absolute_path
 from toolkit.errors import InvalidArgument
 from toolkit.secret import Secret
 
@@ -62,7 +63,7 @@ def table_in(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise InvalidArgument(f"the configuration {file} is larger than {MOST_BYTES // 1_000_000} MB")
     is_json = file.suffix == ".json"
     try:
-        table = msgspec.json.decode(data) if is_json else tomllib.loads(data.decode("utf-8"))
+        table = msgspec.json.decode(data) if is_json else tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         # Only the place: the text around it may hold a secret.
         place = re.search(r"\((?:at|byte) .*?\)", str(error))
@@ -162,7 +163,7 @@ def _bare(kind: Any) -> Any:  # noqa: ANN401
 
 
 def _kind_of(value: object) -> str:
-    return _WORDS.get(type(value).__name__, type(value).__name__)
+    return "an empty text" if value == "" else _WORDS.get(type(value).__name__, type(value).__name__)
 
 
 def _joined(place: str, key: str) -> str:
@@ -190,12 +191,6 @@ def _secret(value: str) -> Secret:
     return Secret(value)
 
 
-def _path(value: str | os.PathLike[str]) -> Path:
-    if not os.fspath(value):
-        raise ValueError
-    return Path(value).expanduser()
-
-
 def _time_of_day(value: object) -> TimeOfDay:
     at = TimeOfDay.fromisoformat(str(value))
     if at.tzinfo is not None:
@@ -205,7 +200,7 @@ def _time_of_day(value: object) -> TimeOfDay:
 
 _PARSERS: dict[type, tuple[Callable[[Any], object], str]] = {
     Secret: (_secret, "a text, not an empty one"),
-    Path: (_path, "the path of a folder"),
+    Path: (absolute_path, "the path of a folder"),
     ZoneInfo: (ZoneInfo, "a time zone such as Europe/Berlin"),
     TimeOfDay: (_time_of_day, "a time of the day without a zone, such as 22:00"),
 }

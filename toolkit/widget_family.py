@@ -304,11 +304,6 @@ def scrolled(wide_html: str, *, caption: str) -> str:
     )
 
 
-def counted(number: int, what: str) -> str:
-    """Return a number with its noun, such as ``1 gap`` or ``1,461 rows``."""
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 def worded(error: Exception) -> str:
     """Return an error as a sentence for a person."""
     if isinstance(error, ToolkitError):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import pickle
 import random
 import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -268,6 +271,21 @@ def test_a_frame_becomes_dweets(tmp_path: Path) -> None:
         with pytest.raises(InvalidArgument, match=said):
             archive.add_frame("wrong", wrong)
     assert archive.things()["thing"].tolist() == ["odd", "plain"]
+
+
+def test_an_archive_goes_to_another_process(tmp_path: Path) -> None:
+    archive = archived(tmp_path, "t", [rows(1, 5)])
+    assert len(archive.sql("SELECT * FROM dweets")) == 5
+    for copied in pickle.loads(pickle.dumps(archive)), copy.deepcopy(archive):
+        assert numbers(copied, "t") == [1, 2, 3, 4, 5]
+
+
+def test_threads_add_frames_one_after_the_other(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"n": range(4)}, index=pd.date_range("2026-01-01", periods=4, freq="6h"))
+    archive = Archive(tmp_path)
+    with ThreadPoolExecutor(4) as threads:
+        added = list(threads.map(archive.add_frame, map("roof-{}".format, range(8)), [frame] * 8))
+    assert added == archive.things()["dweets"].tolist() == [4] * 8
 
 
 def test_a_frame_added_twice_is_refused(tmp_path: Path) -> None:
@@ -530,7 +548,7 @@ with ArchiveWriter(Path(sys.argv[1])):
         assert process.stdout.readline() == "open\n"
         times = pd.date_range("2026-01-01", periods=1)
         for write in (archive.compact, lambda: archive.add_frame("t", pd.DataFrame({"a": [1]}, index=times))):
-            with pytest.raises(ArchiveUnusable, match="another process is writing to the archive"):
+            with pytest.raises(ArchiveUnusable, match="another process or thread is writing to the archive"):
                 write()
         assert numbers(archive, "t") == [1, 2, 3, 4, 5], "who reads needs no lock"
         process.send_signal(signal.SIGKILL)

@@ -300,10 +300,10 @@ def test_a_backtest_warns_of_a_condition_that_cannot_trigger(tk: Connection) -> 
     assert tk.dweets.backtest("oven", "dweet.celsius > 30")["alert.met"].tolist() == [False, True, True]
     assert tk.dweets.backtest("oven", "dweet.celsius > 50")["alert.met"].tolist() == [False] * 3, "no is a value too"
     for condition, said in (
-        ("celsius > 30", "failed at each of the 3 dweets: ReferenceError: celsius is not defined"),
-        ("dweet => dweet.celsius > 30", "failed at each of the 3 dweets: it returns a function and does not call it"),
-        ("dweet.celsius", "returned neither a text nor true or false at any of the 3 dweets; write it as"),
-        ("dweet.celcius > 30", "none of the 3 dweets has the field celcius; the last one has celsius"),
+        ("celsius > 30", "failed at every dweet: ReferenceError: celsius is not defined"),
+        ("dweet => dweet.celsius > 30", "failed at every dweet: it returns a function and does not call it"),
+        ("dweet.celsius", "returned neither a text nor true or false at any dweet; write it as"),
+        ("dweet.celcius > 30", "no dweet has the field celcius; the last one has celsius"),
     ):
         with pytest.warns(UserWarning, match=said) as warned:
             found = tk.dweets.backtest("oven", condition)
@@ -323,7 +323,7 @@ def test_a_backtest_takes_a_frame(tk: Connection) -> None:
     assert found["alert.mails"].tolist() == [False, True, False]
     pd.testing.assert_frame_equal(tk.dweets.backtest(found, condition), found)
     assert tk.dweets.backtest(history.head(0), condition).empty
-    with pytest.warns(UserWarning, match="failed at each of the 3 dweets"):
+    with pytest.warns(UserWarning, match="failed at every dweet"):
         tk.dweets.backtest(history, "dweet.air.celcius.value > 30")
     with pytest.raises(InvalidArgument, match="neither an expression nor returns a value"):
         tk.dweets.backtest(history, "if (dweet.air.celsius > 30) 'too hot'")
@@ -485,6 +485,9 @@ def test_one_frame_goes_to_many_things(tk: Connection) -> None:
     assert tk.dweets.history("attic").to_dict("list") == {"n": [1, 3]}
     assert tk.dweets.history("cellar").to_dict("list") == {"n": [2]}
     assert len(tk.dweets.post_frame(frame=frame.head(0), thing_column="room")) == 0
+    with pytest.raises(InvalidArgument, match="thing cannot be '..'"):
+        tk.dweets.post_frame(frame=frame.assign(room=["attic", "..", "attic"]), thing_column="room")
+    assert len(tk.dweets.history("attic")) == 2, "nothing was sent"
 
 
 def test_post_takes_what_a_frame_holds(tk: Connection) -> None:

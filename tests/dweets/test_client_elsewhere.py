@@ -228,6 +228,15 @@ def test_a_stream_that_is_none(data: bytes) -> None:
             next(listener)
 
 
+def test_a_web_page_is_no_stream() -> None:
+    page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<html>Welcome</html>"
+    with LiteralServer(page) as server, toolkit.connect(server.url) as tk:
+        with pytest.raises(UnexpectedReply, match="is a web page, not a stream of dweets"):
+            tk.dweets.collect("kitchen", n=1, seconds=60)
+        with pytest.raises(UnexpectedReply, match="the response to GET /handwritings is not JSON"):
+            tk.handwriting.available()
+
+
 def test_a_server_that_ends_every_stream_at_once_is_not_hammered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listening, "_SHORT", 3600.0)  # on a busy machine too these streams count as short
     with LiteralServer(FRAME_HEAD + b"0\r\n\r\n") as server, toolkit.connect(server.url) as tk:

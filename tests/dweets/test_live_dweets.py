@@ -226,7 +226,7 @@ def test_what_cannot_be_followed_is_said(tk: toolkit.Connection, gateway: Gatewa
     assert isinstance(live.error, KeyRejected)
     assert live.frame.empty
     assert not live.running
-    with pytest.raises(TimeoutError, match="0 of 1 dweets of door"):
+    with pytest.raises(TimeoutError, match="0 of 1 dweet of door"):
         live.wait(1)
     live.stop()
     assert live.picture().startswith(b"\x89PNG")

@@ -241,7 +241,7 @@ def test_the_command_line_refuses_in_one_line(gateway: Gateway, tmp_path: Path) 
     assert "TOOLKIT_KEYS must be THING=KEY" in shown
     assert KEY not in shown
     with toolkit.connect(gateway) as tk, tk.dweets.record("t", tmp_path):
-        assert "another process is writing" in refused("t", to, f"--url={gateway.base_url}")
+        assert "another process or thread is writing" in refused("t", to, f"--url={gateway.base_url}")
 
 
 def test_what_cannot_be_recorded_is_refused(tk: toolkit.Connection, tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_what_cannot_be_recorded_is_refused(tk: toolkit.Connection, tmp_path: Pa
     assert not list(tmp_path.iterdir())
     with pytest.raises(Unreachable), toolkit.connect("http://127.0.0.1:9") as nobody:
         nobody.dweets.record("t", tmp_path)
-    with tk.dweets.record("t", tmp_path), pytest.raises(ArchiveUnusable, match="another process is writing"):
+    with tk.dweets.record("t", tmp_path), pytest.raises(ArchiveUnusable, match="another process or thread is writing"):
         tk.dweets.record("u", tmp_path)
 
 
@@ -348,7 +348,7 @@ def test_a_gateway_with_an_archive_killed_again_and_again(tmp_path: Path) -> Non
     assert numbers(folder, "rest") == list(range(200))
 
 
-@pytest.mark.filterwarnings("ignore:[0-9,]+ dweets of '.*' are gone")
+@pytest.mark.filterwarnings("ignore:the gateway has deleted [0-9,]+ dweet")
 def test_the_journal_is_cut_to_what_is_kept_and_never_above_what_is_archived(tmp_path: Path) -> None:
     folder = tmp_path / "archive"
     folder.mkdir()
@@ -395,7 +395,7 @@ def test_an_archive_that_cannot_be_written_stops_the_start(tmp_path: Path) -> No
     with pytest.raises(ArchiveUnusable, match="cannot be written"):
         Gateway(tmp_path / "data", archive=tmp_path / "file")
     with Gateway(tmp_path / "data", archive=tmp_path / "archive") as gateway:
-        with pytest.raises(ArchiveUnusable, match="another process is writing"):
+        with pytest.raises(ArchiveUnusable, match="another process or thread is writing"):
             Gateway(archive=tmp_path / "archive")
         with toolkit.connect(gateway) as tk:
             tk.dweets.post("kitchen", {"n": 1})

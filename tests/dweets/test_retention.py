@@ -56,7 +56,7 @@ def test_each_response_tells_the_retention(gateway: Gateway, tk: toolkit.Connect
 
 @pytest.mark.parametrize("kind", ["json", "csv"])
 def test_stored_dweets_tell_how_many_are_gone(gateway: Gateway, tk: toolkit.Connection, kind: str) -> None:
-    with pytest.warns(UserWarning, match="are gone"):
+    with pytest.warns(UserWarning, match="has deleted"):
         kept = tk.dweets.stored("full", DAY)
     target = f"/get/stored/dweets/for/full?responseType={kind}&date="
     told = headers(gateway, target + DAY)["X-Dweet-Gone"]
@@ -92,7 +92,7 @@ CALLS: dict[str, Callable[[toolkit.Connection, str], pd.DataFrame]] = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_reading_warns_of_dweets_that_are_gone(tk: toolkit.Connection, call: str) -> None:
-    with pytest.warns(UserWarning, match="700 dweets of 'full' are gone, all of those before 2026-01-") as warned:
+    with pytest.warns(UserWarning, match="deleted 700 dweets of 'full', all of those before 2026-01-") as warned:
         CALLS[call](tk, "full")
     assert [warning.filename for warning in warned] == [__file__]
     with warnings.catch_warnings():
@@ -108,7 +108,7 @@ def test_what_is_kept_is_read_without_a_warning(tk: toolkit.Connection) -> None:
 
 
 def test_history_of_what_is_kept_causes_no_warning(tk: toolkit.Connection) -> None:
-    with pytest.warns(UserWarning, match="are gone"):
+    with pytest.warns(UserWarning, match="has deleted"):
         kept = tk.dweets.history("full")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -144,7 +144,7 @@ def test_gateways_on_redis_tell_what_is_gone() -> None:
     with Gateway(store=fresh_url(), keep=500, clock=clock) as gateway, toolkit.connect(gateway) as tk:
         with pytest.warns(UserWarning, match="1,200 dweets were sent"):
             tk.dweets.post_frame("full", pd.DataFrame({"n": range(ROWS)}), progress=False)
-        with pytest.warns(UserWarning, match="are gone"):
+        with pytest.warns(UserWarning, match="has deleted"):
             kept = tk.dweets.stored("full", DAY)
         gone = headers(gateway, f"/get/stored/dweets/for/full?date={DAY}")["X-Dweet-Gone"]
         assert int(gone.split(";")[0]) + len(kept) == ROWS

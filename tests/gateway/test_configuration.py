@@ -139,7 +139,7 @@ def test_a_registered_client_walks_an_identity_flow() -> None:
 def test_a_file_sets_clients_carriers_and_subscribers(tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     table = EXAMPLE.read_text("utf-8").replace('"gateway-data"', f'"{tmp_path.as_posix()}/data"')
-    file.write_text(table.replace("port = 8787", "port = 0"), "utf-8")
+    file.write_text(table.replace("port = 8787", "port = 0"), "utf-8-sig")  # as Notepad may
     body = {"RequestId": "r", "ApiClientId": "change-me-client-id"}
     with Gateway(config=file) as gateway:
         assert (tmp_path / "data").is_dir()

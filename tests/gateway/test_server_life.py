@@ -111,7 +111,7 @@ def test_an_address_of_another_machine_is_a_clear_error() -> None:
 
 def test_a_folder_in_use_is_a_clear_error(tmp_path: Path) -> None:
     with Gateway(tmp_path):
-        with pytest.raises(StoreUnavailable, match="is in use by the gateway with process id"):
+        with pytest.raises(StoreUnavailable, match="is in use by a gateway of this process: stop that"):
             Gateway(tmp_path)
         threads = sorted(name for name in own_threads() if name.startswith("gateway-store"))
         assert threads == ["gateway-store-reads", "gateway-store-writes"]
@@ -126,6 +126,22 @@ def test_a_start_that_fails_after_the_store_is_open_lets_go_of_the_folder(tmp_pa
     assert own_threads() == before
     with Gateway(tmp_path, locks={"l": "key"}):
         pass
+
+
+def test_a_relative_folder_stays_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with Gateway("kept", archive="years") as gateway, toolkit.connect(gateway) as tk:
+        with tk.dweets.record("kitchen", "recorded") as recording:
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            tk.dweets.post("kitchen", {"celsius": 21.5})
+            recording.wait(dweets=1)
+    archives = toolkit.Archive("../years"), toolkit.Archive("../recorded")
+    monkeypatch.chdir(tmp_path)
+    assert [len(archive.history("kitchen")) for archive in archives] == [1, 1]
+    with Gateway("kept") as gateway, toolkit.connect(gateway) as tk:
+        assert "kept in /" in repr(gateway)
+        assert len(tk.dweets.history("kitchen")) == 1
 
 
 @pytest.mark.parametrize("smtp", ["mail.example", "http://mail.example", "smtp://"])

@@ -107,6 +107,13 @@ def test_it_shows_itself(hands: toolkit.Connection, kind: str, tmp_path: Path) -
         done.save(tmp_path / "hello.txt")
 
 
+@pytest.mark.parametrize("place", ["no folder/hi.png", "a file/hi.png"])
+def test_a_file_that_cannot_be_written_is_named(hands: toolkit.Connection, place: str, tmp_path: Path) -> None:
+    (tmp_path / "a file").write_text("in the way", "utf-8")
+    with pytest.raises(OSError, match=rf" directory: '{tmp_path / place}'$"):
+        hands.handwriting.png("Hi", "Molly", random_seed=7).save(tmp_path / place)
+
+
 def test_light_ink_is_shown_on_dark_paper(hands: toolkit.Connection) -> None:
     done = hands.handwriting.png("Hello", "Molly", handwriting_color="#ffffff", height=40)
     assert done.on_paper().getpixel((0, 0)) == (43, 43, 43)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pypdfium2
 import pytest
 from PIL import Image
@@ -95,6 +96,17 @@ def check_letter(parameters: Parameters) -> list[str]:
     return found if len(read) == done.pages == len(pages) else [*found, f"{hand.title}: {len(read)} pages"]
 
 
+def test_a_tilde_is_the_home_folder(hands: toolkit.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    letter = hands.handwriting.letter("Hi", "Molly", random_seed=7)
+    letter.save("~/letter.pdf")
+    letter.save_pictures("~/pages", dpi=30)
+    hands.handwriting.letters(pd.DataFrame({"n": [1]}), "Hi {n}", "Molly", "~/merged", progress=False)
+    assert {path.name for path in tmp_path.iterdir()} >= {"letter.pdf", "pages", "merged"}
+    assert not (tmp_path / "~").exists()
+
+
 @pytest.mark.parametrize("title", ["Molly", "Bailey"])
 def test_pages_are_full_clear_and_searchable_in_order(title: str) -> None:
     parameters = of(handwriting(title), 220, width=148 * MM, height=210 * MM)
@@ -153,6 +165,10 @@ def test_a_middle_page_has_its_text_in_the_middle() -> None:
 
 
 # -- the client ------------------------------------------------------------------------------------------------
+
+
+def test_one_line_is_counted_in_the_singular(hands: toolkit.Connection) -> None:
+    assert "1 page of 595.28 x 841.89, 1 line, seed 7>" in repr(hands.handwriting.letter("Hi", "Molly", random_seed=7))
 
 
 def test_letter_saves_a_pdf_and_its_pages(hands: toolkit.Connection, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_a_column_names_the_hands(hands: toolkit.Connection, tmp_path: Path) -> 
 
 def test_a_picture_too_small_for_its_text_is_told(hands: toolkit.Connection, tmp_path: Path) -> None:
     frame = GUESTS.assign(text=["short", "long " * 300, "short"])
-    with pytest.warns(UserWarning, match="1 of 3 letters have text that did not fit"):
+    with pytest.warns(UserWarning, match="text of 1 of 3 letters did not fit"):
         done = hands.handwriting.letters(frame, "{text}", "Molly", tmp_path, kind="svg", **SMALL)
     assert done["overflow"].tolist() == [False, True, False]
     assert done["pages"].iloc[1] > 1

@@ -82,6 +82,9 @@ def test_a_frame_is_checked_before_the_first_is_sent(connected: toolkit.Connecti
         connected.rewards.moments(pd.DataFrame({"device": [DEVICE] * 2, "moment_id": ["a", ""]}))
     with pytest.raises(InvalidArgument, match="no column device"):
         connected.rewards.moments(pd.DataFrame({"moment_id": ["a"]}))
+    for odd in ("False", float("nan"), None):  # as read from a CSV file, where every text counts as true
+        with pytest.raises(InvalidArgument, match="the column test must be true or false in every row"):
+            connected.rewards.moments(pd.DataFrame({"device": DEVICE, "moment_id": "a", "test": [False, odd]}))
     assert connected.gateway is not None
     assert len(operator_of(connected.gateway).decisions()) == 0
 

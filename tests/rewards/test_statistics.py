@@ -258,7 +258,7 @@ def test_the_cap_report() -> None:
 def test_no_decisions_give_the_same_columns(function: Any) -> None:
     empty = decision_frame([])
     assert list(empty.columns) == list(DECISION_COLUMNS)
-    assert list(function(empty).columns) == list(function(DECISIONS).columns)
+    pd.testing.assert_series_equal(function(empty).dtypes, function(DECISIONS).dtypes)
 
 
 # -- A/B ---------------------------------------------------------------------------------------------------
@@ -312,6 +312,7 @@ def test_made_up_moments_repeat() -> None:
     assert EVENTS.equals(simulation.made_up_moments(devices=20, days=3, seed=3))
     assert EVENTS["at"].is_monotonic_increasing
     assert len(simulation.made_up_moments(devices=5, days=1, count=77)) == 77
+    pd.testing.assert_series_equal(simulation.made_up_moments(devices=1, days=1, count=0).dtypes, EVENTS.dtypes)
 
 
 def test_a_what_if_repeats_and_follows_its_rules() -> None:

@@ -71,6 +71,8 @@ def chosen_columns(frame: pd.DataFrame, fields: str | Sequence[str] | None, kind
     """Return these columns, or all of numbers; raise InvalidArgument where one is of another kind."""
     if not frame.columns.is_unique:
         raise InvalidArgument("two columns have the same name: rename one of them")
+    if not all(isinstance(name, str) for name in frame.columns):
+        raise InvalidArgument("name every column with text: frame.set_axis(frame.columns.map(str), axis='columns')")
     if fields is None:
         return drawable_columns(frame, NUMBERS)
     chosen, offered = [fields] if isinstance(fields, str) else list(fields), drawable_columns(frame, kinds)

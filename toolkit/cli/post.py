@@ -65,6 +65,8 @@ def _content(arguments: Sequence[str]) -> bytes:
         name, equals, value = argument.partition("=")
         if not (name and equals):  # not shown: it may be a key
             raise click.UsageError(f"number {number} of the content is not KEY=VALUE; for JSON on stdin give - alone")
+        if name in values:
+            raise click.UsageError(f"number {number} of the content has the name of an earlier one")
         values[name] = coerced(value)
     try:
         return orjson.dumps(values)

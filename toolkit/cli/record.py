@@ -54,6 +54,7 @@ def record(
     none is there twice. `tk.dweets.archive(FOLDER)` also reads it while it is written.
     """
     from toolkit.connection import connect
+    from toolkit.errors import counted
 
     log_to_stderr("toolkit.recording", "warning")
     named = {thing: key for thing, key in keys.items() if thing in things}
@@ -61,4 +62,4 @@ def record(
         recording = tk.dweets.record(things, folder, key=named, seconds=seconds, rows=rows)
         click.echo(f"recording {', '.join(things)} of {tk.base_url} to {folder}")
         wait_for(ended)
-        click.echo(f"{recording.close():,} dweets recorded")
+        click.echo(f"{counted(recording.close(), 'dweet')} recorded")

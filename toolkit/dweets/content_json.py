@@ -14,17 +14,18 @@ from toolkit.dweets import wire
 from toolkit.errors import InvalidArgument
 
 ROWS_A_REQUEST = 1_000
+_ROW_OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
 
 def content_bytes(content: Any) -> bytes:  # noqa: ANN401
     try:
         if _holds_nan(content):
-            raise InvalidArgument("JSON has no NaN and no infinity: leave the value out, or send None")
+            raise InvalidArgument("JSON has no NaN, NA, NaT and no infinity: leave the value out, or send None")
         written = orjson.dumps(content, _json_value, orjson.OPT_SERIALIZE_NUMPY)
     except RecursionError:
         raise InvalidArgument("the content is nested too deeply, or contains itself") from None
     except (orjson.JSONEncodeError, TypeError) as error:
-        raise InvalidArgument(f"the content cannot be written as JSON: {error}") from None
+        raise InvalidArgument(f"the content cannot be written as JSON: {error.__cause__ or error}") from None
     return _checked_sizes([written])[0]
 
 
@@ -37,10 +38,17 @@ def row_contents(frame: pd.DataFrame) -> list[bytes]:
     if not table.columns.is_unique:
         raise InvalidArgument("two columns have the same name: rename one of them")
     if not all(isinstance(name, str) for name in table.columns):
-        raise InvalidArgument("name every column with text: the names become the names in the content")
+        raise InvalidArgument(
+            "name every column with text, which becomes the name in the content: "
+            "frame.set_axis(frame.columns.map(str), axis='columns')"
+        )
     paths = [name.split(".") for name in table.columns]
     columns = [_json_values(table.iloc[:, place]) for place in range(len(paths))]
-    return _checked_sizes([_row_content(paths, row) for row in zip(*columns, strict=True)])
+    try:
+        return _checked_sizes([_row_content(paths, row) for row in zip(*columns, strict=True)])
+    except (orjson.JSONEncodeError, TypeError):
+        faults = filter(None, map(_fault, table.columns, columns))
+        raise InvalidArgument("; ".join(faults) or "a row is nested too deeply") from None
 
 
 def batches(contents: Sequence[bytes]) -> Iterator[list[bytes]]:
@@ -80,10 +88,16 @@ def _row_content(paths: Sequence[Sequence[str]], row: Sequence[Any]) -> bytes:
     for path, value in zip(paths, row, strict=True):
         if value is not None:
             _nest(content, path, value)
+    return orjson.dumps(content, _json_value, _ROW_OPTIONS)
+
+
+def _fault(name: str, values: Sequence[Any]) -> str:
+    """Say why a column cannot be written; nothing if it can."""
     try:
-        return orjson.dumps(content, _json_value, orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS)
+        orjson.dumps({name: values}, _json_value, _ROW_OPTIONS)
     except (orjson.JSONEncodeError, TypeError) as error:
-        raise InvalidArgument(f"a row cannot be written as JSON: {error}") from None
+        return f"the column {name!r} cannot be written as JSON: {error.__cause__ or error}"
+    return ""
 
 
 def _json_value(value: object) -> object:
@@ -92,7 +106,8 @@ def _json_value(value: object) -> object:
         return value.isoformat()
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":  # such as a slice with steps
         return value.tolist()
-    raise TypeError(f"it holds {described(value)}")
+    advice = "a text or a number" if not hasattr(value, "to_dict") else "its to_dict(), or a frame with post_frame"
+    raise TypeError(f"it holds {described(value)}: send {advice}")
 
 
 def _nest(content: dict[str, Any], path: Sequence[str], value: Any) -> None:  # noqa: ANN401
@@ -111,6 +126,8 @@ def _nest(content: dict[str, Any], path: Sequence[str], value: Any) -> None:  # 
 def _holds_nan(value: Any) -> bool:  # noqa: ANN401
     if isinstance(value, float | np.floating):
         return not np.isfinite(value)
+    if value is pd.NA or value is pd.NaT:
+        return True
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":  # written as null otherwise, without a word
         return not np.isfinite(value).all()
     if isinstance(value, dict):

@@ -8,6 +8,7 @@ import io
 import os
 import struct
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
@@ -16,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from PIL import Image, ImageColor
 
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, counted
 from toolkit.handwriting import wire
 from toolkit.handwriting.wire import Format
 
@@ -139,9 +140,9 @@ class Handwritten:
         return Image.alpha_composite(paper, inked).convert("RGB")
 
     def __repr__(self) -> str:
-        kind = self.kind.upper() if self.kind in ("pdf", "png") else self.kind
+        kind = "animation" if self.kind == "replay" else self.kind.upper()
         ink = "" if self.ink_share is None else f", ink {self.ink_share:.2%}"
-        lines = "" if self.lines is None else f", {self.lines} line{'s' * (self.lines != 1)}"
+        lines = "" if self.lines is None else f", {counted(self.lines, 'line')}"
         size = f"{self.width:g} x {self.height:g}"
         cut = ", cut off" if self.overflow else ""
         return f"<{kind} by {self.handwriting}, {size}{lines}{ink}{cut}, seed {self.seed}>"
@@ -164,7 +165,7 @@ def _parse_seed(text: str) -> int | Decimal | None:
 
 
 def save_file(data: bytes, path: str | os.PathLike[str], suffix: str, what: str) -> Path:
-    target = Path(path)
+    target = Path(path).expanduser()
     if target.suffix.lower() != suffix:
         raise InvalidArgument(f"{what} is saved as *{suffix}, not {target.name}")
     write_whole(target, data)
@@ -178,10 +179,10 @@ def write_whole(path: Path, data: bytes) -> None:
         beside.write_bytes(data)
         os.replace(beside, path)
     except OSError as error:
-        error.filename, error.filename2 = str(path), None  # the caller knows nothing of the other one
-        raise
+        raise OSError(error.errno, error.strerror, str(path)) from None  # the caller knows nothing of the other one
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that cannot be written
+            beside.unlink(missing_ok=True)
 
 
 def css_colour(colour: str, kind: Format) -> tuple[int, ...]:

@@ -48,6 +48,9 @@ class OperatorClient(PublicNames):
         self._session = session
         self._authorization = None if key is None else _authorization(key)
 
+    def __repr__(self) -> str:
+        return f"<Operator of the gateway at {self._session.base_url}>"
+
     # -- locks --------------------------------------------------------------------------------------------
 
     def issue_lock(self) -> IssuedLock:
@@ -107,7 +110,7 @@ class OperatorClient(PublicNames):
             There is nothing to repair.
         """
         if (thing is None) == (lock is None):
-            raise InvalidArgument("give a thing or a lock, not both")
+            raise InvalidArgument("give either a thing or lock=...")
         if thing is not None:
             return self._done(wire.REPAIR_THING, thing=thing)
         return self._done(wire.REPAIR_LOCK, lock=lock or "")

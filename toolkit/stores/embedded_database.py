@@ -225,7 +225,8 @@ class StoreFolder:
 
     def _holder_name(self) -> str:
         try:
-            return f"the gateway with process id {int(self._holder.read_text())}"
+            number = int(self._holder.read_text())
+            return "a gateway of this process" if number == os.getpid() else f"the gateway with process id {number}"
         except (OSError, ValueError):  # it has only just locked the folder
             return "another gateway"
 

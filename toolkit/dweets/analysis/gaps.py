@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from toolkit.argument_checks import checked_arguments
-from toolkit.errors import InvalidArgument, warn_caller
+from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.frames import TimeLike
 
 Length = str | timedelta | pd.Timedelta
@@ -68,8 +68,8 @@ def gaps(
     if field is None and (missing := int(values.sum())):
         first = str(values.idxmax())
         warn_caller(
-            f"only the times of rows were looked at: {missing:,} missing values are no gaps here, most of them in "
-            f"{first!r}; count them with gaps(field={first!r})"
+            f"only the times of rows were looked at: {counted(missing, 'missing value')}, most of them in {first!r}, "
+            f"made no gap; find those with gaps(field={first!r})"
         )
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,7 +22,7 @@ import pyarrow.compute as pc
 from tqdm.auto import tqdm
 
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
-from toolkit.argument_checks import checked_arguments
+from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets.archive.epochs import gaps_of
 from toolkit.dweets.archive.files import ArchiveFile, all_files, thing_files
 from toolkit.dweets.archive.follower import follower_of
@@ -32,7 +33,7 @@ from toolkit.dweets.archive.writer import ArchiveWriter
 from toolkit.dweets.arguments import checked_count, checked_name, checked_names, checked_times
 from toolkit.dweets.content_frame import Columns, content_frame
 from toolkit.dweets.content_json import row_contents
-from toolkit.errors import ArchiveUnusable, InvalidArgument
+from toolkit.errors import ArchiveUnusable, InvalidArgument, counted
 from toolkit.frames import TimeLike, declared_frame, utc_timestamp
 
 if TYPE_CHECKING:
@@ -91,11 +92,15 @@ class Archive:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder).expanduser()
+        self.folder = absolute_path(folder)
         if not self.folder.is_dir():
-            raise InvalidArgument(f"there is no folder {self.folder}; `toolkit record THING --to FOLDER` creates one")
+            raise InvalidArgument(f"there is no folder {folder}; `toolkit record THING --to FOLDER` creates one")
         self._footers: dict[ArchiveFile, Footer] = {}
         self._queries = ArchiveQueries()
+        self._writing = threading.RLock()
+
+    def __reduce__(self) -> tuple[type[Archive], tuple[Path]]:
+        return Archive, (self.folder,)  # for other processes: what is open stays in this one
 
     def __repr__(self) -> str:
         try:
@@ -107,7 +112,8 @@ class Archive:
             return f"<Archive in {self.folder}, empty>"
         dweets = sum(file.rows for file in files)
         first, last = min(file.first_day for file in files), max(file.last_day for file in files)
-        return f"<Archive in {self.folder}: {dweets:,} dweets of {len(things):,} things, {first} to {last}>"
+        held = f"{counted(dweets, 'dweet')} of {counted(len(things), 'thing')}"
+        return f"<Archive in {self.folder}: {held}, {first} to {last}>"
 
     def things(self) -> pd.DataFrame:
         """Return one row per archived thing, by name: thing, first, last (UTC), dweets, missing, files, bytes."""
@@ -234,7 +240,7 @@ class Archive:
         """
         count = 0
         running: dict[str, Future[int]] = {}
-        with ArchiveWriter(self.folder) as writer, ThreadPoolExecutor(_THREADS, "archive") as threads:
+        with self._writing, ArchiveWriter(self.folder) as writer, ThreadPoolExecutor(_THREADS, "archive") as threads:
             for thing, frame in tqdm(frames, unit="thing", disable=not progress):
                 checked_name(thing)
                 if thing in running:  # its numbers continue those of the previous frame
@@ -267,7 +273,7 @@ class Archive:
 
     def compact(self) -> pd.DataFrame:
         """Join small files and return `things`. Recorders and gateways do so by themselves, a little later."""
-        with ArchiveWriter(self.folder) as writer:
+        with self._writing, ArchiveWriter(self.folder) as writer:
             writer.compact()
         return self.things()
 

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from toolkit.dweets.archive.rows import Row
 from toolkit.dweets.archive.writer import ArchiveWriter
-from toolkit.errors import ArchiveUnusable, TimedOut
+from toolkit.errors import ArchiveUnusable, TimedOut, counted
 
 # The followers of this process, by folder.
 _running: WeakValueDictionary[Path, Follower] = WeakValueDictionary()
@@ -122,7 +122,7 @@ class Follower:
         until = time.monotonic() + timeout
         while self.received < dweets:
             if self._stopped.wait(0.01) or time.monotonic() > until:
-                raise TimedOut(f"{self.received} of {dweets} dweets received after {timeout} seconds")
+                raise TimedOut(f"{self.received:,} of {counted(dweets, 'dweet')} received after {timeout:g} s")
         return self.flush()
 
     def close(self, *, flush: bool = True) -> int:
@@ -150,7 +150,7 @@ class Follower:
 
     def __repr__(self) -> str:
         state = "stopped" if self._stopped.is_set() else "running"
-        return f"<Follower that writes to {self.folder}, {self.dweets:,} dweets, {state}>"
+        return f"<Follower that writes to {self.folder}, {counted(self.dweets, 'dweet')}, {state}>"
 
     def _run(self) -> None:
         pause = self._seconds

@@ -55,7 +55,7 @@ class ArchiveWriter:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # locked things are archived too
             self._lock.acquire()
         except filelock.Timeout:
-            message = f"another process is writing to the archive {folder}: stop it, or choose another folder"
+            message = f"another process or thread is writing to the archive {folder}: stop it, or choose another folder"
             raise ArchiveUnusable(message) from None
         except OSError as error:
             raise ArchiveUnusable(f"the archive {folder} cannot be written: {error.strerror}") from None

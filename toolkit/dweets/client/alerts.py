@@ -123,17 +123,17 @@ def _warn_if_misspelt(condition: str, contents: Sequence[bytes | None], verdicts
     for name in dict.fromkeys(re.findall(r"\bdweet\.([A-Za-z_]\w*)\b(?!\s*\()", condition)):
         if not any(b'"%s":' % name.encode() in content for content in written):
             fields = ", ".join(orjson.loads(written[-1]))
-            warn_caller(f"none of the {len(written)} dweets has the field {name}; the last one has {fields}")
+            warn_caller(f"no dweet has the field {name}; the last one has {fields}")
 
 
 def _warn_if_useless(verdicts: Sequence[Verdict]) -> None:
     if not verdicts:
         return
     if all(verdict.fault is not None for verdict in verdicts):
-        warn_caller(f"the condition failed at each of the {len(verdicts)} dweets: {verdicts[-1].fault}")
+        warn_caller(f"the condition failed at every dweet: {verdicts[-1].fault}")
     elif not any(verdict.returned for verdict in verdicts):
         warn_caller(
-            f"the condition returned neither a text nor true or false at any of the {len(verdicts)} dweets; "
+            "the condition returned neither a text nor true or false at any dweet; "
             "write it as dweet.celsius > 30 or if (dweet.celsius > 30) return 'too hot'"
         )
 

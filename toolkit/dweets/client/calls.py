@@ -12,7 +12,7 @@ import orjson
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_name
 from toolkit.endpoint import Endpoint
-from toolkit.errors import NotFound, UnexpectedReply, warn_caller
+from toolkit.errors import NotFound, UnexpectedReply, counted, warn_caller
 from toolkit.http_client import HttpReply, HttpSession, HttpStream, Value
 from toolkit.secret import Secret
 
@@ -72,8 +72,8 @@ class DweetCalls:
     def warn_of(self, gone: wire.Gone, thing: str) -> None:
         """Warn that the server has deleted dweets of a thing."""
         warn_caller(
-            f"{gone.number:,} dweets of {thing!r} are gone, all of those before {gone.before}, and some of them "
-            f"may be missing here: the gateway keeps little more than the last {self.retention or 0:,} dweets of a "
+            f"the gateway has deleted {counted(gone.number, 'dweet')} of {thing!r}, all of those before {gone.before}; "
+            f"some may be missing here, since it keeps little more than the last {self.retention or 0:,} dweets of a "
             "thing. Keep more with Gateway(keep=...) or --keep, or all of them in an archive"
         )
 
@@ -98,6 +98,9 @@ class DweetCalls:
         if isinstance(reply, HttpReply):
             _opened(reply, f"GET {wire.LISTEN.path_for(**values)}")
             raise UnexpectedReply("the response to listen is not a stream")
+        if "text/html" in reply.content_type:  # it would end at once, again and again
+            reply.close()
+            raise UnexpectedReply(f"the response to {wire.LISTEN} is a web page, not a stream of dweets")
         return reply
 
 

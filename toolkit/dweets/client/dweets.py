@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 import toolkit.dweets.analysis.accessor  # noqa: F401 - gives every frame .dweets
-from toolkit.argument_checks import checked_arguments
+from toolkit.argument_checks import absolute_path, checked_arguments
 from toolkit.dweets import wire
 from toolkit.dweets.arguments import Key, checked_addresses, checked_date, checked_keys, checked_name, checked_names
 from toolkit.dweets.client.alerts import alert_frame, backtested, backtested_frame
@@ -234,9 +233,7 @@ class DweetClient(PublicNames):
         key: Key = None,
     ) -> pd.DataFrame:
         """Listen until `n` dweets have come or `seconds` have passed, and return them as in `history`."""
-        if n is None and seconds is None:
-            raise InvalidArgument("say when to stop: give n, seconds or both")
-        return history_frame(collected(self.listen(thing, key=key), n, seconds), columns)
+        return history_frame(collected(lambda: self.listen(thing, key=key), n, seconds), columns)
 
     def archive(self, folder: str | os.PathLike[str]) -> Archive:
         """Open the archive in a folder that `record`, ``toolkit record`` or ``Gateway(archive=...)`` writes.
@@ -294,7 +291,7 @@ class DweetClient(PublicNames):
 
         keys = checked_keys(checked_names(things), key)
         streams = {name: partial(self._calls.stream, name, own) for name, own in keys.items()}
-        return recorder(streams, Path(folder).expanduser(), seconds, rows)
+        return recorder(streams, absolute_path(folder), seconds, rows)
 
     def lock(self, thing: str, *, lock: str, key: Key) -> pd.DataFrame:
         """Lock a thing with a lock and its master key: ``GET /lock/{thing}``.

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
+from toolkit.dweets.arguments import checked_count
 from toolkit.dweets.stream import RECONNECT_WAITS, EventReader, FrameReader
-from toolkit.errors import ServiceFailure, UnexpectedReply, Unreachable
+from toolkit.errors import InvalidArgument, ServiceFailure, UnexpectedReply, Unreachable
 from toolkit.http_client import HttpStream
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Listener:
     """
 
     def __init__(self, open_stream: Callable[[int | None], HttpStream], since: int | None, patience: float) -> None:
+        if since is not None and since < 0:
+            raise InvalidArgument(f"since is a sequence number, 0 or more, not {since}")
         self._open_stream = open_stream
         self._patience = patience
         self._closed = threading.Event()
@@ -163,8 +166,14 @@ class Listener:
         return None
 
 
-def collected(listener: Listener, n: int | None, seconds: float | None) -> list[dict[str, Any]]:
+def collected(listen: Callable[[], Listener], n: int | None, seconds: float | None) -> list[dict[str, Any]]:
     """Return the records until there are `n` or `seconds` have passed, and close the listener."""
+    if n is None and seconds is None:
+        raise InvalidArgument("say when to stop: give n, seconds or both")
+    if seconds is not None and not seconds >= 0:
+        raise InvalidArgument(f"seconds is a number of 0 or more, not {seconds}")
+    n = None if n is None else checked_count(n)
+    listener = listen()
     records: list[dict[str, Any]] = []
     timer = threading.Timer(threading.TIMEOUT_MAX if seconds is None else seconds, listener.close)
     timer.daemon = True

@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 
 from toolkit.dweets.arguments import checked_name, checked_times
 from toolkit.dweets.content_json import ROWS_A_REQUEST, batches, row_contents
-from toolkit.errors import InvalidArgument, TimedOut
+from toolkit.errors import InvalidArgument, TimedOut, counted
 
 Record = dict[str, Any]
 
@@ -30,6 +30,8 @@ def post_rows(
     if frame is None:
         raise InvalidArgument("give a frame: post_frame(thing, frame)")
     parts = _parts(thing, frame, thing_column)
+    if unsendable := {".", ".."}.intersection(name for name, _, _ in parts):  # as `HttpSession` would, too late
+        raise InvalidArgument(f"thing cannot be {min(unsendable)!r}")
     requests = [(checked_name(name), batch) for name, rows, _ in parts for batch in batches(row_contents(rows))]
     records: list[Record] = []
     for name, batch in tqdm(requests, desc=thing, unit="request", disable=not progress or len(requests) < 2):
@@ -91,7 +93,7 @@ class Playback:
         """Wait until all rows are sent and return their number; raise TimedOut, or the error of the sending."""
         self._thread.join(timeout)
         if self._thread.is_alive():
-            raise TimedOut(f"{self.sent} of {len(self._due)} rows sent after {timeout} seconds")
+            raise TimedOut(f"{self.sent:,} of {counted(len(self._due), 'row')} sent after {timeout:g} s")
         if self._failure is not None:
             raise self._failure
         return self.sent
@@ -109,7 +111,7 @@ class Playback:
 
     def __repr__(self) -> str:
         state = "playing" if self._thread.is_alive() else "ended"
-        return f"<Playback of {len(self._due)} rows, {self.sent} sent, {state}>"
+        return f"<Playback of {counted(len(self._due), 'row')}, {self.sent:,} sent, {state}>"
 
     def _play(self) -> None:
         started = time.monotonic()

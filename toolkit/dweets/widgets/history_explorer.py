@@ -31,13 +31,12 @@ from toolkit.dweets.widgets.exploration import (
     visible_part,
 )
 from toolkit.dweets.widgets.tables import ResultTables, sentence_of
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, counted
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
     button,
     check_box,
-    counted,
     explained,
     in_turn,
     number_field,

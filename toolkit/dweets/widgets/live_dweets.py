@@ -19,13 +19,12 @@ from toolkit.dweets.arguments import Key, checked_name, checked_names
 from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
-from toolkit.errors import InvalidArgument, TimedOut
+from toolkit.errors import InvalidArgument, TimedOut, counted
 from toolkit.notebook_cell import made_of_kind
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
     button,
-    counted,
     explained,
     html_pane,
     in_turn,
@@ -180,7 +179,7 @@ class LiveDweets(ServiceWidget):
         """Wait until so many dweets have arrived (else TimedOut), and return how many have."""
         if not self._reader.has_come(dweets, timeout):
             names = ", ".join(self.things.value)
-            raise TimedOut(f"{self.seen} of {dweets} dweets of {names} after {timeout} seconds")
+            raise TimedOut(f"{self.seen:,} of {counted(dweets, 'dweet')} of {names} after {timeout:g} s")
         return self.seen
 
     # -- start, stop --------------------------------------------------------------------------------------

@@ -17,10 +17,9 @@ import pandas as pd
 
 from toolkit.charts.numerals import distinct_numerals
 from toolkit.dweets.widgets.exploration import Findings, View, drawn_fields
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, counted
 from toolkit.widget_family import (
     button,
-    counted,
     explained,
     html_line,
     html_pane,

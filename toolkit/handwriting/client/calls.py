@@ -121,7 +121,7 @@ class HandwritingCalls:
         except msgspec.ValidationError as error:
             raise UnexpectedReply(f"this is no listing of handwritings: {error}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise UnexpectedReply("the answer is not JSON") from None
+            raise UnexpectedReply(f"the response to {endpoint} is not JSON") from None
 
     def _call(
         self,

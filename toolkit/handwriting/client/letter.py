@@ -9,7 +9,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-from toolkit.errors import InvalidArgument, warn_caller
+from toolkit.argument_checks import checked_arguments
+from toolkit.errors import InvalidArgument, counted, warn_caller
 from toolkit.handwriting.client.style import Distance, InkStyle, Margin, Page, Style
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.wire import Align
@@ -21,6 +22,7 @@ LETTER_SIZE = 12
 _SHOWN_DPI, _MOST_DPI = 96, 1200
 
 
+@checked_arguments
 @dataclass(frozen=True)
 class Letter:
     """A letter of one or more pages. It shows its first page in a notebook.
@@ -64,15 +66,15 @@ class Letter:
 
         They are transparent without a `background`, a CSS colour.
         """
-        target = Path(folder)
+        target = Path(folder).expanduser()
         target.mkdir(parents=True, exist_ok=True)
         numbers = range(1, self.pages + 1)
         return [self.picture(n, dpi=dpi).save(target / f"page-{n}.png", background=background) for n in numbers]
 
     def __repr__(self) -> str:
-        pages = f"{self.pages} page{'s' * (self.pages != 1)}"
         size = f"{self.pdf.width:g} x {self.pdf.height:g}"
-        return f"<Letter by {self.pdf.handwriting}, {pages} of {size}, {self.pdf.lines} lines, seed {self.seed}>"
+        shown = f"{counted(self.pages, 'page')} of {size}, {counted(self.pdf.lines or 0, 'line')}, seed {self.seed}"
+        return f"<Letter by {self.pdf.handwriting}, {shown}>"
 
     def _repr_mimebundle_(self, **given: object) -> dict[str, Any]:
         return {**self.picture(1, dpi=_SHOWN_DPI)._repr_mimebundle_(**given), "text/plain": repr(self)}

@@ -37,7 +37,7 @@ class LetterFolder:
     """Writes letters into a folder, and knows which ones are whole; several threads may write."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.path = Path(folder)
+        self.path = Path(folder).expanduser()
         self._lock = Lock()
         try:
             self.path.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,15 @@ import msgspec
 import pandas as pd
 from tqdm.auto import tqdm
 
-from toolkit.errors import InvalidArgument, InvalidParameters, Overloaded, RateLimited, ServiceFailure, warn_caller
+from toolkit.errors import (
+    InvalidArgument,
+    InvalidParameters,
+    Overloaded,
+    RateLimited,
+    ServiceFailure,
+    counted,
+    warn_caller,
+)
 from toolkit.frames import declared_frame
 from toolkit.handwriting.client.calls import HandwritingCalls, id_of
 from toolkit.handwriting.client.letter import LETTER_SIZE, checked_dpi
@@ -192,8 +200,9 @@ class _Merge:
             else:
                 records.append({"error": outcome, "is_new": False})
         frame = declared_frame(records, _COLUMNS)
+        letters = counted(len(frame), "letter")
         if failed := int(frame["error"].notna().sum()):
-            warn_caller(f"{failed} of {len(frame)} letters could not be written: the column error says why")
+            warn_caller(f"{failed:,} of {letters} could not be written: the column error says why")
         if cut := int(frame["overflow"].sum()):
-            warn_caller(f"{cut} of {len(frame)} letters have text that did not fit: see the column overflow")
+            warn_caller(f"text of {cut:,} of {letters} did not fit: see the column overflow")
         return frame

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
+import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
@@ -122,7 +123,7 @@ def sweep(
 
 
 def _is_single(value: object) -> bool:
-    return isinstance(value, str) or not isinstance(value, Sequence | pd.Series | pd.Index | range)
+    return isinstance(value, str) or not isinstance(value, Sequence | pd.Series | pd.Index | np.ndarray)
 
 
 def _several(name: str, value: Any) -> list[Any]:  # noqa: ANN401

@@ -14,13 +14,14 @@ import traitlets
 from PIL import Image
 
 from toolkit.argument_checks import checked_arguments
+from toolkit.errors import counted
 from toolkit.handwriting.client.picture_sheet import picture_sheet
 from toolkit.handwriting.client.style import Style
 from toolkit.handwriting.handwritten import SUFFIXES, Handwritten, png_bytes
 from toolkit.handwriting.widgets.hand_picker import HandPicker, sheet
 from toolkit.handwriting.widgets.style_controls import StyleControls
 from toolkit.handwriting.wire import CONTENT_TYPES, Format
-from toolkit.widget_family import ServiceWidget, button, counted, explained, html_line, html_pane, in_turn, part_of, row
+from toolkit.widget_family import ServiceWidget, button, explained, html_line, html_pane, in_turn, part_of, row
 
 if TYPE_CHECKING:
     from toolkit.connection import Connection

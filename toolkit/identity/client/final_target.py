@@ -40,6 +40,9 @@ class FinalTargetListener:
         self._thread = threading.Thread(target=self._serve, name="final-target", daemon=True)
         self._thread.start()
 
+    def __repr__(self) -> str:
+        return f"<FinalTargetListener at {self.url}>"
+
     def fingerprint(self, timeout: float = 60.0) -> Secret:
         """Wait for the browser, close the listener and return the final fingerprint.
 

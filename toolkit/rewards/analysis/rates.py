@@ -25,7 +25,7 @@ FEW = 30
 def without_tests(decisions: pd.DataFrame, needed: tuple[str, ...] = ()) -> pd.DataFrame:
     """Return the decisions that count, in their order, or raise InvalidArgument if a column is missing or wrong."""
     checked_columns(decisions, needed, "decisions")
-    answers = {name: _booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
+    answers = {name: booleans(decisions[name]) for name in ("test", "rewarded") if name in decisions.columns}
     kept = decisions.assign(**answers)
     kept = kept[~kept["test"]] if "test" in answers else kept
     kept.attrs["test_rows_left_out"] = len(decisions) - len(kept)
@@ -40,7 +40,8 @@ def checked_columns(frame: pd.DataFrame, needed: Iterable[str], what: str) -> No
         raise InvalidArgument(f"two columns of the {what} have the same name: rename one of them")
 
 
-def _booleans(column: pd.Series) -> pd.Series:
+def booleans(column: pd.Series) -> pd.Series:
+    """Return a column of truth values, or raise InvalidArgument where one is a text or missing."""
     if not column.isin([True, False]).all():  # 1 and 0 are equal to them
         raise InvalidArgument(f"the column {column.name} must be true or false in every row")
     return column.astype(bool)
@@ -127,7 +128,7 @@ def by_device(decisions: pd.DataFrame, configuration: Configuration | Mapping[st
     groups = kept.groupby("device")["rewarded"]
     result = pd.DataFrame({"moments": groups.size(), "rewards": groups.sum()}).reset_index()
     busiest = {device: _busiest_day(times) for device, times in kept[kept["rewarded"]].groupby("device")["at"]}
-    result["busiest_day"] = [busiest.get(device, 0) for device in result["device"]]
+    result["busiest_day"] = np.array([busiest.get(device, 0) for device in result["device"]], "int64")
     result["cap_used"] = result["busiest_day"] / cap if cap else float("nan")
     ordered: pd.DataFrame = result.sort_values(["rewards", "device"], ascending=[False, True], ignore_index=True)
     ordered.attrs.update(kept.attrs)

@@ -205,5 +205,5 @@ def made_up_moments(
     ordered = frame.sort_values(["device", "at"], ignore_index=True)
     silence = ordered.groupby("device")["at"].diff()
     number = (silence.isna() | (silence > pd.Timedelta(minutes=30))).cumsum()
-    with_sessions = ordered.assign(session_id=[f"s-{value:05d}" for value in number])
+    with_sessions = ordered.assign(session_id=pd.Series([f"s-{value:05d}" for value in number], dtype="str"))
     return with_sessions.sort_values(["at", "device"], ignore_index=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import re
 import textwrap
 import time
 from collections.abc import Callable, Mapping
@@ -40,6 +41,8 @@ MOMENT_COLUMNS = {
     "reason": "str",
 }
 _FRAME_HEIGHT = 330
+# A header carries it.
+_IDEMPOTENCY_KEY = re.compile(r"[!-~]([ -~]{0,254}[!-~])?")
 SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
 
 
@@ -184,7 +187,8 @@ class RewardClient(PublicNames):
         test
             A test always earns a reward and does not count.
         idempotency_key
-            The same moment, sent again with the same key within a day, gets the same response.
+            The same moment, sent again with the same key within a day, gets the same response. 1 to 256 printable
+            ASCII characters.
 
         Returns
         -------
@@ -195,10 +199,14 @@ class RewardClient(PublicNames):
         Raises
         ------
         InvalidArgument
-            `moment_id` is not allowed.
+            `moment_id` or `idempotency_key` is not allowed.
         MalformedRequest, KeyRejected, Conflict, RateLimited
             As in `start_session`; Conflict if the idempotency key was used with another body.
         """
+        if idempotency_key is not None and not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
+            raise InvalidArgument(
+                "an idempotency key has 1 to 256 printable ASCII characters, and no space around them"
+            )
         return declared_frame([self._moment(device, moment_id, test, idempotency_key)], MOMENT_COLUMNS)
 
     def moments(self, moments: pd.DataFrame, *, progress: bool = True) -> pd.DataFrame:
@@ -207,7 +215,7 @@ class RewardClient(PublicNames):
         Parameters
         ----------
         moments
-            Columns device, moment_id, and optionally test. All names are checked before the first one is sent.
+            Columns device, moment_id, and optionally test. All but device is checked before the first one is sent.
 
         Returns
         -------
@@ -217,7 +225,7 @@ class RewardClient(PublicNames):
         analysis.checked_columns(moments, ("device", "moment_id"), "moments")
         from tqdm.auto import tqdm
 
-        tests = moments["test"] if "test" in moments.columns else [False] * len(moments)
+        tests = analysis.booleans(moments["test"]) if "test" in moments.columns else [False] * len(moments)
         rows = list(zip(moments["device"], map(_checked_name, moments["moment_id"]), tests, strict=True))
         bar = tqdm(rows, desc="moments", unit="moment", disable=not progress)
         return declared_frame(

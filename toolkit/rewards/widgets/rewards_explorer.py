@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolkit.argument_checks import checked_arguments
 from toolkit.drawing import Drawing, DrawingPane, png
-from toolkit.errors import InvalidArgument
+from toolkit.errors import InvalidArgument, counted
 from toolkit.rewards.analysis import funnels
 from toolkit.rewards.analysis import rates as analysis
 from toolkit.rewards.analysis.decision_frame import decision_frame
@@ -28,7 +28,6 @@ from toolkit.rewards.widgets.reward_words import REASONS, duration, percent, rul
 from toolkit.widget_family import (
     ServiceWidget,
     button,
-    counted,
     explained,
     html_pane,
     in_turn,
