@@ -24,9 +24,9 @@ ROUTES: tuple[Endpoint, ...] = (
     *handwriting.RENDER.values(),
     *(operation.endpoint for operation in identity.OPERATIONS),
     identity.OPEN_TARGET,
-    rewards.MOMENT,
-    rewards.REWARD_PAGE,
-    rewards.ENGAGEMENT,
+    rewards.POST_MOMENT,
+    rewards.GET_REWARD_PAGE,
+    rewards.POST_EVENT,
 )
 
 

@@ -1,4 +1,4 @@
-"""Mobile rewards: sessions, moments, an engine that explains its decisions, and their analysis.
+"""Mobile rewards: sessions, moments, an engine that explains each decision, and the analysis of decisions.
 
 The analysis needs no connection: ``toolkit.rewards.funnel(decisions)``.
 """
