@@ -23,7 +23,7 @@ _VIEW_STORED_SECONDS = 30 * wire.VIEW_SECONDS
 
 
 class View(msgspec.Struct, frozen=True):
-    """A reward page; ``at`` is the time of the decision (milliseconds since the epoch); ``test`` views have no events."""
+    """A reward page; ``at`` is the time of the decision (milliseconds since the epoch); ``test`` views log no event."""
 
     id: str
     token: str
