@@ -19,9 +19,9 @@ KEY = "master-key-of-the-fuzzer"
 
 ROUTES: tuple[Endpoint, ...] = (
     *dweets.ENDPOINTS,
-    handwriting.LISTING,
-    handwriting.RECORD,
-    *handwriting.RENDER.values(),
+    handwriting.GET_LISTING,
+    handwriting.GET_HANDWRITING,
+    *handwriting.RENDER_ENDPOINTS.values(),
     *(operation.endpoint for operation in identity.OPERATIONS),
     identity.OPEN_TARGET,
     rewards.POST_MOMENT,

@@ -13,7 +13,7 @@ from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
 from toolkit.handwriting.hands import shaping_font
-from toolkit.handwriting.hands.outline import Picture
+from toolkit.handwriting.hands.outline import GlyphPicture
 from toolkit.handwriting.hands.strokes import glyph_strokes
 from toolkit.handwriting.hands.tracing import Form, draw_ink, form_of, trace_outline
 
@@ -33,7 +33,7 @@ def bar(left: float, right: float) -> Path:
 
 
 def ink_of(path: Path) -> np.ndarray:
-    return Picture(path).ink
+    return GlyphPicture(path).ink
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_parts_that_touch_at_a_corner_are_one():
 
 def test_a_small_eye_is_traced_open():
     eye = ring(0.12, 0.032)  # a hole of 0.003 square cap heights, as in the e of Ferris and Kingsley
-    picture = Picture(eye)
+    picture = GlyphPicture(eye)
     assert form_of(draw_ink(glyph_strokes(picture), picture)) == Form(0, 1)
     made = trace_outline(eye)
     assert form_of(draw_ink(made.strokes, picture)) == made.form == Form(1, 1)
@@ -74,7 +74,7 @@ def test_a_small_eye_is_traced_open():
 
 def test_a_narrow_gap_is_traced_open():
     bars = Path.make_compound_path(bar(0.0, 0.1), bar(0.108, 0.208))
-    picture = Picture(bars)
+    picture = GlyphPicture(bars)
     assert form_of(draw_ink(glyph_strokes(picture), picture)) == Form(0, 1)
     made = trace_outline(bars)
     assert form_of(draw_ink(made.strokes, picture)) == made.form == Form(0, 2)
@@ -85,7 +85,7 @@ def test_a_form_that_strokes_cannot_have_stays_an_outline():
     thin_walled = ring(0.05, 0.034)  # the wider eye breaks through this wall
     made = trace_outline(thin_walled)
     assert made.is_outline
-    assert form_of(draw_ink(made.strokes, Picture(thin_walled))) == made.form == Form(1, 1)
+    assert form_of(draw_ink(made.strokes, GlyphPicture(thin_walled))) == made.form == Form(1, 1)
 
 
 def test_a_shaping_font_does_not_depend_on_the_day():

@@ -19,20 +19,9 @@ if TYPE_CHECKING:
     from toolkit.rewards.forms import new_device_id
 
 __all__ = [
-    "ab",
-    "by_device",
-    "by_hour",
-    "cap_report",
-    "explain",
-    "funnel",
-    "made_up_moments",
-    "moments_per_session",
-    "new_device_id",
-    "plot",
-    "rate_by_moment",
-    "sentence",
-    "simulate",
-]
+    "ab", "by_device", "by_hour", "cap_report", "explain", "funnel", "made_up_moments", "moments_per_session",
+    "new_device_id", "plot", "rate_by_moment", "sentence", "simulate",
+]  # fmt: skip
 
 __getattr__, __dir__ = lazy_names(
     __name__,

@@ -17,19 +17,9 @@ from toolkit.rewards.configuration import Configuration, Limits, MomentRules, Re
 
 #: All reasons, in the order of the rules.
 REASONS = (
-    "TEST",
-    "NO_SESSION",
-    "APP_DISABLED",
-    "MOMENT_DISABLED",
-    "QUIET_PERIOD",
-    "DEVICE_CAP",
-    "MOMENT_CAP",
-    "MIN_GAP",
-    "PACING",
-    "NO_INVENTORY",
-    "DRAW",
-    "REWARDED",
-)
+    "TEST", "NO_SESSION", "APP_DISABLED", "MOMENT_DISABLED", "QUIET_PERIOD", "DEVICE_CAP", "MOMENT_CAP", "MIN_GAP",
+    "PACING", "NO_INVENTORY", "DRAW", "REWARDED",
+)  # fmt: skip
 TEST_MESSAGE = "This is a test reward."
 TEST_TITLE = "[TEST] "
 

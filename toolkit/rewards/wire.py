@@ -98,12 +98,8 @@ REFUSALS: dict[str, Refusal] = {
 _HTTP_LAYER_CODES = ("not_found", "method_not_allowed", "too_slow", "too_large", "wrong_host", "failed", "unavailable")
 _CODE_OF_STATUS = {REFUSALS[code].status: code for code in _HTTP_LAYER_CODES}
 _ERROR_CLASS_OF_STATUS: dict[int, type[ServiceError]] = {
-    401: KeyRejected,
-    403: KeyRejected,
-    404: NotFound,
-    409: Conflict,
-    410: NotFound,
-}
+    401: KeyRejected, 403: KeyRejected, 404: NotFound, 409: Conflict, 410: NotFound
+}  # fmt: skip
 
 
 def refusal(code: str, **values: str | int) -> ServiceError:

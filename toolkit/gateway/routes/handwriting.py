@@ -20,7 +20,7 @@ from toolkit.errors import (
 from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
-from toolkit.handwriting.service.handwriting import Caller, HandwritingService, fingerprint
+from toolkit.handwriting.service.handwriting import Caller, HandwritingService, etag_of
 from toolkit.handwriting.service.query import check_query, listing_of
 from toolkit.handwriting.wire import Format
 from toolkit.rate_limit import Allowance
@@ -39,12 +39,12 @@ class HandwritingRoutes(Routes):
         self._service = service
         self.headers: tuple[Header, ...] = ((b"access-control-allow-origin", b"*"),) if cors else ()
         self.table = [
-            Route(wire.LISTING, self._admitted(self._listing)),
-            Route(wire.RECORD, self._admitted(self._record)),
+            Route(wire.GET_LISTING, self._admitted(self._listing)),
+            Route(wire.GET_HANDWRITING, self._admitted(self._record)),
         ]
-        for kind, endpoint in wire.RENDER.items():
+        for kind, endpoint in wire.RENDER_ENDPOINTS.items():
             self.table.append(Route(endpoint, self._admitted(self._render(kind)), cancellable=True))
-        letter = Route(wire.LETTER, self._admitted(self._letter), wire.MAX_LETTER_BYTES, cancellable=True)
+        letter = Route(wire.POST_LETTER, self._admitted(self._letter), wire.MAX_LETTER_BYTES, cancellable=True)
         self.table.append(letter)
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
@@ -55,7 +55,7 @@ class HandwritingRoutes(Routes):
             headers.append((b"www-authenticate", b'Basic realm="handwriting"'))
         if isinstance(error, RateLimited | Overloaded):
             headers.append((b"retry-after", b"%d" % max(1, math.ceil(error.retry_after))))
-        return Response(error.status, wire.failed(error), _JSON, tuple(headers))
+        return Response(error.status, wire.error_body(error), _JSON, tuple(headers))
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         is_given = b"authorization" in request.fields or bool(request.query.get("apikey"))
@@ -91,7 +91,7 @@ class HandwritingRoutes(Routes):
 
         async def call(request: Request, query: Mapping[str, str], caller: Caller) -> Response:
             parameters = await self._service.checked(query, kind, caller)
-            name = fingerprint(parameters)
+            name = etag_of(parameters)
             caching = _caching(name)
             if name is not None and f'"{name}"' in request.header(b"if-none-match"):
                 return Response(304, b"", content_type, caching)

@@ -1,4 +1,4 @@
-"""A queue for a number of slots that is fair between keys."""
+"""A queue for slots, with round robin between keys."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ class QueueFull(Exception):
 
 
 class FairQueue:
-    """A bounded queue for a number of slots: round robin between keys, first in, first out for each key.
+    """A bounded queue for a number of slots: round robin between keys, first in, first out within a key.
 
-    If it is full, a key with fewer requests displaces the newest request of the key with the most.
+    If the queue is full, a key with fewer requests displaces the newest request of the key with most requests.
     """
 
-    def __init__(self, slots: int, most_waiting: int) -> None:
+    def __init__(self, slots: int, max_waiting: int) -> None:
         self._free = slots
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which keys are served
 
     async def acquire(self, key: Hashable) -> None:
-        """Wait for a slot, or raise QueueFull; a cancelled task leaves the queue."""
+        """Wait for a slot, or raise QueueFull; if the waiting task is cancelled, its request leaves the queue."""
         if self._free:
             self._free -= 1
             return
-        self._make_room(key)
+        self._displace_waiting(key)
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(key, deque()).append(turn)
         try:
@@ -36,7 +36,7 @@ class FairQueue:
             if turn.cancelled():
                 self._remove(key, turn)
             elif turn.exception() is None:
-                self.release()  # it was cancelled after it had got a slot
+                self.release()  # the task was cancelled after it got a slot
             raise
 
     def release(self) -> None:
@@ -45,14 +45,14 @@ class FairQueue:
             queue = self._waiting.pop(key)
             turn = queue.popleft()
             if queue:
-                self._waiting[key] = queue  # now behind the other keys
+                self._waiting[key] = queue  # re-inserted last, behind the other keys
             if not turn.done():
                 turn.set_result(None)
                 return
         self._free += 1
 
-    def _make_room(self, key: Hashable) -> None:
-        if sum(map(len, self._waiting.values())) < self._most_waiting:
+    def _displace_waiting(self, key: Hashable) -> None:
+        if sum(map(len, self._waiting.values())) < self._max_waiting:
             return
         longest = max(self._waiting.values(), key=len, default=deque())
         if len(longest) <= len(self._waiting.get(key, ())) + 1:

@@ -36,15 +36,9 @@ _METHOD_OF_OPERATION = {
 _OPERATION_PATTERN = re.compile("|".join(_METHOD_OF_OPERATION))
 
 TRACE_COLUMNS = {
-    "n": "int64",
-    "operation": "str",
-    "http": "Int64",
-    "status": "Int64",
-    "description": "str",
-    "transition": "str",
-    "ms": "float64",
-    "seconds_left": "float64",
-}
+    "n": "int64", "operation": "str", "http": "Int64", "status": "Int64", "description": "str", "transition": "str",
+    "ms": "float64", "seconds_left": "float64",
+}  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -14,24 +14,11 @@ _UTC_DTYPE = "datetime64[us, UTC]"
 #: ``device`` is a label, ``p`` the probability of a reward; ``shown_at``, ``claimed_at`` and ``dismissed_at`` are
 #: missing if the event did not happen; ``trace`` has one line per rule, or is missing.
 DECISION_COLUMNS = {
-    "decision_id": "str",
-    "at": _UTC_DTYPE,
-    "app_key_sha256": "str",
-    "device": "str",
-    "session_id": "str",
-    "moment_id": "str",
-    "test": "bool",
-    "rewarded": "bool",
-    "reason": "str",
-    "arm": "str",
-    "p": "float64",
-    "reward_id": "str",
-    "view_id": "str",
-    "shown_at": _UTC_DTYPE,
-    "claimed_at": _UTC_DTYPE,
-    "dismissed_at": _UTC_DTYPE,
-    "trace": "object",
-}
+    "decision_id": "str", "at": _UTC_DTYPE, "app_key_sha256": "str", "device": "str", "session_id": "str",
+    "moment_id": "str", "test": "bool", "rewarded": "bool", "reason": "str", "arm": "str", "p": "float64",
+    "reward_id": "str", "view_id": "str", "shown_at": _UTC_DTYPE, "claimed_at": _UTC_DTYPE,
+    "dismissed_at": _UTC_DTYPE, "trace": "object",
+}  # fmt: skip
 SESSION_COLUMNS = {"session_id": "str", "at": _UTC_DTYPE, "app_key_sha256": "str", "device": "str", "test": "bool"}
 
 

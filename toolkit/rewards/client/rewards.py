@@ -28,17 +28,9 @@ from toolkit.rewards.forms import checked_moment_id, new_device_id, start_text
 from toolkit.secret import Secret
 
 MOMENT_COLUMNS = {
-    "date": "datetime64[us, UTC]",
-    "moment_id": "str",
-    "device": "str",
-    "test": "bool",
-    "rewarded": "bool",
-    "view_id": "str",
-    "title": "str",
-    "message": "str",
-    "body_url": "str",
-    "reason": "str",
-}
+    "date": "datetime64[us, UTC]", "moment_id": "str", "device": "str", "test": "bool", "rewarded": "bool",
+    "view_id": "str", "title": "str", "message": "str", "body_url": "str", "reason": "str",
+}  # fmt: skip
 _FRAME_HEIGHT_PX = 330
 SESSION_COLUMNS = {"date": "datetime64[us, UTC]", "device": "str", "test": "bool"}
 
