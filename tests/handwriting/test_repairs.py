@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from toolkit.handwriting.catalogue import sources
-from toolkit.handwriting.hands.repairs import drawn_strokes
+from toolkit.handwriting.hands.repairs import strokes_from_svg
 from toolkit.handwriting.ink.fallback import FaceFit
 from toolkit.handwriting.ink.hand import Hand, load_hand
 from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
@@ -127,7 +127,7 @@ def test_a_hand_and_pictures_keep_their_form():
 
 
 def test_a_short_path_is_drawn_as_a_dot():
-    line, dot = drawn_strokes("M 0 0 L 0 1 M .2 1 l .02 -.02", 0.03), 1
+    line, dot = strokes_from_svg("M 0 0 L 0 1 M .2 1 l .02 -.02", 0.03), 1
     assert line.flags.tolist() == [0, DOT_FLAG]
     assert line.length[0] > 20
     assert line.length[dot] == 2

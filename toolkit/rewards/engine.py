@@ -51,8 +51,8 @@ class DeviceState(msgspec.Struct, array_like=True):
     #: How many draws each moment id has had.
     draws: dict[str, int] = {}
 
-    def forget_before(self, at: int) -> None:
-        while self.rewards and self.rewards[0][0] <= at - DAY_MS:
+    def forget_old_rewards(self, now: int) -> None:
+        while self.rewards and self.rewards[0][0] <= now - DAY_MS:
             del self.rewards[0]
 
     def next_draw(self, moment_id: str) -> int:
@@ -149,7 +149,7 @@ class Engine:
             # A test is always rewarded; it neither checks nor changes caps and stock.
             reward = _choose_reward(case, self.configuration.rewards or Configuration().rewards, 0)
             return Decision("TEST", reward, TEST_MESSAGE, arm, limits.p, [("test", True, {})])
-        device.forget_before(moment.at)
+        device.forget_old_rewards(moment.at)
         checks: list[tuple[str, bool, Details]] = []
         for name, rule in RULES:
             refusal, details = rule(case)

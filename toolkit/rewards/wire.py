@@ -13,10 +13,10 @@ from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, Ra
 
 GATEWAYKEY = Parameter("gatewaykey", secret=True)
 #: A changing value prevents browser caching; the service ignores the value.
-NO_CACHE = Parameter("r", pattern=r"[0-9]{1,13}")
+CACHE_BUSTER = Parameter("r", pattern=r"[0-9]{1,13}")
 VIEW_TOKEN = Parameter("k", secret=True)
 
-POST_MOMENT = Endpoint("POST", "/2.0/web/moment/", (NO_CACHE, GATEWAYKEY))
+POST_MOMENT = Endpoint("POST", "/2.0/web/moment/", (CACHE_BUSTER, GATEWAYKEY))
 GET_REWARD_PAGE = Endpoint("GET", "/reward/{view}", (VIEW_TOKEN,))
 POST_EVENT = Endpoint("POST", "/reward/{view}/{event}", (VIEW_TOKEN,))
 
@@ -39,7 +39,7 @@ MAX_IDEMPOTENCY_KEY = 256
 DECISION_HEADER = "X-Reward-Decision"
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
-SHOWN, CLAIMED, DISMISSED = EVENTS = ("shown", "claimed", "dismissed")
+SHOWN, CLAIMED, DISMISSED = READER_EVENTS = ("shown", "claimed", "dismissed")
 
 
 class Refusal(NamedTuple):

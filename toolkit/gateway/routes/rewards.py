@@ -48,7 +48,7 @@ class RewardRoutes(Routes):
         query = request.query
         reward_request = RewardRequest(
             query.get(wire.GATEWAYKEY.name),
-            query.get(wire.NO_CACHE.name),
+            query.get(wire.CACHE_BUSTER.name),
             request.body,
             request.header(b"idempotency-key"),
             self._public_url or request.base_url,

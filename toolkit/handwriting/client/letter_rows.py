@@ -68,7 +68,7 @@ class Template:
 
 
 def letter_rows(frame: pd.DataFrame, template: str, hand: str, file_name: str, suffix: str) -> list[LetterRow]:
-    """Return a LetterRow for each row, maybe with an error; raise InvalidArgument if no letter can be written."""
+    """Return a LetterRow for each row of the frame, or its error; raise InvalidArgument if all rows would fail."""
     columns = [str(name) for name in frame.columns]
     if len(set(columns)) < len(columns):
         raise InvalidArgument("two columns of the frame have the same name: rename one of them")

@@ -21,7 +21,7 @@ from toolkit.handwriting.ink.ribbons import DOT_FLAG, Strokes
 
 LONGEST_HYPHEN = 0.45
 EN_DASH, EM_DASH = 1.4, 1.5  # smallest lengths, relative to the hyphen and to the en dash
-WIDEST_BEARING = 0.1  # beside commas, stops and quotes
+MAX_SIDE_BEARING = 0.1  # beside commas, stops and quotes
 LOWEST_DIGITS, HIGHEST_DIGITS, TALLEST_DIGIT = 0.8, 1.0, 1.15
 _QUOTE_HEIGHT, _QUOTE_STEP, _QUOTE_BEARING = 0.28, 0.15, 0.07
 _LONGEST_DOT = 0.12
@@ -71,18 +71,18 @@ def repair(glyphs: Glyphs, source: FontSource) -> None:
             _change_letter(glyphs, letter, taller, glyphs.advance(name))
     for letter, path in source.added.items():
         if name := glyphs.name_of(letter):
-            strokes = Strokes.concatenate([glyphs.strokes[name], drawn_strokes(path, glyphs.nib)])
+            strokes = Strokes.concatenate([glyphs.strokes[name], strokes_from_svg(path, glyphs.nib)])
             glyphs.put(name, strokes, glyphs.advance(name))
     if source.quotes_from_comma:
         _make_quotes(glyphs)
     _lengthen_dashes(glyphs)
-    _cap_bearings(glyphs)
+    _limit_side_bearings(glyphs)
     if glyphs.name_of("0"):
         _scale_digits(glyphs, source.digits)
         _compose_signs(glyphs)
 
 
-def drawn_strokes(path: str, nib: float) -> Strokes:
+def strokes_from_svg(path: str, nib: float) -> Strokes:
     """Return the strokes of a path in SVG syntax, y upwards; a very short line becomes a dot."""
     pen = PathPen(None)
     parse_path(path, pen)
@@ -106,7 +106,7 @@ def _replace_glyphs(glyphs: Glyphs, names: dict[str, str]) -> None:
 
 
 def _draw_letter(glyphs: Glyphs, letter: str, path: str) -> None:
-    strokes = drawn_strokes(path, glyphs.nib)
+    strokes = strokes_from_svg(path, glyphs.nib)
     if name := glyphs.name_of(letter):
         _change_letter(glyphs, letter, strokes, glyphs.advance(name))
     else:
@@ -174,14 +174,14 @@ def _widen(glyphs: Glyphs, name: str, width: float) -> None:
         glyphs.put(name, wider, glyphs.advance(name) + change)
 
 
-def _cap_bearings(glyphs: Glyphs) -> None:
+def _limit_side_bearings(glyphs: Glyphs) -> None:
     """Limit the space beside commas, stops and quotes, so that they stand near the word."""
     for name in filter(None, map(glyphs.name_of, ",.;:‘’“”")):
         strokes, advance = glyphs.strokes[name], glyphs.advance(name)
         left = float((strokes.x - strokes.radius).min())
         right = advance - float((strokes.x + strokes.radius).max())
         # Ink beyond the advance of a glyph belongs above the next letter and stays there.
-        before, after = min(left - WIDEST_BEARING, left + right), right - WIDEST_BEARING
+        before, after = min(left - MAX_SIDE_BEARING, left + right), right - MAX_SIDE_BEARING
         before, after = max(before, 0.0), max(after, 0.0)
         glyphs.put(name, replace(strokes, x=strokes.x - before), advance - before - after)
 
@@ -209,7 +209,7 @@ def _compose_signs(glyphs: Glyphs) -> None:
     for character, digits in _FRACTIONS.items():
         upper, lower = _resized(digit[digits[0]][0], 0.55, 0.45), _resized(digit[digits[1]][0], 0.55)
         foot = float(upper.x.max()) - 0.04
-        slash = drawn_strokes(f"M {foot} -.02 L {foot + 0.34} 1.02", glyphs.nib)
+        slash = strokes_from_svg(f"M {foot} -.02 L {foot + 0.34} 1.02", glyphs.nib)
         lower = replace(lower, x=lower.x - lower.x.min() + foot + 0.32)
         strokes = Strokes.concatenate([upper, slash, lower])
         glyphs.put(glyphs.name_of(character) or glyphs.add(character), strokes, float(lower.x.max()) + 0.1)

@@ -19,7 +19,7 @@ _PINHOLE_PIXELS = 0.004 * RESOLUTION**2  # most holes as small as the eye of an 
 _STRAIGHT_COSINE = -0.35  # two arms at a smaller cosine are one movement of the pen
 _SMOOTHING = 4  # standard deviation, in quarters of a `POINT_DISTANCE`
 
-Arm = tuple[int, int]
+Arm = tuple[int, int]  # number of a branch, and one of its ends (0 or 1)
 Line = tuple[Floats, int]  # (row, column, radius) of shape (n, 3), and flags
 
 
@@ -61,10 +61,10 @@ def _clean_ink(ink: npt.NDArray[np.bool_], cleaning: Cleaning) -> npt.NDArray[np
     return np.asarray(clean & ~eyes)
 
 
-def _fill_holes(ink: npt.NDArray[np.bool_], least: float) -> npt.NDArray[np.bool_]:
+def _fill_holes(ink: npt.NDArray[np.bool_], min_area: float) -> npt.NDArray[np.bool_]:
     hole_of, _ = ndimage.label(~ink)
     area = np.bincount(hole_of.ravel())
-    return np.asarray(ink | (area < least)[hole_of])
+    return np.asarray(ink | (area < min_area)[hole_of])
 
 
 def _pen_lines(found: Skeleton) -> list[Line]:
@@ -181,13 +181,13 @@ def _dash_like(pixels: Floats) -> tuple[Floats, float]:
 def _cut_hooks(points: Floats, flags: int) -> Floats:
     """Cut off hooks at free ends: at the flat end of a stroke, the axis bends into a corner."""
     if not flags & STARTS_IN_INK:
-        points = points[_hook_length(points) :]
+        points = points[_count_hook_points(points) :]
     if not flags & ENDS_IN_INK:
-        points = points[::-1][_hook_length(points[::-1]) :][::-1]
+        points = points[::-1][_count_hook_points(points[::-1]) :][::-1]
     return points
 
 
-def _hook_length(points: Floats) -> int:
+def _count_hook_points(points: Floats) -> int:
     """Return how many points at the beginning are a hook: the ink narrows faster than a pen can."""
     arc = arc_length(points)
     inside = int(np.searchsorted(arc, 1.6 * np.median(points[:, 2])))

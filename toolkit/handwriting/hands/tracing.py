@@ -23,7 +23,7 @@ _EIGHT_NEIGHBOURS = np.ones((3, 3), bool)
 InkMask = npt.NDArray[np.bool_]
 
 
-class Form(NamedTuple):
+class GlyphFeatures(NamedTuple):
     """Features by which letters differ: the numbers of counters (enclosed white areas) and of separate parts."""
 
     counters: int
@@ -32,37 +32,37 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """The strokes of a glyph, and the form of the outline."""
+    """The strokes of a glyph, and the features of the outline."""
 
     strokes: Strokes
-    form: Form
+    form: GlyphFeatures
 
     @property
     def is_outline(self) -> bool:
         return bool(np.any(self.strokes.flags & OUTLINE_FLAG))
 
 
-NO_STROKES = Tracing(Strokes.empty(), Form(0, 0))
+NO_STROKES = Tracing(Strokes.empty(), GlyphFeatures(0, 0))
 
 
 def trace_outline(outline: Path) -> Tracing:
-    """Return strokes that draw the ink of an outline in the same form, or the contours if no strokes do."""
+    """Return strokes that draw the ink of an outline with the same features, or the contours if no strokes do."""
     picture = GlyphPicture(outline)
-    wanted = form_of(picture.ink)
+    wanted = features_of(picture.ink)
     for cleaning in CLEANINGS:
         strokes = glyph_strokes(picture, cleaning)
         ink = draw_ink(strokes, picture)
         only_dots = len(strokes.flags) > 0 and bool(np.all(strokes.flags & DOT_FLAG))
         overlap = (ink & picture.ink).sum() / max(1, (ink | picture.ink).sum())
-        if form_of(ink) == wanted and (only_dots or overlap >= MIN_OVERLAP):
+        if features_of(ink) == wanted and (only_dots or overlap >= MIN_OVERLAP):
             return Tracing(strokes, wanted)
     return Tracing(outline_as_strokes(outline), wanted)
 
 
-def form_of(ink: InkMask) -> Form:
+def features_of(ink: InkMask) -> GlyphFeatures:
     """Count the counters and parts of at least `MIN_AREA_PIXELS`."""
     # With the added border, all white outside the letter is one area, which does not count.
-    return Form(_count_areas(~np.pad(ink, 1), None) - 1, _count_areas(ink, _EIGHT_NEIGHBOURS))
+    return GlyphFeatures(_count_areas(~np.pad(ink, 1), None) - 1, _count_areas(ink, _EIGHT_NEIGHBOURS))
 
 
 def _count_areas(mask: InkMask, neighbours: InkMask | None) -> int:

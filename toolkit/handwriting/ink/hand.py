@@ -78,7 +78,7 @@ class Hand:
 @cache
 def load_hand(name: str) -> Hand:
     with np.load(PACKS_DIR / f"{name}.npz") as stored:
-        # 16-bit sums overflow exactly as the differences did.
+        # The sums overflow 16 bits exactly as the stored differences did, so the coordinates are right.
         whole = np.cumsum(np.cumsum(stored["points"], axis=1, dtype=np.int16), axis=1, dtype=np.int16)
         x, y, radius = whole / _PACK_UNITS
         strokes = Strokes(x, y, radius, stored["length"].astype(np.int64), stored["flags"])

@@ -84,17 +84,17 @@ class Sheet:
     @classmethod
     def of(cls, stock: Stock, pad: KeyedNoise, noise: KeyedNoise, size: float, free: tuple[float, float]) -> Sheet:
         """Return a sheet without lines."""
-        turn = _between(noise, "turn", (LEAST_TURN, MOST_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
+        turn = _uniform_between(noise, "turn", (LEAST_TURN, MOST_TURN)) * (1 if noise.number("turned") < 0.5 else -1)
         shade, warmth = pad.uniform("tint", 2).tolist()
         colour = np.array(_one_of(pad, "colour", stock.colours)) + 2.5 * shade + np.array([1.0, 0.0, -2.0]) * warmth
         rule = _one_of(pad, "rule", stock.rules) if stock.rules else RGB(0, 0, 0)
-        width = max(_between(pad, "rule width", RULE_WIDTH_RANGE) * size, 0.4)
+        width = max(_uniform_between(pad, "rule width", RULE_WIDTH_RANGE) * size, 0.4)
         return cls(
             stock, RGB(*np.clip(np.rint(colour), 0, 255).astype(int).tolist()), rule, (), width, turn, free, pad, noise
         )
 
 
-def _between(noise: KeyedNoise, name: str, ends: tuple[float, float]) -> float:
+def _uniform_between(noise: KeyedNoise, name: str, ends: tuple[float, float]) -> float:
     return ends[0] + (ends[1] - ends[0]) * noise.number(name)
 
 
@@ -117,7 +117,7 @@ def fitted_to_paper(parameters: Parameters) -> Parameters:
         return parameters
     most = min([side / 5 for side in (parameters.width, parameters.height) if side is not None], default=np.inf)
     pad, size = _pad_noise(parameters), parameters.handwriting_size
-    sides = [min(_between(pad, str(n), ends) * size, most) for n, ends in enumerate(MARGIN_RANGES)]
+    sides = [min(_uniform_between(pad, str(n), ends) * size, most) for n, ends in enumerate(MARGIN_RANGES)]
     return replace(parameters, margin=Margin(*sides))
 
 
@@ -171,12 +171,12 @@ def _printed_lines(page: Page, sheet: Sheet, size: float, pitch: float) -> tuple
     across = _positions(phase, squares, page.height, reach)
     if not stock.is_squared:
         top = phase - (_one_of(noise, "header", HEADER_RULES) + 0.1) * pitch
-        bottom = page.height - _between(noise, "footer", (-1.0, 1.5)) * pitch
+        bottom = page.height - _uniform_between(noise, "footer", (-1.0, 1.5)) * pitch
         across = [y for y in across if top < y < max(bottom, float(page.baseline[-1]) + 0.5 * pitch)]
     lines = [PrintedLine(y - turn * middle_x, turn, False, sheet.rule) for y in across]
     upright = _positions(noise.number("column") * squares, squares, page.width, reach) if stock.is_squared else []
     lines += [PrintedLine(x + turn * middle_y, -turn, True, sheet.rule) for x in upright]
-    aside = _between(noise, "margin line", (0.1, 0.6)) * pitch
+    aside = _uniform_between(noise, "margin line", (0.1, 0.6)) * pitch
     if not stock.is_squared and sheet.free[0] > pitch and noise.number("margin lines") < 0.55:
         lines.append(PrintedLine(sheet.free[0] - aside + turn * middle_y, -turn, True, MARGIN_LINE_COLOUR))
     return tuple(lines)

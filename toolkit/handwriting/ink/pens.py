@@ -42,7 +42,7 @@ class PenKind:
     supply: float  # slow change of the flow
     pool: float  # more ink where the pen stops
     skip: float  # probability that the ink starts late
-    dry: float  # loss of ink on the driest fast stretches
+    dry: float  # largest loss of ink, where the supply is dry and the hand fast
     overlap: float  # share of a second stroke that adds to the first
     streaks: float  # change of the flow across the line, in streaks along it
     rim: float  # more ink at both edges of the line than in its middle

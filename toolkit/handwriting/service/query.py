@@ -1,4 +1,4 @@
-"""Parse the query of a listing or a rendering, and report all problems at once."""
+"""Parse the query string of a request for the list or for a rendering, and report all problems at once."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class RequestRecorder:
             step.seconds_left = user.seconds_left(self.now())
         self.steps.append(step)
         if isinstance(outcome, ToolkitError):
-            # Drop the frames and errors that hold the response.
+            # Remove the traceback and the earlier errors, because they hold the response.
             outcome.__context__ = outcome.__cause__ = None
             raise outcome.with_traceback(None)
         return outcome

@@ -55,14 +55,14 @@ class IdentitySession:
         self._transaction = self._client.start_authentication(
             handset, device_ip=device_ip, carrier_short_code=carrier_short_code
         )
-        return self._hold(self._transaction)
+        return self._keep_until_close(self._transaction)
 
     def authenticate_device(self, handset: Handset | None = None) -> PhoneProof:
         """Open TargetUrl as the phone; see `IdentityClient.authenticate_device`."""
         self._check_open()
         transaction = _require(self._transaction, "start_authentication")
         self._proof = self._client.authenticate_device(transaction, handset)
-        return self._hold(self._proof)
+        return self._keep_until_close(self._proof)
 
     def finish_authentication(self, proof: PhoneProof | None = None) -> AuthenticatedUser:
         """Exchange the proof for alias and code; see `IdentityClient.finish_authentication`.
@@ -74,7 +74,7 @@ class IdentitySession:
         if proof.transaction is not self._transaction:
             raise InvalidArgument("this proof belongs to another transaction: call authenticate_device of this session")
         self._user = self._client.finish_authentication(proof)
-        return self._hold(self._user)
+        return self._keep_until_close(self._user)
 
     def authenticate(self, handset: Handset) -> AuthenticatedUser:
         """Call `start_authentication`, `authenticate_device` and `finish_authentication`."""
@@ -124,7 +124,7 @@ class IdentitySession:
     def __repr__(self) -> str:
         return f"<identity session: {'closed' if self._is_closed else self.state}>"
 
-    def _hold(self, holder: HeldT) -> HeldT:
+    def _keep_until_close(self, holder: HeldT) -> HeldT:
         self._holders.append(holder)
         return holder
 

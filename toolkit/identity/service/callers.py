@@ -66,7 +66,7 @@ class IdentitySettings(Table, frozen=True):
 
     def __post_init__(self) -> None:
         if self.carrier is not None and (self.carriers or self.subscribers):
-            raise InvalidArgument("carrier: simulated carriers and subscribers cannot be added to a carrier object")
+            raise InvalidArgument("carrier: give either a carrier object, or simulated carriers and subscribers")
         unique = {"clients": ("name", "api_client_id"), "carriers": ("short_code",), "subscribers": ("id", "device_ip")}
         for key, fields in unique.items():
             for field in fields:
@@ -78,7 +78,7 @@ class IdentitySettings(Table, frozen=True):
 
 
 def caller_with(api_client_id: object, callers: Sequence[Caller]) -> Caller:
-    """Return the enabled caller with this ApiClientId; raise the same error for unknown and disabled ones."""
+    """Return the enabled caller with this ApiClientId; an unknown id and a disabled caller raise the same error."""
     # Compares the id with every caller's id in constant time, so that response times do not help to guess an id.
     given = Secret(api_client_id if type(api_client_id) is str else "")
     fitting = [caller for caller in callers if caller.api_client_id == given and given]

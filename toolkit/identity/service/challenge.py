@@ -19,7 +19,7 @@ MAX_ATTEMPTS = 3
 MAX_WRONG_ANSWERS_AN_HOUR = 10
 LOCK_SECONDS = 900
 _HOUR_MS = 3_600_000
-_SPACE = "identity.challenges"
+_CHALLENGES_SPACE = "identity.challenges"
 
 QUESTION_TYPE = "BILLING_POSTAL_CODE"
 QUESTION = "What is the billing ZIP code of this account?"
@@ -83,26 +83,26 @@ class WrongAnswerRepository:
                 after = WrongAnswers(wrong.in_a_row + 1, (*wrong.times, now))
                 fact = Fact.LAST_WRONG_ANSWER if after.seconds_locked(now) else Fact.WRONG_ANSWER
             if await self._records.compare_and_set(
-                _SPACE, {alias: stored}, {alias: msgspec.json.encode(after)}, now + _HOUR_MS
+                _CHALLENGES_SPACE, {alias: stored}, {alias: msgspec.json.encode(after)}, now + _HOUR_MS
             ):
                 return fact, after
 
     async def forget(self, alias: str, now: int) -> bool:
-        stored = await self._records.get(_SPACE, alias)
+        stored = await self._records.get(_CHALLENGES_SPACE, alias)
         # Without this empty record, the wrong answers from the carrier's data would count again.
         nothing = msgspec.json.encode(WrongAnswers())
         if stored in (None, nothing):
             return False
-        return await self._records.compare_and_set(_SPACE, {alias: stored}, {alias: nothing}, now + _HOUR_MS)
+        return await self._records.compare_and_set(_CHALLENGES_SPACE, {alias: stored}, {alias: nothing}, now + _HOUR_MS)
 
     async def _read(self, alias: str, subscriber: Subscriber, now: int) -> tuple[bytes | None, WrongAnswers]:
-        stored = await self._records.get(_SPACE, alias)
+        stored = await self._records.get(_CHALLENGES_SPACE, alias)
         if stored is None and subscriber.wrong_answers:
             # Wrong answers from the carrier's data count as if given now.
             seeded = WrongAnswers(subscriber.wrong_answers, (now,) * subscriber.wrong_answers)
             await self._records.compare_and_set(
-                _SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR_MS
+                _CHALLENGES_SPACE, {alias: None}, {alias: msgspec.json.encode(seeded)}, now + _HOUR_MS
             )
-            stored = await self._records.get(_SPACE, alias)
+            stored = await self._records.get(_CHALLENGES_SPACE, alias)
         wrong = WrongAnswers() if stored is None else msgspec.json.decode(stored, type=WrongAnswers)
         return stored, wrong.counting_at(now)

@@ -21,7 +21,7 @@ from toolkit.identity.service.one_time import AuthenticationRecord, Proof, Snaps
 from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Store
 
-_SPACE, _ALIASES_SPACE = "identity", "identity.aliases"
+_SECRETS_SPACE, _ALIASES_SPACE = "identity", "identity.aliases"
 #: After a secret expires, the record stays for 15 minutes, so that the service can answer "expired" and not "unknown".
 _KEPT_AFTER_EXPIRY_MS = 900_000
 #: Replaces the hash of an alias's valid code when the code is revoked.
@@ -242,11 +242,11 @@ class MobileAuthentication:
         return await self._write(snapshot, dict.fromkeys(snapshot, authentication.bytes()), authentication.expires)
 
     async def _read_snapshot(self, *keys: str) -> Snapshot:
-        return {key: await self._records.get(_SPACE, key) for key in keys}
+        return {key: await self._records.get(_SECRETS_SPACE, key) for key in keys}
 
     async def _write(self, snapshot: Snapshot, changes: dict[str, bytes], expires: int) -> bool:
         """Write all changes if the records still equal `snapshot`; of concurrent callers, one succeeds."""
-        return await self._records.compare_and_set(_SPACE, snapshot, changes, expires + _KEPT_AFTER_EXPIRY_MS)
+        return await self._records.compare_and_set(_SECRETS_SPACE, snapshot, changes, expires + _KEPT_AFTER_EXPIRY_MS)
 
 
 def _fact_at_finish(proof: Proof, subscriber: Subscriber | None) -> Fact:

@@ -248,7 +248,8 @@ class RewardClient(PublicNames):
         if key is not None:
             headers[wire.IDEMPOTENCY_HEADER] = key
         # The parameter r prevents cached responses; the service ignores the value.
-        query: dict[str, str | Secret] = {wire.NO_CACHE.name: str(int(time.time())), wire.GATEWAYKEY.name: gatewaykey}
+        seconds = str(int(time.time()))
+        query: dict[str, str | Secret] = {wire.CACHE_BUSTER.name: seconds, wire.GATEWAYKEY.name: gatewaykey}
         reply = self._session.call(wire.POST_MOMENT, query=query, body=body, headers=headers)
         request = str(wire.POST_MOMENT)
         if reply.status != 200:

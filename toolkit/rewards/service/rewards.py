@@ -93,7 +93,7 @@ class RewardService:
 
     async def engage(self, view_id: str, token: str, event: str) -> None:
         """Record an event of the reader, such as ``claimed``; the same event of a view counts once."""
-        if event not in wire.EVENTS:
+        if event not in wire.READER_EVENTS:
             raise wire.refusal("unknown_reward")
         view = await self._views.find(view_id, token, self._world.clock.now())
         await self._views.record_event(view, event, self._world.clock.tick())

@@ -49,26 +49,26 @@ class Scan:
     def __init__(self, sheet: Sheet, ink: RGB, width: int, height: int) -> None:
         self._sheet, self._width, self._height = sheet, width, height
         self.palette = _palette(sheet, ink)
-        light, fall_off = sheet.noise.uniform("light", 2), self._between("fall off", CORNER_DARKENING)
+        light, fall_off = sheet.noise.uniform("light", 2), self._uniform_between("fall off", CORNER_DARKENING)
         self._across, self._down = (
             SIDE_SHADOW / 2 * np.float32(tilt) * place - np.float32(fall_off / 2) * place**4
             for tilt, place in zip(light, (_positions(width), _positions(height)), strict=True)
         )
         if self._happens("gutter", GUTTERS):
-            reach = self._between("gutter width", GUTTER_WIDTH)
+            reach = self._uniform_between("gutter width", GUTTER_WIDTH)
             near = np.maximum(1 - (1 - self._side("gutter side") * _positions(width)) / (2 * np.float32(reach)), 0)
-            self._across -= np.float32(self._between("gutter depth", GUTTER)) * near * near
+            self._across -= np.float32(self._uniform_between("gutter depth", GUTTER)) * near * near
         self._texture = _texture(sheet.stock.texture > 3, sheet.stock.texture)
         self._shift = int(sheet.noise.number("fibres") * TILE_PX)
-        self._quality = int(self._between("quality", JPEG_QUALITY))
-        self._blur = ImageFilter.BoxBlur(self._between("soft", BLUR_PIXELS))
+        self._quality = int(self._uniform_between("quality", JPEG_QUALITY))
+        self._blur = ImageFilter.BoxBlur(self._uniform_between("soft", BLUR_PIXELS))
         has_back = self._happens("backs", BACKS) and sheet.stock.texture < 3
-        self._back = self._between("back", BACK_DARKER) if has_back else 0.0
+        self._back = self._uniform_between("back", BACK_DARKER) if has_back else 0.0
         self._folds = [1 / 3, 2 / 3] if self._happens("folds", 0.5) else [0.5]
         if not self._happens("folded", FOLDS):
             self._folds = []
 
-    def _between(self, name: str, ends: tuple[float, float]) -> float:
+    def _uniform_between(self, name: str, ends: tuple[float, float]) -> float:
         return ends[0] + (ends[1] - ends[0]) * self._sheet.noise.number(name)
 
     def _happens(self, name: str, share: float) -> bool:
@@ -131,7 +131,7 @@ class Scan:
         if not self._happens("lid", LIDS) or 2 * reach + 4 > min(self._sheet.free[is_right] / 2, LID_WIDTH):
             return
         rows = np.arange(first_row, first_row + len(bright), dtype=np.float32)[:, None] - self._height / 2
-        depth = np.float32(reach * self._between("lid depth", (0.0, 1.0)))
+        depth = np.float32(reach * self._uniform_between("lid depth", (0.0, 1.0)))
         edge = depth + np.float32(self._sheet.turn * (1 if is_right else -1)) * rows
         wide = min(LID_WIDTH, self._width)
         away = edge - np.arange(wide, dtype=np.float32)  # above 0 is outside the sheet

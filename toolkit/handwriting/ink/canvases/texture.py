@@ -65,7 +65,7 @@ class Deposit:
         row = np.clip(y.astype(np.intp), 0, self.flow.shape[0] - 2)
         right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
         first = row * self.flow.shape[1] + column
-        flow, passes = _between(self.flow, first, right, down), _between(self.passes, first, right, down)
+        flow, passes = _interpolated(self.flow, first, right, down), _interpolated(self.passes, first, right, down)
         return np.divide(flow, passes, out=np.ones_like(flow), where=passes > 1e-4), passes
 
 
@@ -146,7 +146,7 @@ def _points_across_lines(strokes: Strokes, ink: InkFlow, size: float, cell: floa
                 yield x - uy * r * aside, y + ux * r * aside, weight * spread, flow * rim * streak
 
 
-def _between(grid: Floats | Single, first: npt.NDArray[np.intp], right: Single, down: Single) -> Single:
+def _interpolated(grid: Floats | Single, first: npt.NDArray[np.intp], right: Single, down: Single) -> Single:
     values, columns = grid.ravel(), grid.shape[1]
     top = values[first] + right * (values[first + 1] - values[first])
     bottom = values[first + columns] + right * (values[first + columns + 1] - values[first + columns])
@@ -171,7 +171,7 @@ def _grain(x: Single, y: Single, scale: float) -> Single:
     x, y = x / np.float32(scale), y / np.float32(scale)
     column, row = x.astype(np.intp), y.astype(np.intp)
     right, down = (x - column).astype(np.float32), (y - row).astype(np.float32)
-    return _between(tile, (row % TILE_CELLS) * (TILE_CELLS + 1) + column % TILE_CELLS, right, down)
+    return _interpolated(tile, (row % TILE_CELLS) * (TILE_CELLS + 1) + column % TILE_CELLS, right, down)
 
 
 @cache

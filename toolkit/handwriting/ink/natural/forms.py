@@ -143,14 +143,15 @@ def _change_foot(parts: Parts, x_height: float) -> Parts | None:
     return None
 
 
-def _find_ascender(parts: Parts) -> tuple[int, int]:
+def _highest_point(parts: Parts) -> tuple[int, int]:
+    """Return the number of the part with the highest point, and the index of this point."""
     n = max(range(len(parts)), key=lambda n: parts[n][:, 1].max())
     return n, int(parts[n][:, 1].argmax())
 
 
 def _retraced_loop(parts: Parts, x_height: float) -> Parts | None:
     """Close the loop of an ascender: the upstroke follows the same line as the downstroke."""
-    n, top = _find_ascender(parts)
+    n, top = _highest_point(parts)
     part, along = parts[n], arc(parts[n])
     if min(along[top], along[-1] - along[top]) < 0.3 or part[top, 1] < x_height * 1.25:
         return None
@@ -215,7 +216,7 @@ def bar_of(parts: Parts) -> int | None:
 
 def _change_flag(parts: Parts, x_height: float) -> Parts | None:
     """Add a short upstroke to the start of a 1, or remove it."""
-    n, top = _find_ascender(parts)
+    n, top = _highest_point(parts)
     if top <= 2 and len(parts) == 1 and abs(direction(parts[0], False)[1]) > 0.8:
         parts[n] = continued(parts[n], [(-0.07, -0.06), (-0.24, -0.24)], False)
         return parts

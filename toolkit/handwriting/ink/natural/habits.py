@@ -10,7 +10,7 @@ import numpy as np
 from toolkit.handwriting.writers import Writer, writer_of
 from toolkit.keyed_noise import Floats, KeyedNoise
 
-MAX_NATURAL_NIB = 0.95  # largest factor of a natural writer on the pen width of the script
+MAX_NATURAL_NIB = 0.95  # the pen of a natural writer is at most this multiple of the script's pen width
 _WARM_UP_STEPS = 24  # after these steps, an autoregressive series does not depend on the first value
 
 

@@ -13,11 +13,11 @@ from toolkit.keyed_noise import Floats
 # Lengths in cap heights.
 BLEND_LENGTH = 0.3  # both strokes bend towards each other over this length from a join
 _TAIL, _HEAD = 0.25, 0.2  # length of the exit, and of the entry, that a join may cut off
-_MAX_RETRACED = 1.0  # length over which the pen may follow a stroke backwards to its start
+_MAX_RETRACED_LENGTH = 1.0  # length over which the pen may follow a stroke backwards to its start
 _MAX_CLOSED_DISTANCE = 0.16  # a joined hand joins over at most this distance
 _MIN_BRIDGE, _MAX_BRIDGE = 0.06, 0.9  # distances over which a print hand may join
 _TALL_ENTRY = 0.85  # a higher entry is not joined
-_RIGHTWARDS, _LOW_ENTRY = 0.4, 0.5  # an entry like that of an e: smallest rightward direction, largest height
+_RIGHTWARDS, _LOW_ENTRY = 0.4, 0.5  # of an entry that can follow a turn at a foot: rightward direction, height
 _BOWL, _CLOSED = 0.5, 0.17  # smallest length of a bowl, and largest distance of its ends
 _ASCENDERS = "bdfhklt"  # with a line up to the top of one of these, it would look like another letter
 _LEAST_RUN, _WIDENED = 0.5, 0.18  # smallest run of a join per rise, and how much the letters may move apart for it
@@ -60,11 +60,14 @@ def _joined_by_overlap(tail: Part, heads: list[Part]) -> Meeting:
     """Join the exit to the nearest point of the entry; from a point inside, the pen first goes back to the start."""
     back = arc(tail[::-1])[::-1]
     ahead = arc(heads[0])
-    end, start = tail[back < (POINT_DISTANCE if _is_bowl(tail[::-1]) else _TAIL)], heads[0][ahead < _MAX_RETRACED]
+    end, start = (
+        tail[back < (POINT_DISTANCE if _is_bowl(tail[::-1]) else _TAIL)],
+        heads[0][ahead < _MAX_RETRACED_LENGTH],
+    )
     apart = end[:, None, :2] - start[None, :, :2]
     # Cutting has a cost; without it, strokes that cross would be joined at the crossing.
     cost = np.sqrt((apart * apart).sum(axis=2)) + 0.35 * back[-len(end) :, None]
-    cost += 0.2 * np.minimum(ahead[ahead < _MAX_RETRACED], _HEAD)
+    cost += 0.2 * np.minimum(ahead[ahead < _MAX_RETRACED_LENGTH], _HEAD)
     p, q = np.unravel_index(int(cost.argmin()), cost.shape)
     distance = float(np.sqrt((apart[p, q] ** 2).sum()))
     touches = min(nearest(tail[-1], head)[1] for head in heads) < 0.075

@@ -16,10 +16,10 @@ from toolkit.keyed_noise import Floats
 BAND_COUNT = 26  # number of height bands in which the left and right sides of a letter are measured
 _LOWEST, _BAND = -1.0, 0.1  # bottom of the lowest band, and height of a band
 BAR, MARK = 1, 2  # kinds of delayed strokes, which are written after the word: a bar; a dot or accent
-_BRANCH, _MOST_BACK = 0.08, 25  # distance of a branch from its stroke, and most points that the pen goes back to it
+_BRANCH, _MOST_BACK = 0.08, 25  # largest distance from a stroke to a branch; most points of the way back to it
 _STEM_COUNTS = {"b": 2, "h": 2, "i": 1, "k": 2, "l": 1, "m": 3, "n": 2, "p": 2, "r": 1, "t": 1, "u": 2}
 _LOW, _ABOVE_FOOT = 0.2, 0.3  # the foot of a stem is below the first height, and its hook ends below the second
-_REACHES, _LEVEL = 0.14, 0.2  # an end this near to the side of the letter may be joined; "side" within this height
+_REACHES, _LEVEL = 0.14, 0.2  # largest distance of a joinable end from the side of the letter at its height
 
 
 @dataclass(frozen=True, slots=True, eq=False)
