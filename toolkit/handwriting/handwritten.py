@@ -74,7 +74,7 @@ class Handwritten:
         headers = {
             wire.SEED_HEADER: str(self.seed),
             wire.OVERFLOW_HEADER: "true" if self.overflow else "false",
-            wire.SIZE_HEADER: f"{round(self.width, 2):g}x{round(self.height, 2):g}",
+            wire.PAGE_SIZE_HEADER: f"{round(self.width, 2):g}x{round(self.height, 2):g}",
             wire.LINES_HEADER: str(self.lines),
             wire.INK_SHARE_HEADER: f"{self.ink_share:.6f}",
             wire.TIMING_HEADER: ", ".join(f"{stage};dur={spent:.1f}" for stage, spent in self.timings.items()),
@@ -90,7 +90,7 @@ class Handwritten:
         cls, data: bytes, headers: Mapping[str, str], kind: Format, handwriting: str, milliseconds: float
     ) -> Handwritten:
         """Read a response; `headers` have lower-case names, and other servers may send no header of this toolkit."""
-        names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_SHARE_HEADER, wire.SIZE_HEADER, wire.TIMING_HEADER
+        names = wire.SEED_HEADER, wire.LINES_HEADER, wire.INK_SHARE_HEADER, wire.PAGE_SIZE_HEADER, wire.TIMING_HEADER
         seed, lines, share, size, timing = (headers.get(name.lower(), "") for name in names)
         stages = [part.partition(";dur=") for part in timing.split(", ") if ";dur=" in part]
         width, height = (float(side) for side in (size or "nanxnan").split("x"))

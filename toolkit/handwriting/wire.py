@@ -63,7 +63,7 @@ ALIGNS: tuple[Align, ...] = get_args(Align)
 #: Headers of a rendering; the service of 2016 sent seed and overflow, this toolkit adds the others.
 SEED_HEADER = "X-Handwriting-Seed"
 OVERFLOW_HEADER = "X-Handwriting-Overflow"
-SIZE_HEADER = "X-Handwriting-Size"
+PAGE_SIZE_HEADER = "X-Handwriting-Size"
 LINES_HEADER = "X-Handwriting-Lines"
 INK_SHARE_HEADER = "X-Handwriting-Ink"
 CUT_HEADER = "X-Handwriting-Cut"

@@ -17,7 +17,7 @@ from toolkit.handwriting.ink.shaping import Shaper
 from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 
 # Amplitudes and lattice widths of noise, in cap heights; angles as slopes (rise over run).
-LINE_SLOPE = 0.0035  # standard deviation
+BASELINE_SLOPE = 0.0035  # standard deviation
 BASELINE_WANDER, WANDER_LENGTH = 0.05, 7.0
 MARGIN_WANDER = 0.1
 WORD_BASELINE, WORD_SIZE, WORD_TILT = 0.022, 0.012, 0.0087

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from toolkit.errors import InvalidParameters, Problem
 from toolkit.handwriting.ink.layout import STRUCK_MARK, Layout
 from toolkit.handwriting.ink.line_distance import ink_reach
-from toolkit.handwriting.ink.motion import BASELINE_WANDER, LINE_SLOPE, MARGIN_WANDER, WANDER_LENGTH, PenPath
+from toolkit.handwriting.ink.motion import BASELINE_SLOPE, BASELINE_WANDER, MARGIN_WANDER, WANDER_LENGTH, PenPath
 from toolkit.handwriting.ink.paper import Sheet
 from toolkit.handwriting.ink.pens import InkFlow
 from toolkit.handwriting.ink.ribbons import Strokes
@@ -95,7 +95,7 @@ class Lines(NamedTuple):
 def straight_lines(parameters: Parameters, shaper: Shaper, lines: int, noise: KeyedNoise) -> Lines:
     wander = shaper.writer.wander
     margin = shaper.nib + 0.5 * (1 + noise.uniform("margin", lines)) * MARGIN_WANDER
-    return Lines(margin, wander * LINE_SLOPE * _slopes(parameters, lines, noise), wander * BASELINE_WANDER)
+    return Lines(margin, wander * BASELINE_SLOPE * _slopes(parameters, lines, noise), wander * BASELINE_WANDER)
 
 
 def compose(

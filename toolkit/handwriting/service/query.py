@@ -65,7 +65,7 @@ def parameters_of(
         problems.append(Problem("text", text_problem))
     black: RGB | CMYK = CMYK(0, 0, 0, 1) if kind == "pdf" else RGB(0, 0, 0)
     layout_parsers: _Parsers = {
-        "handwriting_size": partial(_parse_letter_size, kind=kind),
+        "handwriting_size": partial(_parse_handwriting_size, kind=kind),
         "handwriting_color": partial(_parse_colour, kind=kind, strict=dialect == "strict"),
         # The sides of a letter are not rounded, so that the lines are the same in every format.
         "width": partial(_parse_side, kind=kind, is_whole=kind == "png" and not is_letter),
@@ -171,7 +171,7 @@ def _parse_margin(field: str, text: str, kind: Format) -> Margin:
     return Margin(*(distances if len(parts) == 4 else distances * 4))
 
 
-def _parse_letter_size(field: str, text: str, kind: Format) -> float:
+def _parse_handwriting_size(field: str, text: str, kind: Format) -> float:
     points = _parse_distance(field, text, kind)
     if points < _MIN_POINTS:
         raise WrongValue(f"{field} must be greater than 0{'in' if kind == 'pdf' else 'px'}")

@@ -47,7 +47,7 @@ def _add_page(
             {
                 "Type": "/Page",
                 "Parent": document.pages.reference,
-                "MediaBox": pydyf.Array([0, 0, number(page.width), number(page.height)]),
+                "MediaBox": pydyf.Array([0, 0, pdf_number(page.width), pdf_number(page.height)]),
                 "Contents": body.reference,
                 "Resources": pydyf.Dictionary({"Font": pydyf.Dictionary(fonts), **opacities}),
             }
@@ -55,7 +55,7 @@ def _add_page(
     )
 
 
-def number(value: float) -> str:
+def pdf_number(value: float) -> str:
     """Write a number in PDF syntax: no exponent, no trailing zeros."""
     text = f"{value:.5f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
@@ -63,25 +63,27 @@ def number(value: float) -> str:
 
 def ink_operator(ink: RGB | CMYK) -> str:
     if isinstance(ink, CMYK):
-        return " ".join(number(v) for v in (ink.cyan, ink.magenta, ink.yellow, ink.black)) + " k"
-    return " ".join(number(channel / 255) for channel in ink.rgb()) + " rg"
+        return " ".join(pdf_number(v) for v in (ink.cyan, ink.magenta, ink.yellow, ink.black)) + " k"
+    return " ".join(pdf_number(channel / 255) for channel in ink.rgb()) + " rg"
 
 
 def _paper_operators(page: Page) -> Iterator[str]:
     if page.sheet is None:
         return
-    yield f"q {ink_operator(page.sheet.colour)} 0 0 {number(page.width)} {number(page.height)} re f"
-    yield f"{number(page.sheet.rule_width)} w"
+    yield f"q {ink_operator(page.sheet.colour)} 0 0 {pdf_number(page.width)} {pdf_number(page.height)} re f"
+    yield f"{pdf_number(page.sheet.rule_width)} w"
     for line in page.sheet.lines:
         x, y, end_x, end_y = line.ends(page.width, page.height)
-        ends = f"{number(x)} {number(page.height - y)} m {number(end_x)} {number(page.height - end_y)} l"
+        ends = (
+            f"{pdf_number(x)} {pdf_number(page.height - y)} m {pdf_number(end_x)} {pdf_number(page.height - end_y)} l"
+        )
         yield f"{ink_operator(line.colour).replace('rg', 'RG')} {ends} S"
     yield "Q"
 
 
 def _opacity_states(layers: list[Layer]) -> dict[str, pydyf.Dictionary]:
     states = {
-        f"L{n}": pydyf.Dictionary({"Type": "/ExtGState", "ca": number(layer.opacity)})
+        f"L{n}": pydyf.Dictionary({"Type": "/ExtGState", "ca": pdf_number(layer.opacity)})
         for n, layer in enumerate(layers)
         if layer.opacity is not None
     }
@@ -92,7 +94,7 @@ def _ink_operators(page: Page, ink: RGB | CMYK, layers: list[Layer]) -> Iterator
     """Yield one fill operator for each word, so that a viewer can select words."""
     scale = 1 / POINT_UNITS
     yield from _paper_operators(page)
-    yield f"q {ink_operator(ink)} {number(scale)} 0 0 {number(-scale)} 0 {number(page.height)} cm"
+    yield f"q {ink_operator(ink)} {pdf_number(scale)} 0 0 {pdf_number(-scale)} 0 {pdf_number(page.height)} cm"
     for n, layer in enumerate(layers):
         if layer.opacity is not None:
             yield f"/L{n} gs"
