@@ -172,7 +172,7 @@ class Engine:
             return None
         unit = [moment.device] if self.configuration.arms_by == "device" else [moment.device, str(moment.at)]
         # The names of the arms identify the experiment: moments with the same arms put a device in the same arm.
-        number = draw(self.configuration.seed, "arm", *arms, moment.app, *unit)
+        number = random_number(self.configuration.seed, "arm", *arms, moment.app, *unit)
         return _weighted_choice([(arm, 1.0) for arm in arms], number)
 
 
@@ -243,7 +243,7 @@ def _inventory_rule(case: RuleInput) -> RuleResult:
 def _draw_rule(case: RuleInput) -> RuleResult:
     moment, p = case.moment, case.limits.p
     ordinal = case.device.next_draw(moment.moment_id)
-    number = draw(case.configuration.seed, "draw", moment.app, moment.device, moment.moment_id, str(ordinal))
+    number = random_number(case.configuration.seed, "draw", moment.app, moment.device, moment.moment_id, str(ordinal))
     if number < p:
         items = [item for item in case.configuration.rewards if case.spent.get(item.id, 0) < item.stock]
         case.reward = _choose_reward(case, items, ordinal)
@@ -252,11 +252,11 @@ def _draw_rule(case: RuleInput) -> RuleResult:
 
 def _choose_reward(case: RuleInput, items: Sequence[RewardItem], ordinal: int) -> RewardItem:
     moment = case.moment
-    number = draw(case.configuration.seed, "reward", moment.app, moment.device, moment.moment_id, str(ordinal))
+    number = random_number(case.configuration.seed, "reward", moment.app, moment.device, moment.moment_id, str(ordinal))
     return _weighted_choice([(item, item.weight) for item in items], number)
 
 
-def draw(seed: int, *parts: str) -> float:
+def random_number(seed: int, *parts: str) -> float:
     """Return a pseudorandom number in [0, 1) that depends only on the seed and the parts."""
     # With the lengths, ("ab",) and ("a", "b") give different numbers.
     return KeyedNoise(str(seed)).number("".join(f"{len(part)}:{part}" for part in parts))

@@ -28,7 +28,7 @@ from toolkit.handwriting.wire import Align, Format
 if TYPE_CHECKING:
     from toolkit.handwriting.client.handwriting import HandwritingClient
 
-_THREADS = 4
+_THREAD_COUNT = 4
 _MAX_ATTEMPTS = 100  # for one letter, while the service is overloaded
 _RESULT_COLUMNS = {
     "path": "str", "hand": "str", "pages": "Int64", "width": "float64", "height": "float64", "bytes": "Int64",
@@ -141,7 +141,7 @@ class _MailMerge:
         waiting = [row for row, outcome in known.items() if outcome is None]
         new: dict[LetterRow, FinishedLetter | str] = {}
         bar = tqdm(total=len(rows), initial=len(rows) - len(waiting), unit="letter", disable=not progress)
-        with bar, ThreadPoolExecutor(_THREADS, thread_name_prefix="letters") as pool:
+        with bar, ThreadPoolExecutor(_THREAD_COUNT, thread_name_prefix="letters") as pool:
             futures = {pool.submit(self._write, row): row for row in waiting}
             try:
                 for future in as_completed(futures):

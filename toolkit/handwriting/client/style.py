@@ -69,7 +69,7 @@ PAGE_SIZES = {
     "Letter": ("8.5in", "11in"), "Legal": ("8.5in", "14in"),
 }  # fmt: skip
 #: The seed that is sent for `random_seed=0`, because the service accepts only positive seeds.
-SEED_ZERO = 2**63 - 1
+SEED_FOR_ZERO = 2**63 - 1
 
 _DISTANCE_NAMES = frozenset({"handwriting_size", "width", "height", "min_padding"})
 _NUMBER_PATTERN = re.compile(r"\s*[+-]?[0-9.]+\s*")
@@ -116,7 +116,7 @@ def _query_value(name: str, value: Distance | InkColour | Decimal, unit: str) ->
     if name == "random_seed" and isinstance(value, Real | Decimal) and not value > 0:
         if value != 0:
             raise InvalidArgument("random_seed is 0 or above; with None, each call writes differently")
-        return str(SEED_ZERO)
+        return str(SEED_FOR_ZERO)
     if isinstance(value, Real | Decimal):
         return _decimal(value) + unit if name in _DISTANCE_NAMES else str(value)
     if name == "handwriting_color" and isinstance(value, Sequence | np.ndarray):

@@ -121,12 +121,12 @@ def _change_letter(glyphs: Glyphs, letter: str, strokes: Strokes, advance: float
     for code, composed in glyphs.font.getBestCmap().items():
         parts = unicodedata.normalize("NFD", chr(code))
         if len(parts) > 1 and parts[0] == letter:
-            kept = Strokes.concatenate([strokes, _outside(glyphs.strokes[composed], old)])
+            kept = Strokes.concatenate([strokes, _accents_of(glyphs.strokes[composed], old)])
             glyphs.put(composed, kept, glyphs.advance(composed))
     glyphs.put(name, strokes, advance)
 
 
-def _outside(accented: Strokes, letter: Strokes) -> Strokes:
+def _accents_of(accented: Strokes, letter: Strokes) -> Strokes:
     """Return the accents: the strokes above, below or to the right of the letter."""
     start = accented.start
     above = np.minimum.reduceat(accented.y, start) > letter.y.max() - 0.03

@@ -17,7 +17,7 @@ from toolkit.keyed_noise import Floats
 POINT_DISTANCE = RESOLUTION / 30  # pixels between the points of a stroke
 _PINHOLE_PIXELS = 0.004 * RESOLUTION**2  # most holes as small as the eye of an e are scanning errors
 _STRAIGHT_COSINE = -0.35  # two arms at a smaller cosine are one movement of the pen
-_SMOOTHING = 4  # standard deviation, in quarters of a `POINT_DISTANCE`
+_SMOOTHING_DEVIATION = 4  # standard deviation, in quarters of a `POINT_DISTANCE`
 
 Arm = tuple[int, int]  # number of a branch, and one of its ends (0 or 1)
 Line = tuple[Floats, int]  # (row, column, radius) of shape (n, 3), and flags
@@ -211,13 +211,13 @@ def resample(points: Floats) -> Floats:
 
 def _smooth(points: Floats, closed: bool) -> Floats:
     if closed:
-        ring = ndimage.gaussian_filter1d(points[:-1], _SMOOTHING, axis=0, mode="wrap")
+        ring = ndimage.gaussian_filter1d(points[:-1], _SMOOTHING_DEVIATION, axis=0, mode="wrap")
         return np.vstack([ring, ring[:1]])
-    reach = min(4 * _SMOOTHING + 1, len(points) - 1)
+    reach = min(4 * _SMOOTHING_DEVIATION + 1, len(points) - 1)
     head = 2 * points[0] - points[1 : reach + 1][::-1]  # odd reflection keeps the ends in place
     tail = 2 * points[-1] - points[-reach - 1 : -1][::-1]
     extended = np.vstack([head, points, tail])
-    return np.asarray(np.abs(ndimage.gaussian_filter1d(extended, _SMOOTHING, axis=0)[reach:-reach]))
+    return np.asarray(np.abs(ndimage.gaussian_filter1d(extended, _SMOOTHING_DEVIATION, axis=0)[reach:-reach]))
 
 
 def _in_writing_direction(points: Floats, flags: int) -> Line:

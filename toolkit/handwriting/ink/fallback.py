@@ -19,7 +19,7 @@ INVISIBLE_CHARACTERS = frozenset(
 )
 SMALLEST, LARGEST = 0.6, 1.3  # limits of the factor on letters of a fallback hand
 _CURLY_QUOTES = {"'": ("‘", "’"), '"': ("“", "”")}
-_BEFORE_OPENING = "([{<-–—/‘“"
+_CHARACTERS_BEFORE_OPENING = "([{<-–—/‘“"
 
 
 def curly_quotes(word: str) -> str:
@@ -28,7 +28,7 @@ def curly_quotes(word: str) -> str:
     for place, character in enumerate(word):
         opening, closing = _CURLY_QUOTES.get(character, (character, character))
         is_year = character == "'" and word[place + 1 : place + 2].isdigit()  # '98
-        written += opening if (not written or written[-1] in _BEFORE_OPENING) and not is_year else closing
+        written += opening if (not written or written[-1] in _CHARACTERS_BEFORE_OPENING) and not is_year else closing
     return written
 
 

@@ -28,7 +28,7 @@ from toolkit.keyed_noise import Floats, Integers, KeyedNoise
 _DRIFT_SHARES = (1.0, 0.5, 0.2, 0.0)  # factors on slope and drift of free lines, tried until the ink fits on the page
 SLOPE_DRIFT_LINES = 9.0  # the slope of lines changes over this many lines of a letter
 _MAX_CUT_TEXT = 40  # characters
-_TOLERANCE = 0.5  # ink may leave the page by this many points without being reported as cut off
+_CUT_TOLERANCE = 0.5  # ink may leave the page by this many points without being reported as cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def compose(
         width, height = _size(parameters, shaper, float(baseline[-1]) + drop, ink._replace(bottom=ink.bottom + drop))
         dx, dy = _ink_shift(parameters, width, height, ink, drop)
         outside = np.maximum(np.maximum(radius - x - dx, x + radius + dx - width),
-                             np.maximum(radius - y - dy, y + radius + dy - height)) > _TOLERANCE  # fmt: skip
+                             np.maximum(radius - y - dy, y + radius + dy - height)) > _CUT_TOLERANCE  # fmt: skip
         if not outside.any():
             break
     cut_line = int(point_line[outside].min()) if outside.any() else None

@@ -114,7 +114,7 @@ def written_with(kind: PenKind, strokes: Strokes, noise: KeyedNoise) -> tuple[St
     starts = is_free_start & ((flags & DOT_FLAG) == 0)
     flow *= _late_start(kind, noise, stroke, np.where(starts, arc, np.inf), arc + left)
     amount = kind.pool * (0.4 + 1.2 * unit(noise.hashes("pool", 2 * count))).reshape(2, count)[:, stroke]
-    flow += 0.5 * amount[0] * _bump(arc, is_free_start) + amount[1] * _bump(left, is_free_end)
+    flow += 0.5 * amount[0] * _pool_shape(arc, is_free_start) + amount[1] * _pool_shape(left, is_free_end)
     flow[(flags & OUTLINE_FLAG) > 0] = 1.0
     flow = np.minimum(np.maximum(flow, THINNEST_FLOW), THICKEST_FLOW)
 
@@ -151,6 +151,6 @@ def _late_start(kind: PenKind, noise: KeyedNoise, stroke: npt.NDArray[np.int64],
     return started
 
 
-def _bump(distance: Floats, counts: npt.NDArray[np.bool_]) -> Floats:
+def _pool_shape(distance: Floats, counts: npt.NDArray[np.bool_]) -> Floats:
     near = np.maximum(1 - distance / POOL_LENGTH, 0.0)
     return np.where(counts, near * near * (3 - 2 * near), 0.0)

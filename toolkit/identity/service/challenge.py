@@ -24,12 +24,12 @@ _CHALLENGES_SPACE = "identity.challenges"
 QUESTION_TYPE = "BILLING_POSTAL_CODE"
 QUESTION = "What is the billing ZIP code of this account?"
 ANSWER_FORMAT = "^[0-9]{5}$"
-_ZIP = re.compile(r"([0-9]{5})(?:-?[0-9]{4})?")
+_ZIP_PATTERN = re.compile(r"([0-9]{5})(?:-?[0-9]{4})?")
 
 
 def is_right_answer(answer: str, subscriber: Subscriber) -> bool:
     # Accepts full-width digits, surrounding spaces and ZIP+4.
-    typed = _ZIP.fullmatch(unicodedata.normalize("NFKC", answer).strip())
+    typed = _ZIP_PATTERN.fullmatch(unicodedata.normalize("NFKC", answer).strip())
     given = typed[1] if typed else ""
     return hmac.compare_digest(given.encode("ascii"), subscriber.address.postal_code.encode("ascii"))
 

@@ -15,7 +15,7 @@ from toolkit.frames import TimeLike, utc_timestamp
 from toolkit.rewards.analysis.decision_frame import DECISION_COLUMNS, decision_frame
 from toolkit.rewards.analysis.rates import checked_columns, checked_configuration
 from toolkit.rewards.configuration import Configuration
-from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session, draw, record_of
+from toolkit.rewards.engine import Decision, DeviceState, Engine, Moment, Session, random_number, record_of
 
 #: Each name of a made-up moment, and which share of the moments has the name.
 MADE_UP_MOMENTS = {"opened_app": 0.45, "finished_level": 0.3, "finished_5k_run": 0.15, "invited_friend": 0.1}
@@ -125,9 +125,9 @@ class Replay:
 
 def _simulate_reader(record: dict[str, Any], moment: Moment, seed: int, shown: float, claimed: float) -> None:
     key = (moment.device, moment.moment_id, str(moment.at))
-    if draw(seed, "shown", *key) < shown:
+    if random_number(seed, "shown", *key) < shown:
         record["shown"] = moment.at + 1_000
-        if draw(seed, "claimed", *key) < claimed:
+        if random_number(seed, "claimed", *key) < claimed:
             record["claimed"] = moment.at + 5_000
 
 

@@ -58,7 +58,7 @@ class ResponseRepository:
 
     def save(self, key: str, body_hash: str, response: StoredResponse, at: int) -> asyncio.Future[None]:
         data = msgspec.json.encode([body_hash, response.body.decode("utf-8"), response.decision])
-        return self._store.records.put(_RESPONSES_SPACE, key, data, at + wire.ANSWER_SECONDS * 1000)
+        return self._store.records.put(_RESPONSES_SPACE, key, data, at + wire.STORED_RESPONSE_SECONDS * 1000)
 
     async def _stored_or_new(
         self, key: str, body: bytes, respond: Callable[[], Awaitable[StoredResponse]]

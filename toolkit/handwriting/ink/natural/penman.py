@@ -23,8 +23,8 @@ from toolkit.keyed_noise import Floats, Integers, KeyedNoise, unit
 MAX_FORMS = 5  # of one letter by one writer
 _FORM_WEIGHTS = (4.0, 3.0, 2.0, 1.5, 1.0)  # relative frequencies of the forms of a letter, most frequent first
 _MIN_ASCENDER = 1.2  # in x-heights; if the h of a script is lower, the script has capitals instead of small letters
-_LIFTED_BEFORE = frozenset("acdgoq")  # the pen is often lifted before these letters
-_OFTEN_JOINED = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
+_LETTERS_AFTER_LIFT = frozenset("acdgoq")  # the pen is often lifted before these letters
+_JOINED_PAIRS = frozenset(["in", "an", "er", "th", "ou", "ss", "en", "on", "ar", "ea", "ee", "le", "ll", "he", "ti"])
 _RARE_JOIN_FACTOR = 0.6  # on the rate at which all other pairs are joined
 _SHARED_BARS = {"tt": 0.8, "th": 0.3}  # probability that one bar crosses both letters
 
@@ -74,21 +74,21 @@ class Penman:
         self.joined = shaper.measures.joined
         self.habits = habits_of(shaper.hands[0].measures.name, shaper.writer.name)
         self.taste = KeyedNoise("taste", shaper.hands[0].measures.name, shaper.writer.name)
-        x_height = self._top("x")
+        x_height = self._height_of("x")
         self.x_height = min(max(x_height, 0.35), 0.8)
-        self.writes_capitals = self._top("h") < _MIN_ASCENDER * x_height
+        self.writes_capitals = self._height_of("h") < _MIN_ASCENDER * x_height
         self.alphabet = Alphabet(
-            {letter: self._letter(letter) for letter in ascii_lowercase + digits}, shaper.nib, self.x_height
+            {letter: self._letter_strokes(letter) for letter in ascii_lowercase + digits}, shaper.nib, self.x_height
         )
         self.forms = lru_cache(8192)(self._forms)
         self.meet = lru_cache(32768)(self._meet)
 
-    def _letter(self, character: str) -> Strokes:
+    def _letter_strokes(self, character: str) -> Strokes:
         [(number, glyph, _)] = self.shaper.word(character).glyphs
         return self.shaper.letter(number, glyph)
 
-    def _top(self, character: str) -> float:
-        return float(self._letter(character).y.max(initial=0.0))
+    def _height_of(self, character: str) -> float:
+        return float(self._letter_strokes(character).y.max(initial=0.0))
 
     def _forms(self, number: int, glyph: int, character: str) -> tuple[Letterform, ...]:
         """Return the forms of a letter that this writer uses; the form of the font is first."""
@@ -175,11 +175,11 @@ class Penman:
         if self.joined:
             if run < 3:
                 return draw < 0.85
-            likely = 0.55 if pair[-1] in _LIFTED_BEFORE else 0.2
+            likely = 0.55 if pair[-1] in _LETTERS_AFTER_LIFT else 0.2
             return run < self.habits.longest_run and draw > likely
         if pair.isupper():
             return False
-        rate = self.habits.join_rate * (1.0 if pair in _OFTEN_JOINED else _RARE_JOIN_FACTOR)
+        rate = self.habits.join_rate * (1.0 if pair in _JOINED_PAIRS else _RARE_JOIN_FACTOR)
         return draw < rate
 
 
