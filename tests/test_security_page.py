@@ -11,8 +11,9 @@ from toolkit.dweets import wire as dweets
 from toolkit.dweets.conditions import FAULTS_TO_STOP
 from toolkit.dweets.service import stored_days, things
 from toolkit.dweets.service.dweets import DweetSettings
-from toolkit.gateway import access, web_pages
+from toolkit.gateway import access
 from toolkit.gateway.connections import LIMITS
+from toolkit.gateway.routes import pages
 from toolkit.handwriting import wire as handwriting
 from toolkit.handwriting.service.handwriting import MAX_KEY_CHARACTERS, HandwritingSettings
 from toolkit.handwriting.service.render_worker import MEMORY_BYTES
@@ -55,8 +56,8 @@ KIB = 1024
         f"| {HandwritingSettings().burst:,} at once, {HandwritingSettings().calls_a_second:g} a second |",
         f"| {HandwritingSettings().render_seconds:g} s of CPU time (`render_seconds`), {MEMORY_BYTES // KIB**2} MiB",
         f"| {IdentitySettings().calls_a_minute} and {IdentitySettings().failures_a_minute} a minute |",
-        f"{web_pages.MOST_VALUES} values of {things.MOST_THINGS} public things, each as escaped text of at most "
-        f"{web_pages.LONGEST_TEXT} characters",
+        f"{pages.MOST_VALUES} values of {things.MOST_THINGS} public things, each as escaped text of at most "
+        f"{pages.LONGEST_TEXT} characters",
         f"| stop | {LIMITS.grace_seconds:g} s for responses and streams |",
     ],
 )

@@ -22,7 +22,7 @@ from tests.conftest import operator_of
 from tests.dweets.conftest import Caller
 from tests.mail_server import MailServer, eventually
 from toolkit.dweets import wire
-from toolkit.dweets.service.delivery import FolderDelivery
+from toolkit.dweets.service.delivery import MailFolder
 from toolkit.dweets.service.mail import Mail, OutgoingMail
 from toolkit.dweets.service.stored_records import SPACE, write_record
 from toolkit.errors import InvalidArgument, MalformedRequest
@@ -266,7 +266,7 @@ def test_only_the_owner_may_read_kept_mails(tmp_path: Path) -> None:
     mail = OutgoingMail("first", "a@b.example", ["c@d.example"], b"a secret")
     before = os.umask(0)
     try:
-        asyncio.run(FolderDelivery(folder).deliver(mail))
+        asyncio.run(MailFolder(folder).deliver(mail))
     finally:
         os.umask(before)
     (file,) = folder.iterdir()

@@ -10,8 +10,8 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from datetime import UTC, datetime
 
 import psutil
@@ -216,13 +216,11 @@ class Exhausted:
 
 @pytest.fixture
 def exhausted() -> Iterator[ServerThread]:
-    async def opened() -> Application:
-        return Application([Exhausted()])
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Application]:
+        yield Application([Exhausted()])
 
-    async def closed() -> None:
-        pass
-
-    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=60.0)
+    serving = ServerThread("127.0.0.1", 0, opened, stop_seconds=60.0)
     serving.start()
     yield serving
     serving.stop()

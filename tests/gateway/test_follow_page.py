@@ -69,7 +69,7 @@ def test_static_files_are_cached_until_they_change(gateway: Gateway) -> None:
         assert (other.body, other.headers["cache-control"]) == (file.body, "no-store")
 
 
-@pytest.mark.parametrize("path", ["/static/0/nothing.js", "/static/0/..%2Fweb_pages.py", "/static/x", "/static/0/a/b"])
+@pytest.mark.parametrize("path", ["/static/0/nothing.js", "/static/0/..%2Fapp.py", "/static/x", "/static/0/a/b"])
 def test_there_is_no_other_static_file(path: str, gateway: Gateway) -> None:
     assert raw_call(gateway.base_url, "GET", path).status == 404
 

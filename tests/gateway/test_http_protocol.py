@@ -7,7 +7,8 @@ import json
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import httptools
 import psutil
@@ -284,19 +285,17 @@ def test_a_pipeline_is_not_parsed_while_many_wait() -> None:
 
     loops: list[asyncio.AbstractEventLoop] = []
 
-    async def opened() -> Application:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Application]:
         loops.append(asyncio.get_running_loop())
         application.append(Counting([routes]))
-        return application[0]
-
-    async def closed() -> None:
-        pass
+        yield application[0]
 
     async def let_go() -> None:
         assert routes.go_on is not None
         routes.go_on.set()
 
-    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=60.0)
+    serving = ServerThread("127.0.0.1", 0, opened, stop_seconds=60.0)
     serving.start()
     pipeline = b"".join(b"GET /slow/%d HTTP/1.1\r\nHost: localhost\r\n\r\n" % number for number in range(20_000))
     with socket.create_connection(("127.0.0.1", serving.port), timeout=60) as connection:

@@ -83,7 +83,7 @@ def test_a_connection_that_breaks_costs_listeners_and_watchers_nothing(fresh: Fr
                     _cut_listeners(url)
                 await writing.journals.append("a", [line(str(number))])
                 await writing.records.put("s", str(number % 7), b"%d" % number)
-            await writing.records.pop("s", "gone")
+            await writing.records.compare_and_set("s", {}, {"gone": None})
             await until(lambda: len(heard) == 60, lambda: len(heard))
             assert numbers(heard) == list(range(1, 61))
             expected = {**await writing.records.scan("s"), "gone": None}
@@ -270,7 +270,7 @@ class TestWhatExpires:
                     await store.ephemeral.put("codes", "c", b"1", clock.at + 1_000)
                     assert 100_000 < client.pttl(values) <= 160_000
                     assert 100_000 < client.pttl(expiries) <= 160_000
-                    await store.ephemeral.pop("codes", "a")
+                    await store.ephemeral.compare_and_set("codes", {}, {"a": None})
                     assert client.pttl(values) <= 61_000
 
         run(work())

@@ -16,6 +16,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -173,14 +175,12 @@ def test_stop_ends_open_streams_properly_and_finishes_running_posts(monkeypatch:
 
 
 def test_services_that_take_long_to_open_are_waited_for() -> None:
-    async def opened() -> Application:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Application]:
         await asyncio.sleep(1.5)  # longer than one of the pieces that the start waits in
-        return Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
+        yield Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
 
-    async def closed() -> None:
-        pass
-
-    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=60.0)
+    serving = ServerThread("127.0.0.1", 0, opened, stop_seconds=60.0)
     serving.start()
     assert serving.is_running
     serving.stop()
@@ -189,13 +189,12 @@ def test_services_that_take_long_to_open_are_waited_for() -> None:
 def test_a_stop_that_does_not_end_says_so() -> None:
     release = threading.Event()
 
-    async def opened() -> Application:
-        return Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
-
-    async def closed() -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Application]:
+        yield Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
         await asyncio.to_thread(release.wait)
 
-    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=0.05)
+    serving = ServerThread("127.0.0.1", 0, opened, stop_seconds=0.05)
     serving.start()
     with pytest.raises(CannotStop, match="did not end within"):
         serving.stop()
@@ -206,13 +205,12 @@ def test_a_stop_that_does_not_end_says_so() -> None:
 
 
 def test_a_close_that_fails_is_told_by_the_stop() -> None:
-    async def opened() -> Application:
-        return Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
-
-    async def closed() -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Application]:
+        yield Application([HandwritingRoutes(None, cors=True)])  # type: ignore[arg-type]
         raise StoreUnavailable("the disk is full")
 
-    serving = ServerThread("127.0.0.1", 0, opened, closed, stop_seconds=60.0)
+    serving = ServerThread("127.0.0.1", 0, opened, stop_seconds=60.0)
     serving.start()
     with pytest.raises(StoreUnavailable, match="the disk is full"):
         serving.stop()
@@ -318,9 +316,9 @@ def test_folder_is_released_when_a_service_fails_to_close(tmp_path: Path, monkey
     async def fail(_: DweetService) -> None:
         raise StoreUnavailable("the disk is full")
 
-    gateway = Gateway(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(DweetService, "close", fail)
+        gateway = Gateway(tmp_path)
         with pytest.raises(StoreUnavailable, match="the disk is full"):
             gateway.close()
     Gateway(tmp_path).close()

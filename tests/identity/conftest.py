@@ -162,7 +162,7 @@ class Lab:
     def kept(self) -> bytes:
         """Return everything that the store holds now, of all spaces, as one run of bytes."""
         store: Any = self.gateway._services.store
-        durable = b"".join(key + value for key, value in store._database.items(b"", b""))
+        durable = b"".join(key + value for key, value in store._database.items(b""))
         return durable + repr(store.ephemeral._spaces).encode()
 
 

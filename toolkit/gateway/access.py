@@ -12,13 +12,12 @@ from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_network
 
 from toolkit.endpoint import address_in, is_loopback
 from toolkit.errors import InvalidArgument
-from toolkit.gateway.exchange import Request
+from toolkit.gateway.exchange import HOST, Request
 from toolkit.rate_limit import LimitReached, RateLimit
 
 log = logging.getLogger("toolkit.gateway")
 
 _PROXY_HEADERS = (b"forwarded", b"x-real-ip", b"via")
-_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,253})(?::[0-9]{1,5})?")
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,251}[A-Za-z0-9_])?\.?|\[?[0-9A-Fa-f:.]{2,45}\]?")
 _FORWARDED_FOR = re.compile(r'\s*for\s*=\s*("?)(?P<hop>[^;,"\s]*)\1\s*', re.IGNORECASE)
 _HOP = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<v4>[0-9.]+))(?::[0-9]{1,5})?|(?P<bare>[0-9A-Fa-f:.]+)")
@@ -45,7 +44,7 @@ class Hosts:
         self.known: set[bytes] = set()
 
     def is_served(self, value: bytes) -> bool:
-        match = _HOST.fullmatch(value.decode("latin-1"))
+        match = HOST.fullmatch(value.decode("latin-1"))
         if match is None:
             return False
         name = match["name"].lower().strip("[]")

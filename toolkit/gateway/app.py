@@ -56,18 +56,14 @@ class Application:
         self._wrong_key_delay = wrong_key_delay
         self._fallback = services[0]
         self._owners = {segment: routes for routes in services for segment in routes.segments}
-        self._all = [(routes, route) for routes in services for route in routes.table]
-        # If only the last segment is a value, one lookup finds the route; few requests go to the others.
-        self._by_prefix: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)
-        self._others: list[tuple[Routes, Route]] = []
-        for routes, route in self._all:
-            prefix, _, name = route.endpoint.template.partition("/{")
-            if name.removesuffix("}").isidentifier():
-                for method in route.methods:
-                    self._by_prefix[method][prefix.encode("ascii")] = routes, route, name.removesuffix("}")
-            else:
-                self._others.append((routes, route))
+        self._table = [(routes, route) for routes in services for route in routes.table]
         self._pages = [] if pages is None else [(pages, route) for route in pages.table]
+        # If only the last segment is a value, one lookup finds the route; few requests go through the whole table.
+        self._by_prefix: defaultdict[str, dict[bytes, tuple[Routes, Route, str]]] = defaultdict(dict)
+        for routes, route in self._table:
+            prefix, _, name = route.endpoint.template.removesuffix("}").partition("/{")
+            for method in route.methods if name.isidentifier() else ():
+                self._by_prefix[method][prefix.encode("ascii")] = routes, route, name
         #: Header lines that every response of a service has; None is for input that is no request.
         self.common_headers: dict[Routes | None, bytes] = {None: b""}
         for routes in services if pages is None else [*services, pages]:
@@ -84,7 +80,7 @@ class Application:
             request.routes, request.route, name = found
             request.values = {name: decode_once(value)}
         else:
-            request.routes, request.route, request.values = self._find_other(request)
+            request.routes, request.route, request.values = self._find_in_table(request)
         route = request.route
         request.handler, max_body = (self._no_route, 0) if route is None else (route.handler, route.max_body)
         hosts, host = self._hosts, request.fields.get(b"host")
@@ -97,13 +93,11 @@ class Application:
             self._proxies.resolve(request)
         return max_body
 
-    def _find_other(self, request: Request) -> tuple[Routes, Route | None, dict[str, str]]:
-        pages = self._pages if request.wants_page else []
-        for routes, route in (*self._others, *pages):
-            if request.method in route.methods:
-                values = route.endpoint.path_values(request.raw_path)
-                if values is not None:
-                    return routes, route, values
+    def _find_in_table(self, request: Request) -> tuple[Routes, Route | None, dict[str, str]]:
+        for routes, route in [*self._table, *self._pages] if request.wants_page else self._table:
+            values = route.endpoint.path_values(request.raw_path) if request.method in route.methods else None
+            if values is not None:
+                return routes, route, values
         return self._owners.get(request.raw_path[1:].partition(b"/")[0], self._fallback), None, {}
 
     def fail(self, request: Request, error: Exception) -> Response | Awaitable[Response]:
@@ -127,14 +121,14 @@ class Application:
         if not isinstance(error, ServiceError):
             # A traceback prints source lines, never values; it is still only for debugging the gateway.
             trace = error if log.isEnabledFor(logging.DEBUG) else None
-            log.error("%s %s failed: %s", request.method, shown(request), type(error).__name__, exc_info=trace)
+            log.error("%s %s failed: %s", request.method, shown_path(request), type(error).__name__, exc_info=trace)
             error = ServiceFailure("the gateway failed at this request")
         return request.routes.refuse(error, request)
 
     def _no_route(self, request: Request) -> Response:
         assert request.routes is not None, "it was looked for"
-        fitting = [route.methods for _, route in self._all if route.endpoint.path_values(request.raw_path) is not None]
-        allowed = sorted({method for methods in fitting for method in methods})
+        fitting = [route for _, route in self._table if route.endpoint.path_values(request.raw_path) is not None]
+        allowed = sorted({method for route in fitting for method in route.methods})
         if not allowed:
             return request.routes.refuse(NotFound("we couldn't find this", status=404), request)
         allow: Header = (b"allow", ", ".join(allowed).encode("ascii"))
@@ -148,8 +142,8 @@ class Application:
 def log_response(request: Request, status: int) -> None:
     """Log one response, without the query, which holds keys."""
     milliseconds = (perf_counter() - request.started) * 1000
-    log.info("%s %s %d %.1f ms", request.method, shown(request), status, milliseconds)
+    log.info("%s %s %d %.1f ms", request.method, shown_path(request), status, milliseconds)
 
 
-def shown(request: Request) -> str:
+def shown_path(request: Request) -> str:
     return request.raw_path[:_LONGEST_SHOWN].decode("ascii", "replace")

@@ -19,35 +19,38 @@ _TICK_SECONDS = 0.25
 
 @dataclass
 class Limits:
-    #: Of the head of a request, and as much again of what is neither head nor body (trailers, chunk extensions).
+    """Sizes in bytes, times in seconds; a test sets some of them."""
+
+    #: Size of the head of a request, and again of what is neither head nor body (trailers, chunk extensions).
     head_bytes: int = 256 * 1024
+    #: Number of headers of a request, and of fields in its query.
     headers: int = 100
     query_fields: int = 10_000
-    #: Of a body where none is expected: it is read and dropped. Also of what is dropped after a refusal.
+    #: Size of a body where none is expected: it is read and dropped. Also of the input after a refusal.
     dropped_bytes: int = 512 * 1024 * 1024
-    #: Requests that wait for the one before them, and bytes of their bodies.
+    #: Number of requests of a connection that wait for the one before them, and size of their bodies.
     waiting: int = 16
     waiting_bytes: int = 256 * 1024
-    #: Sent to a listener and not read yet; above it the listener is disconnected, and resumes with ``since``.
+    #: Size of what a listener has not read yet; above it the listener is disconnected, and resumes with ``since``.
     stream_bytes: int = 4 * 1024 * 1024
-    #: Of all responses that are on their way to callers who do not read them; above it the slowest are disconnected.
+    #: Size of all responses that their callers have not read yet; above it the slowest callers are disconnected.
     unread_bytes: int = 256 * 1024 * 1024
-    #: Of all bodies in memory; above it those that take longest to arrive are cut off.
+    #: Size of all request bodies in memory; above it those that take longest to arrive are cut off.
     body_bytes: int = 256 * 1024 * 1024
-    #: For the head of a request, and for its body.
+    #: How long the head of a request may take to arrive, and then its body.
     request_seconds: float = 30.0
-    #: Between two requests.
+    #: How long a connection stays open between two requests.
     idle_seconds: float = 75.0
-    #: For reading a response, and the slowest rate at which a large one may be read.
+    #: How long a caller may take to read a response; a large one at no less than this rate, in bytes a second.
     write_seconds: float = 60.0
     write_rate: float = 256 * 1024
-    #: For a client to notice that its body was refused.
+    #: How long a connection stays open after the body of a request was refused, so that its client notices.
     drop_seconds: float = 10.0
-    #: Of silence, before a stream sends its heartbeat.
+    #: How long a stream is silent before it sends a heartbeat.
     heartbeat_seconds: float = 15.0
-    #: For the reader of a stream that is ended to read the rest.
+    #: How long the reader of a stream that is ended may take to read the rest.
     end_seconds: float = 1.0
-    #: For all connections, when the server stops.
+    #: How long a server that stops waits for all connections to end.
     grace_seconds: float = 3.0
 
 
@@ -64,9 +67,9 @@ class Connections:
         #: Connections whose callers do not read; the one that has waited longest comes first.
         self.slow: dict[HttpProtocol, None] = {}
         self.is_stopping = False
-        #: As of the last tick: the event loop's time, when a connection that is idle from now on is closed, and the
-        #: header lines of each service with the date.
+        #: As of the last tick: the event loop's time, and when a connection that is idle from now on is closed.
         self.now = self.idle_deadline = 0.0
+        #: What every response of a service has in its head, as bytes: the Date header of the last tick, and more.
         self.common_headers: dict[Routes | None, bytes] = {}
         self._tasks: set[asyncio.Future[Any]] = set()
         self._tick()

@@ -12,7 +12,6 @@ from toolkit.errors import InvalidArgument
 from toolkit.gateway.configuration import EXAMPLE, Configuration, configuration_of
 from toolkit.identity.service.callers import IdentitySettings
 from toolkit.identity.service.carrier import wifi_address
-from toolkit.rewards.configuration import RewardSettings
 from toolkit.secret import Secret
 from toolkit.settings import secrets_in
 from toolkit.working_folder import originals
@@ -30,9 +29,7 @@ class DemoWorld:
     """Completes a configuration with the parts of the demo world that it may serve."""
 
     def __init__(self, own: Configuration) -> None:
-        self._data = _data()
-        demo = _demo()
-        assert demo.rewards is not None
+        data, demo = _data(), _demo()
         assert demo.identity is not None
         is_served = own.gateway.demo or not own.gateway.is_exposed
         if not is_served:
@@ -42,45 +39,39 @@ class DemoWorld:
         self.warning = ""
         if missing and not is_served:
             self.warning = f"no key is taken by {' and '.join(f'mobile {name}' for name in missing)}: {_WHAT_TO_DO}"
-        self._has_keys = missing if is_served else []
-        rewards = own.rewards or (demo.rewards if is_served else RewardSettings())
-        identity = own.identity or (demo.identity if is_served else IdentitySettings())
-        mine = own.identity
-        self._has_phones = mine is None or not (mine.carrier or mine.carriers or mine.subscribers)
-        if self._has_phones:
+        given = [data["credentials"][name] for name in missing if is_served]
+        #: The keys of the services that have the demo world's callers, by their names on the wire.
+        self.credentials = {name: Secret(value) for credentials in given for name, value in credentials.items()}
+        completed = replace(own, **{name: getattr(demo, name) for name in missing}) if is_served else own
+        identity, mine = completed.identity or IdentitySettings(), own.identity
+        self._presets: dict[str, Any] = {}
+        if mine is None or not (mine.carrier or mine.carriers or mine.subscribers):
+            self._presets = data["presets"]
             identity = replace(identity, carriers=demo.identity.carriers, subscribers=demo.identity.subscribers)
-        self.configuration = replace(own, rewards=rewards, identity=identity)
-
-    @property
-    def credentials(self) -> dict[str, Secret]:
-        """The keys of the services that have the demo world's callers, by their names on the wire."""
-        found = (self._data["credentials"][service] for service in self._has_keys)
-        return {name: Secret(value) for credentials in found for name, value in credentials.items()}
+        self._subscribers = identity.subscribers
+        self.configuration = replace(completed, identity=identity)
 
     @property
     def presets(self) -> dict[str, str]:
-        presets = self._data["presets"] if self._has_phones else {}
-        return {name: preset["result"] for name, preset in presets.items()}
+        return {name: preset["result"] for name, preset in self._presets.items()}
 
     def handset(self, preset: str) -> Handset:
         from toolkit.identity.client.handset import Handset  # not earlier: a gateway starts without pandas
 
-        if not self._has_phones:
+        if not self._presets:
             raise InvalidArgument("this gateway has its own subscribers; only those of the demo world have handsets")
-        presets = self._data["presets"]
-        if preset not in presets:
-            raise InvalidArgument(f"a preset is one of {', '.join(presets)}")
-        about = presets[preset].get("handset", {})
-        assert self.configuration.identity is not None
+        if preset not in self._presets:
+            raise InvalidArgument(f"a preset is one of {', '.join(self._presets)}")
+        about = self._presets[preset].get("handset", {})
         # The first subscribers own the phones of the presets, in their order.
-        owner = self.configuration.identity.subscribers[list(presets).index(preset)]
+        owner = self._subscribers[list(self._presets).index(preset)]
         address = wifi_address(owner.device_ip) if about.get("on_wifi") else owner.device_ip
         return Handset(
             preset,
             address=address,
             device_ip=address if about.get("says_address", True) else None,
             carrier_short_code=about.get("says_carrier"),
-            result=presets[preset]["result"],
+            result=self._presets[preset]["result"],
             answer=Secret(owner.address.postal_code, guessable=True),
         )
 

@@ -22,7 +22,8 @@ JSON = b"application/json"
 
 _STATUS_LINES = {one.value: b"HTTP/1.1 %d %b\r\n" % (one.value, one.phrase.encode("ascii")) for one in HTTPStatus}
 _WITHOUT_BODY = (204, 304)
-_HOST = re.compile(r"[A-Za-z0-9.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")
+#: A Host header; what matches may be put into a URL or a page.
+HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _CLOSE = b"connection: close\r\n"
 # Only so many characters of the header Accept are read.
 _ACCEPT_CHARACTERS = 4_000
@@ -70,7 +71,12 @@ class Request:
     def base_url(self) -> str:
         """The URL by which the caller reaches the gateway; empty if the Host header is not a host name."""
         host = self.header(b"host")
-        return f"http://{host}" if _HOST.fullmatch(host) else ""
+        return f"http://{host}" if HOST.fullmatch(host) else ""
+
+    @property
+    def media_type(self) -> str:
+        """The media type of the body, without parameters."""
+        return self.header(b"content-type").partition(";")[0].strip().lower()
 
     @property
     def accepted(self) -> dict[str, float]:
@@ -97,6 +103,12 @@ def _weight(parameters: list[str]) -> float:
         return next((float(text.removeprefix("q=")) for text in parameters if text.startswith("q=")), 1.0)
     except ValueError:  # a malformed weight neither refuses nor prefers its type
         return math.nan
+
+
+def retry_after(error: ServiceError) -> tuple[Header, ...]:
+    """Return the header Retry-After, for an error that says when to try again."""
+    seconds = getattr(error, "retry_after", None)
+    return () if seconds is None else ((b"retry-after", b"%d" % max(1, math.ceil(seconds))),)
 
 
 @dataclass(slots=True)

@@ -131,7 +131,7 @@ class Gateway(PublicNames):
         kept = store_of(listens.folder, listens.store, self._world.clock.now)
         self._services = Services(kept, self._world, self._demo.configuration)
         # The thread refers to the services, never to this object, so that a gateway can be garbage-collected.
-        self._server = ServerThread(listens.host, listens.port, self._services.open, self._services.close, stop)
+        self._server = ServerThread(listens.host, listens.port, self._services.opened, stop)
         self._server.start()
         self._log_warnings(own)
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)

@@ -127,7 +127,7 @@ class HttpProtocol(asyncio.Protocol):
             else:
                 self._waiting.append(request)
         if reader.awaits_continue:
-            self._continue()
+            self._send_continue()
 
     def _parse_slices(self, data: bytes) -> None:
         for start in range(0, len(data), _SLICE_BYTES):
@@ -147,7 +147,7 @@ class HttpProtocol(asyncio.Protocol):
             or sum(len(request.body) for request in self._waiting) > self._limits.waiting_bytes
         )
 
-    def _continue(self) -> None:
+    def _send_continue(self) -> None:
         if self._current is None and not self._waiting:
             self._reader.awaits_continue = False
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -161,7 +161,7 @@ class HttpProtocol(asyncio.Protocol):
             answer = self._application.fail(request, error)
         self._send(request, answer)
 
-    def _wait_for(self, request: Request, answer: Awaitable[Any]) -> None:
+    def _answer_when_done(self, request: Request, answer: Awaitable[Any]) -> None:
         self._current = request
         if not isinstance(answer, asyncio.Future):
             answer = self._task = asyncio.ensure_future(answer)
@@ -200,7 +200,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _send(self, request: Request, response: Answer | Awaitable[Any]) -> None:
         if not isinstance(response, (Response, Stream)):
-            self._wait_for(request, response)
+            self._answer_when_done(request, response)
             return
         if request.started:
             log_response(request, response.status)
@@ -223,7 +223,7 @@ class HttpProtocol(asyncio.Protocol):
         if is_last:
             self._close()
         elif self._reader.awaits_continue:
-            self._continue()
+            self._send_continue()
         else:
             self._deadline = self._connections.idle_deadline
 

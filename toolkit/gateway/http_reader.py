@@ -14,8 +14,8 @@ _ONE_HOST = "a request of HTTP/1.1 names its host once"
 _SLASH, _HASH = b"/#"
 _FORWARDING = (b"x-forwarded-for", b"forwarded")
 _AUTHORITY = re.compile(rb"https?://[^/?#]+", re.IGNORECASE)
-# Refused by the service in its own dialect, where the head is complete.
-_IN_DIALECT = (408, 413)
+# The service whose request it is words these refusals; until the head is complete, none is known.
+_WORDED_BY_SERVICE = (408, 413)
 
 
 class RequestReader:
@@ -72,7 +72,7 @@ class RequestReader:
 
     def _refuse(self, error: MalformedRequest) -> None:
         request = self._request
-        if request is None or error.status not in _IN_DIALECT:
+        if request is None or error.status not in _WORDED_BY_SERVICE:
             request = Request("-", b"-", b"", {})
             request.routes = request.route = None
             response = Response(error.status, error.message.encode("ascii"), b"text/plain")

@@ -6,8 +6,8 @@ import asyncio
 import atexit
 import logging
 import threading
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 
 from toolkit.errors import CannotServe, CannotStop
@@ -27,20 +27,18 @@ _BACKLOG = 4096
 
 
 class ServerThread:
-    """Serve the application that `opened` returns, from a daemon thread; `closed` is called after the last response."""
+    """Serve an application from a daemon thread. `opened` opens it, and closes it after the last response."""
 
     def __init__(
         self,
         host: str,
         port: int,
-        opened: Callable[[], Awaitable[Application]],
-        closed: Callable[[], Awaitable[None]],
+        opened: Callable[[], AbstractAsyncContextManager[Application]],
         stop_seconds: float,
     ) -> None:
         self._host = host
         self.port = port
-        self._open = opened
-        self._close = closed
+        self._opened = opened
         self._stop_seconds = stop_seconds
         self._is_ready = threading.Event()
         self._failure: BaseException | None = None
@@ -102,8 +100,7 @@ class ServerThread:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        application = await self._open()
-        try:
+        async with self._opened() as application:
             connections = Connections(application)
             try:
                 server = await self._loop.create_server(
@@ -119,5 +116,3 @@ class ServerThread:
             server.close()
             await connections.finish()
             clock.cancel()
-        finally:
-            await self._close()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
-from toolkit.dweets.service.delivery import Delivery, FolderDelivery, SmtpDelivery
+from toolkit.dweets.service.delivery import MailDelivery, MailFolder, SmtpDelivery
 from toolkit.dweets.service.dweets import DweetService
 from toolkit.endpoint import is_loopback
 from toolkit.gateway.access import Proxies
@@ -30,7 +31,6 @@ from toolkit.stores import Store
 
 class Services:
     dweets: DweetService
-    handwriting: HandwritingService
     identity: IdentityService
     rewards: RewardService
     operator_key: Secret
@@ -38,54 +38,52 @@ class Services:
     def __init__(self, store: Store, world: OutsideWorld, configuration: Configuration) -> None:
         self.store = store
         self.world = world
-        self.configuration = configuration
+        self._configuration = configuration
         self.operator_folder = OperatorFolder(configuration.gateway.folder)
-        self._delivery = _delivery(configuration)
 
-    async def open(self) -> Application:
-        await self.store.open()
-        # From here on the folder is ours; a command that found an old address would send the operator key there.
-        self.operator_folder.remove_address()
-        settings, gateway = self.configuration, self.configuration.gateway
-        self.dweets = DweetService(self.store, self.world, settings.dweets, self._delivery)
-        self.handwriting = HandwritingService(self.world, settings.handwriting)
-        self.identity = IdentityService(self.store, self.world, settings.identity or IdentitySettings())
-        self.rewards = RewardService(self.store, self.world, settings.rewards or RewardSettings())
-        try:
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Application]:
+        """Open everything, and close it in reverse order at the end or after an error, even if one part fails."""
+        store, world, settings = self.store, self.world, self._configuration
+        async with AsyncExitStack() as closing:
+            if mail_delivery := _mail_delivery(settings):
+                closing.callback(mail_delivery.close)
+            await store.open()
+            closing.push_async_callback(store.close)
+            # From here on the folder is ours; a command that found an old address would send the operator key there.
+            self.operator_folder.remove_address()
+            closing.callback(self.operator_folder.remove_address)
             self.operator_key = self.operator_folder.kept_key()
+            self.rewards = RewardService(store, world, settings.rewards or RewardSettings())
+            closing.push_async_callback(self.rewards.close)
+            self.dweets = DweetService(store, world, settings.dweets, mail_delivery)
+            closing.push_async_callback(self.dweets.close)
+            handwriting = HandwritingService(world, settings.handwriting)
+            closing.push_async_callback(handwriting.close)
+            self.identity = IdentityService(store, world, settings.identity or IdentitySettings())
             await self.dweets.open()
             await self.rewards.open()
             for lock, key in settings.dweets.locks.items():
                 await self.dweets.locks.adopt(lock, key.reveal())
-        except BaseException:  # the caller closes only what was opened completely
-            await self.close()
-            raise
+            yield self._application(handwriting)
+
+    def _application(self, handwriting: HandwritingService) -> Application:
+        gateway = self._configuration.gateway
         # The first also answers for paths that belong to no service.
         routes: list[Routes] = [
             DweetRoutes(self.dweets, cors=gateway.cors),
-            HandwritingRoutes(self.handwriting, cors=gateway.cors),
+            HandwritingRoutes(handwriting, cors=gateway.cors),
             IdentityRoutes(self.identity, on_loopback=is_loopback(gateway.host), public_url=gateway.public_url),
             RewardRoutes(self.rewards, public_url=gateway.public_url),
             OperatorRoutes(self),
             StaticRoutes(),
         ]
-        pages = PageRoutes(self.dweets)
-        timings = self.world.timings
-        return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), pages, timings.wrong_key)
-
-    async def close(self) -> None:
-        async with AsyncExitStack() as closing:  # closes all, in reverse order, even if one of them raises
-            if self._delivery is not None:
-                closing.callback(self._delivery.close)
-            closing.push_async_callback(self.store.close)
-            closing.callback(self.operator_folder.remove_address)
-            closing.push_async_callback(self.rewards.close)
-            closing.push_async_callback(self.dweets.close)
-            closing.push_async_callback(self.handwriting.close)
+        pages, delay = PageRoutes(self.dweets), self.world.timings.wrong_key
+        return Application(routes, gateway.hosts, Proxies(gateway.trusted_proxies), pages, delay)
 
 
-def _delivery(configuration: Configuration) -> Delivery | None:
+def _mail_delivery(configuration: Configuration) -> MailDelivery | None:
     folder, smtp = configuration.gateway.folder, configuration.dweets.smtp
     if smtp is not None:
         return SmtpDelivery(smtp.reveal())
-    return None if folder is None else FolderDelivery(folder / "outbox")
+    return None if folder is None else MailFolder(folder / "outbox")

@@ -85,9 +85,6 @@ class Records(Protocol):
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]: ...
 
-    def pop(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        """Return the value and remove it: of many callers at once, exactly one gets it."""
-
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> asyncio.Future[bool]:

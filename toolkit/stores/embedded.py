@@ -52,7 +52,7 @@ class EmbeddedStore:
             self._unknown: list[_Request] = []  # a write failed: these changes may have been made or not
             self._journals = EmbeddedJournals(database, self._commits)
             self._records = EmbeddedRecords(self._now, self._commits)
-            self._records.load(await database.read(lambda: list(database.items(ROWS, ROWS))))
+            self._records.load(await database.read(lambda: list(database.items(ROWS))))
             self.journals: Journals = self._journals
             self.records: Records = self._records
             self.ephemeral: Records = EmbeddedRecords(self._now)
@@ -68,9 +68,9 @@ class EmbeddedStore:
     async def _write(self, requests: Sequence[_Request]) -> None:
         if self._unknown:
             await self._recover()
-        self._journals.begin()
-        self._records.begin()
         batch, prepared = WriteBatch(raw_mode=True), list[_Request]()
+        self._journals.begin()
+        self._records.begin(batch)
         for request in requests:
             try:
                 request.prepare(batch)
@@ -85,7 +85,7 @@ class EmbeddedStore:
                 self._journals.forget()
                 self._unknown = prepared
                 raise
-        self._journals.announce([request for request in prepared if isinstance(request, Append)])
+        self._journals.announce()
         for request in prepared:
             request.settle()
 

@@ -39,7 +39,7 @@ _WRITE_BUFFER, _BLOCK_CACHE, _INFO_LOG = 8 << 20, 32 << 20, 1 << 20
 # Besides what it moves from its logs to tables, RocksDB writes a few small files when it opens.
 _ROOM_TO_OPEN = 1 << 20
 _SECONDS_BETWEEN_REOPENS = 1.0
-_CLOSED = "the store is closed: the gateway is stopping, or waits for room"
+_CLOSED_MESSAGE = "the store is closed: the gateway is stopping, or waits for room"
 _OLDER = ("gateway.sqlite", "rocksdb")
 
 
@@ -90,7 +90,7 @@ class Database:
 
     def read(self, job: Callable[[], T]) -> asyncio.Future[T]:
         """Run a job in the thread of the reads."""
-        return self._reader.run(job) if self._reader.is_alive else failed(StoreUnavailable(_CLOSED))
+        return self._reader.run(job) if self._reader.is_alive else failed(StoreUnavailable(_CLOSED_MESSAGE))
 
     async def write(self, batch: WriteBatch) -> None:
         """Write all of a batch; after OutcomeUnknown all of it or nothing is there, once the database is reopened."""
@@ -105,19 +105,19 @@ class Database:
             value: bytes | None = self._rocks.get(key)
             return value
 
-    def items(self, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Give the keys that begin with `prefix`, from `start` on, and their values."""
-        return self._walk(prefix, start, "seek", "next")
+    def items(self, prefix: bytes, start: bytes = b"", *, backwards: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Give the keys that begin with `prefix`, from `start` or the first one on, and their values.
 
-    def items_backwards(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Give the keys that begin with `prefix`, from `start` or the last one on backwards, and their values."""
-        return self._walk(prefix, start or prefix + b"\xff" * 16, "seek_for_prev", "prev")
-
-    def _walk(self, prefix: bytes, start: bytes, seek: str, move: str) -> Iterator[tuple[bytes, bytes]]:
+        With `backwards` from `start` or the last one on, to the first.
+        """
         with self._adapted_errors():
             cursor = self._rocks.iter()
-            getattr(cursor, seek)(start)
-            is_valid, key_of, value_of, move_on = cursor.valid, cursor.key, cursor.value, getattr(cursor, move)
+            if backwards:
+                cursor.seek_for_prev(start or prefix + b"\xff" * 16)
+            else:
+                cursor.seek(start or prefix)
+            is_valid, key_of, value_of = cursor.valid, cursor.key, cursor.value
+            move_on = cursor.prev if backwards else cursor.next
             try:
                 while is_valid() and (key := key_of()).startswith(prefix):
                     yield key, value_of()
@@ -156,7 +156,7 @@ class Database:
         try:
             yield
         except DbClosedError:
-            raise StoreUnavailable(_CLOSED) from None
+            raise StoreUnavailable(_CLOSED_MESSAGE) from None
         except StoreUnavailable:
             raise
         except Exception as error:  # rocksdict raises nothing more precise
@@ -178,7 +178,10 @@ class StoreFolder:
         self._holder = path / "gateway.pid"
 
     def acquire(self) -> None:
-        """Make and lock the folder; raise StoreUnavailable if it is held, cannot be written, or has an older layout."""
+        """Make and lock the folder; raise StoreUnavailable if it is held, cannot be written, or has an older layout.
+
+        After an error it may be locked: release it.
+        """
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if older := [name for name in _OLDER if (self.path / name).exists()]:
@@ -197,11 +200,7 @@ class StoreFolder:
         except filelock.Timeout:
             raise FolderInUse(f"the folder {self.path} is in use by {self._holder_name()}") from None
         except OSError as error:
-            self.release()
             raise StoreUnavailable(f"the folder {self.path} cannot be used: {error}") from None
-        except StoreUnavailable:
-            self.release()
-            raise
 
     def release(self) -> None:
         """Unlock the folder, if this process holds it."""

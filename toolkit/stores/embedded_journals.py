@@ -78,6 +78,8 @@ class EmbeddedJournals:
         self._commits = commits
         self._subscribers: dict[str, Subscribers[[Sequence[Entry]]]] = {}
         self._ranges: dict[str, _Range] = {}
+        # The entries of the batch that is being written; the journal that was written to last is at the end.
+        self._batch: dict[str, list[Entry]] = {}
         # The last names that were written, the newest at the end.
         self._written: dict[str, None] = {}
         self._has_all_names = False
@@ -96,6 +98,7 @@ class EmbeddedJournals:
 
     def begin(self) -> None:
         """Begin a batch: what is known of the journals is in the database."""
+        self._batch = {}
         if len(self._ranges) > _MOST_RANGES:
             self.forget()
         if len(self._written) > _MOST_NAMES:
@@ -122,10 +125,13 @@ class EmbeddedJournals:
             self._drop(known, number, append, batch)
         known.last = number
         append.result = entries
+        of_batch = self._batch.pop(append.name, [])
+        of_batch += entries
+        self._batch[append.name] = of_batch
 
     def _read_range(self, name: str) -> _Range:
         prefix, first = _prefix(name), self._first(name)
-        newest = next(self._database.items_backwards(prefix), None)
+        newest = next(self._database.items(prefix, backwards=True), None)
         last = first - 1 if newest is None else _decoded(*newest).sequence
         self._ranges[name] = _Range(prefix, first, last)
         return self._ranges[name]
@@ -158,15 +164,11 @@ class EmbeddedJournals:
     def is_live(self, name: str) -> bool:
         return True  # subscribers are in the process that commits
 
-    def announce(self, appends: Sequence[Append]) -> None:
-        """Pass what was committed to the subscribers, to each once."""
-        by_name: dict[str, list[Entry]] = {}
-        for append in appends:
-            self._written.pop(append.name, None)
-            self._written[append.name] = None
-            if append.name in self._subscribers:
-                by_name.setdefault(append.name, []).extend(append.result)
-        for name, entries in by_name.items():
+    def announce(self) -> None:
+        """Pass the entries of the batch to the subscribers, to each once."""
+        for name, entries in self._batch.items():
+            self._written.pop(name, None)
+            self._written[name] = None
             if subscribers := self._subscribers.get(name):
                 subscribers.tell(entries)
 
@@ -174,8 +176,8 @@ class EmbeddedJournals:
         """Announce the entries whose write failed, where they are there all the same."""
         if append.result:
             append.result = self._after(append.name, append.result[0].sequence - 1, len(append.result))
-        if append.result:
-            self.announce([append])
+        self._batch = {append.name: append.result} if append.result else {}
+        self.announce()
 
     # -- reading: more than a few entries in the thread of the reads -----------------------------------------
 
@@ -205,7 +207,7 @@ class EmbeddedJournals:
         prefix = _prefix(name)
         oldest = prefix + self._first(name).to_bytes(8, "big")
         newest = b"" if below is None else prefix + (below - 1).to_bytes(8, "big")
-        items = takewhile(lambda item: item[0] >= oldest, self._database.items_backwards(prefix, newest))
+        items = takewhile(lambda item: item[0] >= oldest, self._database.items(prefix, newest, backwards=True))
         return [_decoded(*item) for item in islice(items, max(count, 0))][::-1]
 
     def _after(self, name: str, sequence: int, count: int | None) -> list[Entry]:
@@ -213,7 +215,7 @@ class EmbeddedJournals:
             return []
         # Without the number of the first one, RocksDB would look at all that were dropped and are not compacted yet.
         start, prefix = max(sequence + 1, self._first(name)), _prefix(name)
-        items = self._database.items(prefix + start.to_bytes(8, "big"), prefix)
+        items = self._database.items(prefix, prefix + start.to_bytes(8, "big"))
         return [_decoded(*item) for item in islice(items, count)]
 
     def _first(self, name: str) -> int:
@@ -223,7 +225,7 @@ class EmbeddedJournals:
         """Return the names by the time of their newest entry, the oldest first."""
         found: list[tuple[int, str]] = []
         end = b"K"
-        while newest := next(self._database.items_backwards(b"J", end), None):
+        while newest := next(self._database.items(b"J", end, backwards=True), None):
             end = newest[0][:-8]
             found.append((_HEAD.unpack_from(newest[1])[0], end[3:].decode()))
         return [name for _, name in sorted(found, key=itemgetter(0))]

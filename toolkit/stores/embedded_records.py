@@ -79,24 +79,20 @@ class EmbeddedRecords:
 
     async def get(self, space: str, key: str) -> bytes | None:
         self._check_open()
-        return self._value(self._spaces[space].get(key))
+        record = self._live(self._spaces[space].get(key))
+        return record and record.value
 
     def put(self, space: str, key: str, value: bytes, expires: int | None = None) -> asyncio.Future[None]:
         return self._request(space, lambda: (None, {key: Record(value, expires)}))
-
-    def pop(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        def evaluate() -> tuple[bytes | None, Changes]:
-            value = self._value(self._find(space, key))
-            return value, {} if value is None else {key: None}
-
-        return self._request(space, evaluate)
 
     def compare_and_set(
         self, space: str, expected: Values, changes: Values, expires: int | None = None
     ) -> asyncio.Future[bool]:
         def evaluate() -> tuple[bool, Changes]:
-            if any(self._value(self._find(space, key)) != value for key, value in expected.items()):
-                return False, {}
+            for key, value in expected.items():
+                record = self._find(space, key)
+                if (record and record.value) != value:
+                    return False, {}
             return True, {key: None if value is None else Record(value, expires) for key, value in changes.items()}
 
         return self._request(space, evaluate)
@@ -105,8 +101,7 @@ class EmbeddedRecords:
         self, space: str, key: str, limit: int | None = None, expires: int | None = None
     ) -> asyncio.Future[int]:
         def evaluate() -> tuple[int, Changes]:
-            found = self._find(space, key)
-            record = found if found is not None and self._is_live(found) else Record(b"0", expires)
+            record = self._find(space, key) or Record(b"0", expires)
             number = int(record.value) + 1
             if limit is not None and number > limit:
                 return 0, {}
@@ -116,7 +111,7 @@ class EmbeddedRecords:
 
     async def scan(self, space: str) -> dict[str, bytes]:
         self._check_open()
-        return {key: record.value for key, record in self._spaces[space].items() if self._is_live(record)}
+        return {key: record.value for key, record in self._spaces[space].items() if self._live(record)}
 
     async def subscribe(self, space: str, subscriber: RecordSubscriber) -> Callable[[], None]:
         return self._subscribers[space].begin(space, subscriber, await self.scan(space))
@@ -128,9 +123,11 @@ class EmbeddedRecords:
             end = 3 + int.from_bytes(key[1:3], "big")
             self._spaces[key[3:end].decode()][key[end:].decode()] = _decoded(value)
 
-    def begin(self) -> None:
+    def begin(self, batch: WriteBatch | None) -> None:
         """Begin a batch: what was pending is written, or has failed."""
         self._pending.clear()
+        if self._changes_left < 0:
+            self._sweep(batch)
 
     def stage(self, space: str, changes: Changes, batch: WriteBatch | None) -> None:
         if batch is not None:
@@ -142,8 +139,6 @@ class EmbeddedRecords:
                 else:
                     batch.put(row, value)
         self._pending.update({(space, key): record for key, record in changes.items()})
-        if self._changes_left < 0:
-            self._sweep(batch)
 
     def apply(self, space: str, changes: Changes) -> None:
         """Show the changes to readers and subscribers."""
@@ -158,30 +153,21 @@ class EmbeddedRecords:
             subscribers.announce({key: record and record.value for key, record in changes.items()})
 
     def _sweep(self, batch: WriteBatch | None) -> None:
-        """Remove the expired records, but those that this batch changes."""
-        expired = [
-            (space, key)
-            for space, records in self._spaces.items()
-            for key, record in records.items()
-            if not self._is_live(record) and (space, key) not in self._pending
-        ]
-        for space, key in expired:
-            del self._spaces[space][key]
-            if batch is not None:
-                batch.delete(_row_key(space, key))
+        """Remove the expired records."""
+        for space, records in self._spaces.items():
+            for key in [key for key, record in records.items() if not self._live(record)]:
+                del records[key]
+                if batch is not None:
+                    batch.delete(_row_key(space, key))
         self._changes_left = max(sum(map(len, self._spaces.values())), _LEAST_CHANGES_TO_SWEEP)
 
     def _request(self, space: str, evaluate: Callable[[], tuple[Any, Changes]]) -> asyncio.Future[Any]:
         request = RecordRequest(self, space, evaluate)
         if self._commits is not None:
             self._commits.submit(request)
-            return request.future
-        self.begin()
-        try:
-            request.prepare(None)
-        except Exception as error:  # raised to the caller, who awaits it
-            request.fail(error)
         else:
+            self.begin(None)
+            request.prepare(None)
             request.settle()
         return request.future
 
@@ -191,13 +177,11 @@ class EmbeddedRecords:
 
     def _find(self, space: str, key: str) -> Record | None:
         place = space, key
-        return self._pending[place] if place in self._pending else self._spaces[space].get(key)
+        return self._live(self._pending[place] if place in self._pending else self._spaces[space].get(key))
 
-    def _value(self, record: Record | None) -> bytes | None:
-        return record.value if record is not None and self._is_live(record) else None
-
-    def _is_live(self, record: Record) -> bool:
-        return record.expires is None or record.expires > self._now()
+    def _live(self, record: Record | None) -> Record | None:
+        """Return a record that has not expired, or None."""
+        return record if record and (record.expires is None or record.expires > self._now()) else None
 
 
 def _row_key(space: str, key: str) -> bytes:

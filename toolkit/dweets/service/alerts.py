@@ -150,7 +150,15 @@ class AlertRepository:
         await compare_and_set(self._records, expected, {alert_key(alert.thing): write_record(alert)})
 
     async def remove(self, thing: str) -> bool:
-        return await self._records.pop(SPACE, alert_key(thing)) is not None
+        key = alert_key(thing)
+
+        async def attempt() -> bool:
+            data = await self._records.get(SPACE, key)
+            if data is not None:
+                await compare_and_set(self._records, {key: data}, {key: None})
+            return data is not None
+
+        return await retry_while_changed("this alert", attempt)
 
     async def replace(
         self, before: StoredRecord[Alert], after: StoredRecord[Alert], mail: Mail | None, count: StoredRecord[MailCount]

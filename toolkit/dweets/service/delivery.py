@@ -107,7 +107,7 @@ class SmtpDelivery:
         return server, refused
 
 
-class FolderDelivery:
+class MailFolder:
     """Keep mails as ``.eml`` files in a folder, which the first mail creates."""
 
     delivered: Literal["kept"] = "kept"
@@ -133,4 +133,4 @@ class FolderDelivery:
         unfinished.replace(self._folder / name)  # atomic: a reader never sees half of a mail
 
 
-Delivery = SmtpDelivery | FolderDelivery
+MailDelivery = SmtpDelivery | MailFolder

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.alerts import Alert, Alerts
-from toolkit.dweets.service.delivery import Delivery, check_mail_server
+from toolkit.dweets.service.delivery import MailDelivery, check_mail_server
 from toolkit.dweets.service.email_queue import FINISHED_KEPT, EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
@@ -60,7 +60,7 @@ class DweetService:
     """Thing messaging over a store. Without a `delivery`, alert mails stay in the outbox."""
 
     def __init__(
-        self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: Delivery | None = None
+        self, store: Store, world: OutsideWorld, settings: DweetSettings, delivery: MailDelivery | None = None
     ) -> None:
         self._store = store
         self._world = world

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from toolkit.dweets.service.delivery import Delivery
+from toolkit.dweets.service.delivery import MailDelivery
 from toolkit.dweets.service.mail import Mail, MailRepository, NotDelivered, NotSendable
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, StoredRecord, retry_while_changed
 from toolkit.errors import StoreUnavailable
@@ -33,7 +33,7 @@ class EmailQueue:
     def __init__(
         self,
         records: Records,
-        delivery: Delivery | None,
+        delivery: MailDelivery | None,
         sender: str,
         now: Callable[[], int],
         timings: Timings | None = None,

@@ -67,7 +67,7 @@ class DweetRoutes(Routes):
         response = Response(status, wire.failed(error))
         callback = request.query.get("callback", "")
         # A script element shows its page no failure but one that is a script too.
-        return _called(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
+        return _as_script(callback, response) if request.method == "GET" and wire.is_callback(callback) else response
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         if error.message not in (wire.KEY_WRONG, wire.LOCK_OR_KEY_WRONG) or not request.query.get("key"):
@@ -95,12 +95,12 @@ class DweetRoutes(Routes):
     # -- reading ------------------------------------------------------------------------------------------
 
     def _reading(self, endpoint: Endpoint, length: int, respond: Callable[[CachedThing], Response]) -> Route:
-        def handle(request: Request) -> Response | Future[CachedThing]:
+        def read_or_load(request: Request) -> Response | Future[CachedThing]:
             thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
             cached = self._service.readable(thing, key, length)
             return respond(cached) if cached is not None else self._service.load(thing, length)
 
-        return _jsonp(Route(endpoint, handle, respond=respond))
+        return _jsonp(Route(endpoint, read_or_load, respond=respond))
 
     async def _stored(self, request: Request) -> Response | Stream:
         query = {name: value for name, value in request.query.items() if value}
@@ -128,12 +128,12 @@ class DweetRoutes(Routes):
         number = await self._service.streams.position(thing, key, since)
         encode = encode_event if events else encode_frame
 
-        async def start(writer: StreamWriter) -> Callable[[], None]:
+        async def begin_listening(writer: StreamWriter) -> Callable[[], None]:
             if events:
                 writer.write(encode_position(number))
             return await self._service.streams.listen(thing, key, number, encode, writer)
 
-        return Stream(start, _EVENTS, heartbeat=EVENT_HEARTBEAT) if events else Stream(start, b"application/json")
+        return Stream(begin_listening, _EVENTS, EVENT_HEARTBEAT) if events else Stream(begin_listening, JSON)
 
     # -- locks and alerts ---------------------------------------------------------------------------------
 
@@ -204,14 +204,14 @@ async def _sent(stored: StoredRange, pieces: AsyncIterator[bytes], content_type:
     if stored.is_small:
         return Response(200, b"".join([piece async for piece in pieces]), content_type, gone)
 
-    async def start(writer: StreamWriter) -> Callable[[], None]:
+    async def write_pieces(writer: StreamWriter) -> Callable[[], None]:
         async for piece in pieces:
             writer.write(piece)
             await writer.drain()
         writer.end()
         return lambda: None
 
-    return Stream(start, content_type, is_finite=True, headers=gone)
+    return Stream(write_pieces, content_type, is_finite=True, headers=gone)
 
 
 def _succeeded(by: str, the: str, data: object) -> Response:
@@ -222,26 +222,26 @@ def _succeeded(by: str, the: str, data: object) -> Response:
 def _jsonp(route: Route) -> Route:
     """Wrap the response of a GET in the function named by ``callback``, where one is."""
 
-    def handle(request: Request) -> Answer | Awaitable[Any]:
+    def answer_call(request: Request) -> Answer | Awaitable[Any]:
         if not request.query_string or "callback" not in request.query:
             return route.handler(request)
-        callback = request.query["callback"]
-        if not wire.is_callback(callback):  # before anything is done: a GET may post or lock
+        if not wire.is_callback(request.query["callback"]):  # before anything is done: a GET may post or lock
             raise MalformedRequest("callback must be the name of a function")
+        return answer_in_script(request)
+
+    async def answer_in_script(request: Request) -> Answer:
         answer = route.handler(request)
-        assert not isinstance(answer, Stream), "a stream has no end to put a bracket at"
-        return _called(callback, answer) if isinstance(answer, Response) else called_later(callback, answer)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if isinstance(answer, Stream):  # its pieces have the callback already
+            return answer
+        response = answer if isinstance(answer, Response) else route.respond(answer)
+        return _as_script(request.query["callback"], response)
 
-    async def called_later(callback: str, answer: Awaitable[Any]) -> Answer:
-        result = await answer
-        if isinstance(result, Stream):  # its pieces have the callback already
-            return result
-        return _called(callback, result if isinstance(result, Response) else route.respond(result))
-
-    return route._replace(handler=handle)
+    return route._replace(handler=answer_call)
 
 
-def _called(callback: str, response: Response) -> Response:
+def _as_script(callback: str, response: Response) -> Response:
     if response.content_type in (_CSV, _JAVASCRIPT):  # CSV stays CSV; a stored day is already wrapped
         return response
     before, behind = wire.script_around(callback)

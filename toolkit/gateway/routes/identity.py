@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import urlsplit
 
 from toolkit.errors import KeyRejected, ServiceError
-from toolkit.gateway.access import is_from_this_machine
-from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey
+from toolkit.gateway.access import Hosts, is_from_this_machine
+from toolkit.gateway.exchange import Handler, Header, Request, Response, Route, Routes, WrongKey, retry_after
 from toolkit.identity import envelope, wire
 from toolkit.identity.envelope import refusal
 from toolkit.identity.service.body_checks import echoable_request_id, normal_ip_address, parse_body
 from toolkit.identity.service.carrier import PhoneRequest
 from toolkit.identity.service.identity import IdentityService
 
-_HOST = re.compile(r"(?P<name>localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?")
-_JSON_TYPE = re.compile(r"application/json\s*(;.*)?", re.IGNORECASE | re.DOTALL)
 _WRONG_CLIENT = 1005
 _DEVICE_PATH = wire.OPEN_TARGET.path_for().encode("ascii")
 _NO_REFERRER: Header = (b"referrer-policy", b"no-referrer")
@@ -31,7 +28,7 @@ class IdentityRoutes(Routes):
 
     def __init__(self, service: IdentityService, *, on_loopback: bool, public_url: str | None) -> None:
         self._service = service
-        self._on_loopback = on_loopback
+        self._loopback_names = Hosts() if on_loopback else None
         # With a public URL, others reach the loopback names too: then no call may say which phone it is.
         self._simulates_phones = on_loopback and public_url is None
         self._public = urlsplit(public_url or "")
@@ -41,27 +38,27 @@ class IdentityRoutes(Routes):
     def refuse(self, error: ServiceError, request: Request) -> Response:
         is_phone = request.raw_path == _DEVICE_PATH
         error = envelope.in_dialect(error, is_phone=is_phone)
-        seconds = getattr(error, "retry_after", None)
-        retry: tuple[Header, ...] = () if seconds is None else ((b"retry-after", b"%d" % seconds),)
         if is_phone:
             status, body = envelope.phone_failure(error)
-            return Response(status, body, headers=(*retry, _NO_REFERRER))
+            return Response(status, body, headers=(*retry_after(error), _NO_REFERRER))
         status = 200 if self._service.settings.legacy_http_200 else error.status
-        return Response(status, envelope.failure_body(echoable_request_id(request.body), error), headers=retry)
+        return Response(
+            status, envelope.failure_body(echoable_request_id(request.body), error), headers=retry_after(error)
+        )
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         return WrongKey("mobile identity", refusal(2040, retry_after=1)) if error.code == _WRONG_CLIENT else None
 
     def _post(self, operation: wire.Operation) -> Handler:
-        async def handle(request: Request) -> Response:
+        async def answer_operation(request: Request) -> Response:
             origin = self._origin(request)
-            if not _JSON_TYPE.fullmatch(request.header(b"content-type")):
+            if request.media_type != "application/json":
                 raise refusal(2, envelope.NOT_JSON_TYPE, http=415)
             body = parse_body(request.body)
             response = await self._service.execute(operation, body, origin)
             return Response(200, envelope.success_body(body["RequestId"], response))
 
-        return handle
+        return answer_operation
 
     async def _open_target(self, request: Request) -> Response:
         self._origin(request)
@@ -82,7 +79,7 @@ class IdentityRoutes(Routes):
         host = request.header(b"host").lower()
         if self._public.netloc and host == self._public.netloc.lower():
             return f"{self._public.scheme}://{self._public.netloc}"
-        if self._on_loopback and _HOST.fullmatch(host):
+        if self._loopback_names is not None and self._loopback_names.is_served(host.encode("latin-1")):
             return f"http://{host}"
         raise refusal(2, envelope.WRONG_HOST, http=421)
 

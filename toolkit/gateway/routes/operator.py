@@ -12,7 +12,7 @@ from toolkit.dweets.service.lock_records import listed, repair, revoke
 from toolkit.endpoint import Endpoint
 from toolkit.errors import Conflict, KeyRejected, MalformedRequest, NotFound, RateLimited, ServiceError
 from toolkit.gateway.access import Hosts, is_from_this_machine
-from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey
+from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey, retry_after
 from toolkit.operator import wire
 from toolkit.outside_world import SteppedClock
 from toolkit.rewards import wire as rewards_wire
@@ -21,7 +21,7 @@ from toolkit.secret import Secret
 if TYPE_CHECKING:
     from toolkit.gateway.services import Services
 
-_Work = Callable[[Request], Awaitable[dict[str, Any]]]
+_Work = Callable[[Request], Awaitable[Any]]
 _BEARER = re.compile(r"Bearer +(\S+) *", re.IGNORECASE)
 
 
@@ -32,39 +32,40 @@ class OperatorRoutes(Routes):
     def __init__(self, services: Services) -> None:
         self._services = services
         self._loopback_names = Hosts()
+        records, rewards = services.store.records, services.rewards
         self.table = [
-            self._route(wire.LOCKS, self._locks),
+            self._route(wire.LOCKS, lambda _: listed(records), "locks"),
             self._route(wire.ISSUE_LOCK, self._issue_lock),
             self._route(wire.REVOKE_LOCK, self._revoke_lock),
-            self._route(wire.REPAIR_LOCK, self._repair),
-            self._route(wire.REPAIR_THING, self._repair),
-            self._route(wire.RESET_USER, self._reset_user),
-            self._route(wire.OUTBOX, self._outbox),
-            self._route(wire.DECISIONS, self._decisions),
-            self._route(wire.REWARD_SESSIONS, self._reward_sessions),
-            self._route(wire.REWARD_CONFIGURATION, self._reward_configuration),
-            self._route(wire.RETENTION, self._retention),
+            self._route(wire.REPAIR_LOCK, lambda request: repair(records, **request.values), "done"),
+            self._route(wire.REPAIR_THING, lambda request: repair(records, **request.values), "done"),
+            self._route(wire.RESET_USER, self._reset_user, "done"),
+            self._route(wire.OUTBOX, self._outbox, "mails"),
+            self._route(wire.DECISIONS, lambda _: rewards.decisions(), "decisions"),
+            self._route(wire.REWARD_SESSIONS, lambda _: rewards.sessions(), "sessions"),
+            self._route(wire.REWARD_CONFIGURATION, self._reward_configuration, "configuration"),
+            self._route(wire.RETENTION, self._retention, "retention"),
             self._route(wire.CLOCK, self._clock),
             self._route(wire.ADVANCE, self._advance),
         ]
 
     def refuse(self, error: ServiceError, request: Request) -> Response:
-        headers: tuple[Header, ...] = ()
-        if error.status == 401:
-            headers = ((b"www-authenticate", b'Bearer realm="operator"'),)
-        elif isinstance(error, RateLimited):
-            headers = ((b"retry-after", b"1"),)
+        challenge: tuple[Header, ...] = ((b"www-authenticate", b'Bearer realm="operator"'),)
+        headers = challenge if error.status == 401 else retry_after(error)
         return Response(error.status, wire.failed(error), JSON, headers)
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         return WrongKey("the operator API", RateLimited(wire.TOO_MANY)) if error.status == 401 else None
 
-    def _route(self, endpoint: Endpoint, work: _Work) -> Route:
-        async def handle(request: Request) -> Response:
-            self._check(request)
-            return Response(200, msgspec.json.encode(await work(request)))
+    def _route(self, endpoint: Endpoint, work: _Work, name: str = "") -> Route:
+        """Return the route whose response is the object that `work` gives, or an object with it under `name`."""
 
-        return Route(endpoint, handle, wire.MAX_BODY_BYTES if endpoint.method == "POST" else 0)
+        async def checked_work(request: Request) -> Response:
+            self._check(request)
+            result = await work(request)
+            return Response(200, msgspec.json.encode({name: result} if name else result))
+
+        return Route(endpoint, checked_work, wire.MAX_BODY_BYTES if endpoint.method == "POST" else 0)
 
     def _check(self, request: Request) -> None:
         """Refuse callers from elsewhere before a key is compared: they learn nothing about it."""
@@ -79,47 +80,31 @@ class OperatorRoutes(Routes):
         if given is None or Secret(given[1]) != self._services.operator_key:  # compared in constant time
             raise KeyRejected(wire.KEY_WRONG, status=401)
 
-    # -- locks --------------------------------------------------------------------------------------------
+    # -- what the endpoints do ----------------------------------------------------------------------------
 
-    async def _locks(self, _: Request) -> dict[str, Any]:
-        return {"locks": await listed(self._services.store.records)}
-
-    async def _issue_lock(self, _: Request) -> dict[str, Any]:
+    async def _issue_lock(self, _: Request) -> dict[str, str]:
         lock, master_key, read_key = await self._services.dweets.locks.issue()
         return {"lock": lock, "master_key": master_key.reveal(), "read_key": read_key.reveal()}
 
-    async def _revoke_lock(self, request: Request) -> dict[str, Any]:
+    async def _revoke_lock(self, request: Request) -> dict[str, str | None]:
         lock = request.values["lock"]
         return {"lock": lock, "thing": await revoke(self._services.store.records, lock)}
 
-    async def _repair(self, request: Request) -> dict[str, Any]:
-        return {"done": await repair(self._services.store.records, **request.values)}
-
-    # -- users of mobile identity ---------------------------------------------------------------------------
-
-    async def _reset_user(self, request: Request) -> dict[str, Any]:
+    async def _reset_user(self, request: Request) -> list[str]:
         if done := await self._services.identity.reset(request.values["alias"]):
-            return {"done": done}
+            return done
         raise NotFound(wire.NO_USER, status=404)
 
-    # -- what the gateway keeps -----------------------------------------------------------------------------
-
-    async def _outbox(self, _: Request) -> dict[str, Any]:
+    async def _outbox(self, _: Request) -> list[dict[str, Any]]:
         """Every dweet that was acknowledged before has been evaluated."""
         await self._services.dweets.alerts.settle()
         mails = map(msgspec.to_builtins, await self._services.dweets.email_queue.mails())
-        return {"mails": [{name: mail[name] for name in wire.MAIL_FIELDS} for mail in mails]}
-
-    async def _decisions(self, _: Request) -> dict[str, Any]:
-        return {"decisions": await self._services.rewards.decisions()}
-
-    async def _reward_sessions(self, _: Request) -> dict[str, Any]:
-        return {"sessions": await self._services.rewards.sessions()}
+        return [{name: mail[name] for name in wire.MAIL_FIELDS} for mail in mails]
 
     async def _reward_configuration(self, _: Request) -> dict[str, Any]:
-        return {"configuration": self._services.rewards.configuration.table()}
+        return self._services.rewards.configuration.table()
 
-    async def _retention(self, _: Request) -> dict[str, Any]:
+    async def _retention(self, _: Request) -> list[dict[str, Any]]:
         settings = self._services.dweets.settings
         rows: list[tuple[str, int | None, int | None]] = [
             ("dweets of each thing", settings.keep, None),
@@ -129,9 +114,7 @@ class OperatorRoutes(Routes):
         ]
         if settings.archive is not None:
             rows.insert(1, ("dweets in the archive", None, None))
-        return {"retention": [dict(zip(wire.RETENTION_FIELDS, row, strict=True)) for row in rows]}
-
-    # -- the clock ----------------------------------------------------------------------------------------
+        return [dict(zip(wire.RETENTION_FIELDS, row, strict=True)) for row in rows]
 
     async def _clock(self, _: Request) -> dict[str, Any]:
         clock = self._services.world.clock

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from toolkit.errors import KeyRejected, RateLimited, ServiceError
-from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey
+from toolkit.errors import KeyRejected, ServiceError
+from toolkit.gateway.exchange import JSON, Header, Request, Response, Route, Routes, WrongKey, retry_after
 from toolkit.rewards import wire
 from toolkit.rewards.service import reward_page
 from toolkit.rewards.service.rewards import RewardRequest, RewardService
@@ -36,8 +36,7 @@ class RewardRoutes(Routes):
             return Response(error.status, document.html, _HTML, _page_headers(document))
         if request.raw_path.startswith(_PAGES):
             return Response(error.status, wire.error_body(error), JSON, (_READABLE,))
-        headers = ((b"retry-after", b"%d" % error.retry_after),) if isinstance(error, RateLimited) else ()
-        return Response(error.status, wire.error_body(error), JSON, headers)
+        return Response(error.status, wire.error_body(error), JSON, retry_after(error))
 
     def wrong_key(self, error: KeyRejected, request: Request) -> WrongKey | None:
         is_wrong = error.code in ("bad_gatewaykey", "unknown_app")
@@ -77,8 +76,7 @@ def _page_headers(document: reward_page.Document) -> tuple[Header, ...]:
 
 
 def _check_media_types(request: Request) -> None:
-    content_type = request.header(b"content-type").partition(";")[0].strip().lower()
-    if content_type != "application/json":
+    if request.media_type != "application/json":
         raise wire.refusal("unsupported_media_type")
     accepted = request.accepted
     if accepted and not any(accepted.get(kind) for kind in ("application/json", "application/*", "*/*")):

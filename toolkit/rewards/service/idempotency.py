@@ -54,7 +54,7 @@ class ResponseRepository:
                 raise
             finally:
                 if is_known:
-                    await claims.pop(_CLAIMED_KEYS_SPACE, key)
+                    await claims.compare_and_set(_CLAIMED_KEYS_SPACE, {}, {key: None})
 
     def save(self, key: str, body_hash: str, response: StoredResponse, at: int) -> asyncio.Future[None]:
         data = msgspec.json.encode([body_hash, response.body.decode("utf-8"), response.decision])

@@ -17,7 +17,7 @@ from toolkit.stores.redis.nodes import APPEND, Argument, Command, Topology
 from toolkit.stores.subscribers import Subscribers
 
 _ENTRIES_A_READ = 128  # of 64 KB each at most
-# A name that is left by its last subscriber often gets another at once: its channel stays open for so long.
+# How long a channel stays open without subscribers: often the next one comes at once, as when a listener reconnects.
 _SECONDS_TO_LINGER = 2.0
 _SECONDS_FOR_RESPONSE = 0.001
 

@@ -133,7 +133,7 @@ class Node:
                 again = await self._exchange([*loads, *(groups[n] for n in unknown)], replicas)
                 for n, response in zip(unknown, again[len(loads) :], strict=True):
                     responses[n] = response
-            # The next batch leaves before the callers of this one are answered.
+            # Later, so that the next batch is sent before the callers of this one get their answers.
             self._loop.call_soon(self._deliver, groups, responses)
         finally:
             self._bytes -= sum([command.size for command in commands])

@@ -46,15 +46,6 @@ local function changed(keys)
   end
 end
 
--- key. Answers the value, or nil.
-local function pop(key)
-  local value = read(key)
-  if not value then return false end
-  remove(key)
-  changed({key})
-  return value
-end
-
 -- key, limit ('' for none), expires ('' for never). Answers the count, or 0.
 local function increment(key, limit, expires_of_first)
   local present, expires = read(key)
@@ -82,4 +73,4 @@ local function compare_and_set(expires, expected)
   return 1
 end
 
-return ({pop = pop, increment = increment, compare_and_set = compare_and_set})[ARGV[2]](unpack(ARGV, 3, 5))
+return ({increment = increment, compare_and_set = compare_and_set})[ARGV[2]](unpack(ARGV, 3, 5))

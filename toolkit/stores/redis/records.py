@@ -40,9 +40,6 @@ class RedisRecords:
         arguments = b"compare_and_set", _optional(expires), 0, *_flat({key: value})
         return self._change(space, arguments, lambda _: (None, {key: value}))
 
-    def pop(self, space: str, key: str) -> asyncio.Future[bytes | None]:
-        return self._change(space, (b"pop", key), lambda value: (value, {} if value is None else {key: None}))
-
     def increment(
         self, space: str, key: str, limit: int | None = None, expires: int | None = None
     ) -> asyncio.Future[int]:
