@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 
 class CellRun(NamedTuple):
@@ -22,3 +23,22 @@ def cell_that_runs() -> CellRun:
     shell: Any = ipython.get_ipython() if ipython is not None else None
     parent = shell.get_parent() if hasattr(shell, "get_parent") else {}
     return CellRun(parent.get("metadata", {}).get("cellId", ""), parent.get("header", {}).get("msg_id", ""))
+
+
+#: A notebook keeps the results of its cells, and with them what earlier runs made.
+_made: WeakKeyDictionary[Any, CellRun] = WeakKeyDictionary()
+
+
+def close_earlier(new: object, kind: type[Any]) -> CellRun:
+    """Close what an earlier run of this cell made of this kind; return the run that makes `new`."""
+    now = cell_that_runs()
+    for other, run in list(_made.items()):
+        if isinstance(other, kind) and now.replaces(run):
+            other.close()
+            del _made[other]
+    _made[new] = now
+    return now
+
+
+def made_of_kind(kind: type[Any]) -> list[Any]:
+    return [one for one in _made if isinstance(one, kind)]

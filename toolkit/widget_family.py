@@ -14,14 +14,13 @@ from functools import wraps
 from html import escape
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
-from weakref import WeakSet
 
 import ipywidgets
 import traitlets
 
 from toolkit.argument_checks import described
 from toolkit.errors import InvalidArgument, ToolkitError
-from toolkit.notebook_cell import cell_that_runs
+from toolkit.notebook_cell import close_earlier
 
 _SHEET = Path(__file__).with_suffix(".css").read_text("utf-8")
 
@@ -63,10 +62,7 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         # Screen readers read it aloud: what changes many times a second belongs elsewhere.
         self.status = ipywidgets.HTML(layout=ipywidgets.Layout(margin="4px 2px"))
         self._sheet = ipywidgets.HTML(f"<style>{_SHEET}{self.sheet}</style>", layout=ipywidgets.Layout(display="none"))
-        self.made_in = cell_that_runs()
-        for other in [one for one in open_widgets() if self.made_in.replaces(one.made_in)]:
-            other.close()
-        _open.add(self)
+        self.made_in = close_earlier(self, ServiceWidget)
 
     def show(self, *parts: ipywidgets.Widget) -> None:
         """Show parts that contain the status line somewhere."""
@@ -84,7 +80,6 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         if not hasattr(self, "status"):  # wrong arguments: it was never made
             return
         self.stop()
-        _open.discard(self)
         for part in _parts_of(self):
             part.close()
         super().close()
@@ -142,13 +137,6 @@ class ServiceWidget(ipywidgets.VBox):  # type: ignore[misc]
         }
 
 
-_open: WeakSet[ServiceWidget] = WeakSet()
-
-
-def open_widgets() -> list[ServiceWidget]:
-    return list(_open)
-
-
 def _parts_of(widget: ipywidgets.Widget) -> Iterator[ipywidgets.Widget]:
     """Yield all parts of a widget, the deepest first: ipywidgets keeps each of them until it is closed itself."""
     for child in getattr(widget, "children", ()):
@@ -180,16 +168,16 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
 
     def __init__(self, description: str, options: Sequence[str] = (), *, rows: int = 5) -> None:
         self.boxes: list[ipywidgets.Checkbox] = []
-        search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=_layout(width="auto"))
+        search = ipywidgets.Text(placeholder="search", continuous_update=True, layout=ipywidgets.Layout(width="auto"))
         self.search = explained(search, f"List only those under {description} that have these words")
         self.all = button("all", tooltip=f"Choose all that are listed under {description}")
         self.none = button("none", tooltip=f"Choose none of those that are listed under {description}")
-        self._list = ipywidgets.VBox(layout=_layout(max_height=f"{rows * _ROW + 4}px"))
+        self._list = ipywidgets.VBox(layout=ipywidgets.Layout(max_height=f"{rows * _ROW + 4}px"))
         self._list.add_class("toolkit-checklist")
-        title = ipywidgets.Label(description, layout=_layout(flex="1", height="24px"))
-        self._head = ipywidgets.HBox((title, self.all, self.none), layout=_layout(align_items="center"))
+        title = ipywidgets.Label(description, layout=ipywidgets.Layout(flex="1", height="24px"))
+        self._head = ipywidgets.HBox((title, self.all, self.none), layout=ipywidgets.Layout(align_items="center"))
         self._head.add_class("toolkit-checklist-head")
-        super().__init__((self._head, self.search, self._list), layout=_layout(width="100%"))
+        super().__init__((self._head, self.search, self._list), layout=ipywidgets.Layout(width="100%"))
         self._rows = rows
         self.all.on_click(lambda _button: self._choose(True))
         self.none.on_click(lambda _button: self._choose(False))
@@ -243,10 +231,6 @@ class CheckList(ipywidgets.VBox):  # type: ignore[misc]
 
 #: Pixels of a check box in a list; the style sheet has the same.
 _ROW = 24
-
-
-def _layout(**properties: str) -> ipywidgets.Layout:
-    return ipywidgets.Layout(**properties)
 
 
 def row(*parts: ipywidgets.Widget) -> ipywidgets.HBox:

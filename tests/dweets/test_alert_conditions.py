@@ -48,7 +48,7 @@ def worker() -> Iterator[ConditionWorker]:
 
 
 def verdicts(worker: ConditionWorker, source: str, *contents: object) -> list[Verdict]:
-    return evaluate_all(worker, source, [json.dumps(content).encode() for content in contents], 20)
+    return evaluate_all(worker, source, [json.dumps(content).encode() for content in contents])
 
 
 def messages(worker: ConditionWorker, source: str, *contents: object) -> list[str | None]:
@@ -230,7 +230,7 @@ def test_any_text_of_a_dweet_reaches_its_condition(worker: ConditionWorker, cont
         const text = typeof dweet === 'string' ? dweet : dweet[0];
         return `${text.length} ${text.charCodeAt(0).toString(16)}`
     """
-    assert evaluate_all(worker, source, [content], 20) == [Verdict(message, returned=True)]
+    assert evaluate_all(worker, source, [content]) == [Verdict(message, returned=True)]
 
 
 def test_many_contents_have_their_verdicts_in_order(worker: ConditionWorker) -> None:
@@ -279,7 +279,7 @@ def end_it_at_work(worker: ConditionWorker, number: int) -> list[Verdict]:
     killer = threading.Thread(target=kill)
     killer.start()
     while killer.is_alive():
-        found += worker.evaluate(SLOW, [b"1"] * 1_000, 20)
+        found += worker.evaluate(SLOW, [b"1"] * 1_000)
     killer.join()
     return found
 
@@ -305,7 +305,7 @@ def test_a_child_that_does_not_answer_counts_as_a_crash() -> None:
         for found in ([], [Verdict(None, "the process that ran it crashed or hung twice", stops=True)]):
             assert messages(worker, "dweet", "other") == ["other"]
             psutil.Process(worker.pid).suspend()
-            assert worker.evaluate("dweet > 1", [b"2"], 20) == found
+            assert worker.evaluate("dweet > 1", [b"2"]) == found
 
 
 # -- its time ------------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ LOOPS = "while (true) {} return "
 
 
 async def evaluate(conditions: Conditions, owner: Owner, source: str, contents: list[bytes]) -> list[Verdict]:
-    found: list[Verdict] = await conditions.take_turn(owner, lambda: conditions.evaluate(owner, source, contents, 20))
-    return found
+    async with conditions.turn(owner):
+        return await conditions.evaluate(owner, source, contents)
 
 
 def with_conditions(work: Callable[[Conditions], Awaitable[None]], budget: float = 6.0) -> None:
@@ -93,7 +93,7 @@ def test_conditions_that_wait_are_cancelled_at_the_end() -> None:
         waiting = [asyncio.ensure_future(evaluate(conditions, owner, f"{LOOPS}1", [b"1"])) for owner in owners]
         await asyncio.sleep(0)
         conditions.close()
-        results = await asyncio.gather(*waiting, return_exceptions=True)
+        _, *results = await asyncio.gather(*waiting, return_exceptions=True)
         assert all(isinstance(result, asyncio.CancelledError) for result in results)
 
     with_conditions(work)

@@ -101,7 +101,7 @@ def test_a_damaged_alert_can_be_removed(place: Place) -> None:
         assert call.get("/get/alert/for/garage?key=key")["with"] == 404
 
 
-def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place) -> None:
+def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place, caplog: pytest.LogCaptureFixture) -> None:
     set_alerts(place)
     stored = place.records()["alert:garage"]
     place.change({"alert:garage": other(stored, who=["a@b.example", "=?utf-8?q?evil=40x.example?=@x..co"])})
@@ -109,9 +109,9 @@ def test_an_alert_stored_with_a_bad_address_mails_nobody(place: Place) -> None:
         call = Caller(gateway)
         call.post("garage", "fire", "?key=key")
         call.post("kitchen", "fire", "?key=key")
-        eventually(lambda: sorted(operator_of(gateway).outbox()["state"]) == ["sent", "unsendable"])
+        eventually(lambda: operator_of(gateway).outbox()["state"].tolist() == ["sent"])
         assert [mail.rcpt_tos for mail in server.mails] == [["a@b.example"]]
-        assert "is not an e-mail address" in "".join(operator_of(gateway).outbox()["error"])
+    assert any("is not an e-mail address" in complaint for complaint in complaints(caplog))
 
 
 @in_places(MAIL_DAMAGES, ["no JSON", "of another mail"])

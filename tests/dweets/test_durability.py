@@ -137,7 +137,7 @@ def test_ten_thousand_things_at_once(shared: Gateway) -> None:
 def test_latest_of_a_cold_thing_reads_one_dweet(monkeypatch: pytest.MonkeyPatch) -> None:
     with Gateway() as gateway:
         call, counts = Caller(gateway), []
-        journals = gateway._services.dweets._things._journals
+        journals = gateway._services.dweets.things._journals
         read = journals.last
 
         def counted(name: str, count: int) -> asyncio.Future[list[Entry]]:
@@ -163,7 +163,7 @@ def test_latest_of_a_cold_thing_reads_one_dweet(monkeypatch: pytest.MonkeyPatch)
 def test_things_that_nobody_reads_any_more_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     with Gateway() as gateway:
         call = Caller(gateway)
-        held = gateway._services.dweets._things
+        held = gateway._services.dweets.things
         monkeypatch.setattr(held, "_cache_bytes", 10 * things._THING_BYTES + 1_000)
         with call.stream("/listen/for/dweets/from/heard") as stream:
             for number in range(100):

@@ -157,7 +157,7 @@ def test_a_killed_child_is_retried_and_two_crashes_stop(command: Command) -> Non
         running.post("oven", *[1] * 20)
         eventually(lambda: child.cpu_times().user > idle + 0.02)
         child.send_signal(number)
-        eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+        eventually(lambda: child not in running.process.children())
 
     with command as running:
         locked(running)

@@ -14,7 +14,7 @@ import toolkit
 from tests.conftest import ROOT, operator_of
 from tests.mail_server import eventually
 from tests.ports import free_port
-from toolkit import LiveDweets, widget_family
+from toolkit import LiveDweets
 from toolkit.dweets.widgets.live_readings import LiveReadings
 from toolkit.errors import InvalidArgument, KeyRejected
 from toolkit.gateway import Gateway
@@ -202,7 +202,7 @@ def test_running_the_cell_again_stops_what_it_made_before(
     tk: toolkit.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def runs(cell: str, run: str, thing: str) -> LiveDweets:
-        monkeypatch.setattr(widget_family, "cell_that_runs", lambda: CellRun(cell, run))
+        monkeypatch.setattr("toolkit.notebook_cell.cell_that_runs", lambda: CellRun(cell, run))
         return LiveDweets(tk, thing)
 
     first, beside = runs("cell 1", "run 1", "roof"), runs("cell 1", "run 1", "cellar")

@@ -216,7 +216,7 @@ def test_a_stream_resumed_at_a_gateway_that_hears_late_gets_none_twice_and_misse
             late: Any = LateStore(store)
             async with services(store, late) as (first, second):
                 await first.post_all("kitchen", [b"0"], None)
-                await second.load("kitchen", 500)
+                await second.things.load("kitchen", 500)
                 late.journals.is_deaf = True
                 posted = [(await first.post_all("kitchen", [b"%d" % number], None))[0] for number in range(1, 6)]
                 reader = Reader()
@@ -296,11 +296,11 @@ class FailingDelivery:
 
 @asynccontextmanager
 async def queues(
-    store: EmbeddedStore, *deliveries: Any, timings: Timings | None = None, now: Callable[[], int] | None = None
+    store: EmbeddedStore, *deliveries: Any, timings: Timings | None = None, clock: SetClock | None = None
 ) -> AsyncIterator[list[EmailQueue]]:
     """Open a queue for each delivery, as of so many gateways on one store."""
     opened = [
-        EmailQueue(store.records, delivery, "alerts@gateway.invalid", now or OutsideWorld().clock.now, timings)
+        EmailQueue(store.records, delivery, OutsideWorld(clock, timings=timings), "alerts@gateway.invalid", 1_000)
         for delivery in deliveries
     ]
     for queue in opened:
@@ -432,17 +432,17 @@ def test_each_wait_is_longer_and_none_begins_again() -> None:
         clock = SetClock()
         async with store_at(clock) as store:
             failing = FailingDelivery()
-            async with queues(store, failing, timings=Timings(mail_waits=(0.01, 0.02, 1_000)), now=clock) as (queue,):
+            async with queues(store, failing, timings=Timings(mail_waits=(0.01, 0.02, 1_000)), clock=clock) as (queue,):
                 await put(store, MAIL)
                 await until(lambda: has_attempts(queue, 3))
                 (mail,) = await queue.mails()
             assert mail.due == clock.at + 1_000_000
             clock.at = mail.due
-            async with queues(store, HeldDelivery(goes_on=True), now=clock) as (queue,):
+            async with queues(store, HeldDelivery(goes_on=True), clock=clock) as (queue,):
                 await until(lambda: has_states(queue, "sent"))
             await put(store, replace(MAIL, attempts=1, due=10**15))
             timings = Timings(mail_waits=(0.05,))
-            async with queues(store, HeldDelivery(goes_on=True), timings=timings, now=clock) as (queue,):
+            async with queues(store, HeldDelivery(goes_on=True), timings=timings, clock=clock) as (queue,):
                 await until(lambda: has_states(queue, "sent"))
 
     async def has_attempts(queue: EmailQueue, number: int) -> bool:

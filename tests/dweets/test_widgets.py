@@ -17,7 +17,7 @@ from traitlets import TraitError
 
 import toolkit
 from tests.conftest import ROOT, operator_of
-from toolkit import HistoryExplorer, widget_family
+from toolkit import HistoryExplorer
 from toolkit.dweets.widgets.exploration import HistorySource
 from toolkit.errors import InvalidArgument, KeyRejected, Unreachable
 from toolkit.gateway import Gateway
@@ -272,13 +272,15 @@ def test_what_is_shown_is_exported(
     pd.testing.assert_frame_equal(back, explorer.frame, check_freq=False)
 
 
-def test_an_exported_csv_holds_no_formula(tmp_path: Path) -> None:
+def test_a_saved_csv_holds_no_formula(tmp_path: Path) -> None:
     index = pd.date_range("2026-01-01", periods=3, freq="h", name="created")
     names = ["=cmd|' /C calc'!A0", "+1-1", "-7.5"]
     field, tab = '=HYPERLINK("http://x")', "\tx"
     frame = pd.DataFrame({"thing": names, field: [-1.0, 2, 3], tab: 1, "@sum": 5}, index=index)
-    target = HistoryExplorer(frame=frame, fields=[field, tab, "@sum"]).export(tmp_path / "a.csv")
-    back = pd.read_csv(target, dtype=str)
+    explorer = HistoryExplorer(frame=frame, fields=[field, tab, "@sum"])
+    explorer.file.value = str(tmp_path / "a.csv")
+    explorer.save_button.click()
+    back = pd.read_csv(tmp_path / "a.csv", dtype=str)
     assert back.columns.tolist() == ["created", "thing", "'" + field, "'" + tab, "'@sum"]
     assert back["thing"].tolist() == ["'" + names[0], "'" + names[1], "-7.5"]
     assert back["'" + field].tolist() == ["-1.0", "2.0", "3.0"]
@@ -458,7 +460,7 @@ def test_a_widget_shows_that_it_is_busy_and_keeps_its_controls() -> None:
 
 def test_a_widget_is_closed_with_all_of_its_parts_when_its_cell_runs_again(monkeypatch: pytest.MonkeyPatch) -> None:
     def runs(run: str) -> HistoryExplorer:
-        monkeypatch.setattr(widget_family, "cell_that_runs", lambda: CellRun("cell", run))
+        monkeypatch.setattr("toolkit.notebook_cell.cell_that_runs", lambda: CellRun("cell", run))
         return HistoryExplorer(frame=pd.DataFrame({"created": ["2026-01-01", "2026-01-02"], "n": [1, 2]}))
 
     kept = set(_instances)

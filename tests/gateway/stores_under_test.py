@@ -25,6 +25,8 @@ class SetClock:
     def __call__(self) -> int:
         return self.at
 
+    now = tick = __call__
+
 
 class StoreKind:
     """One kind of store: how to make it in a place, and whether it keeps what it holds when it is opened again."""

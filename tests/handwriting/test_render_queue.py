@@ -15,9 +15,9 @@ import toolkit
 from tests.handwriting.conftest import MOLLY, Service, errors_of
 from tests.mail_server import eventually
 from toolkit.errors import InvalidParameters, Overloaded, ServiceFailure
+from toolkit.fair_queue import FairQueue
 from toolkit.gateway import Gateway
 from toolkit.handwriting import wire
-from toolkit.handwriting.service.fair_queue import FairQueue
 
 EMOJI = "\N{GRINNING FACE}" * 9000
 

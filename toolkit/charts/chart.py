@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakSet
 
 import anywidget
 import numpy as np
@@ -14,12 +13,12 @@ import traitlets
 
 from toolkit.argument_checks import described
 from toolkit.charts.assets import chart_styles, widget_module
-from toolkit.charts.figure import Labels, chart_figure, figure_file
+from toolkit.charts.figure import chart_figure, figure_file, units_of
 from toolkit.charts.series import NO_MARKS, Line, Marks, lines_of, seconds_of, thinned
 from toolkit.charts.styles import Style, styles_of
 from toolkit.charts.table_files import table_bytes
 from toolkit.errors import InvalidArgument
-from toolkit.notebook_cell import cell_that_runs
+from toolkit.notebook_cell import close_earlier
 
 #: More points than this are thinned before they are sent: 16 bytes each, and the browser holds all of them.
 _MOST_POINTS = 2_000_000
@@ -88,10 +87,7 @@ class Chart(anywidget.AnyWidget):
         super().__init__(_options=options)
         self.file_name = file_name
         self._known: dict[str, Style] = {}
-        self.made_in = cell_that_runs()
-        for other in [one for one in _open if self.made_in.replaces(one.made_in)]:
-            other.close()
-        _open.add(self)
+        close_earlier(self, Chart)
         self.on_msg(self._answer)
         nothing = pd.DataFrame(index=pd.DatetimeIndex([], name="created", tz="UTC"))
         self.draw(nothing if frame is None else frame, fields, unit=unit, marks=marks, regular=regular)
@@ -109,7 +105,7 @@ class Chart(anywidget.AnyWidget):
         """Show other data; `empty` is said where there is none. Lines keep their colours, and the range stays."""
         if not isinstance(frame.index, pd.DatetimeIndex):
             raise InvalidArgument("a chart needs a DatetimeIndex: frame.dweets.on(column) puts a time on the axis")
-        self._frame, self._marks, self._units = frame, marks, Labels(unit=unit).units(fields)
+        self._frame, self._marks, self._units = frame, marks, units_of(fields, unit)
         self._lines = lines_of(frame, fields, marks.gaps, regular=regular)
         self._styles = styles_of((line.name for line in self._lines), self._known)
         # A zone without a name, such as +02:00, is shown as UTC.
@@ -160,9 +156,8 @@ class Chart(anywidget.AnyWidget):
 
     def _moment(self, time: Any) -> pd.Timestamp:  # noqa: ANN401
         moment, zone = pd.Timestamp(time), self._frame.index.tz  # type: ignore[attr-defined]
-        if moment.tzinfo is None:
-            return moment if zone is None else moment.tz_localize(zone)
-        return moment.tz_convert(zone) if zone is not None else moment.tz_convert("UTC").tz_localize(None)
+        # Without a zone, a frame is in UTC.
+        return moment.tz_localize(zone) if moment.tzinfo is None else moment.tz_convert(zone)
 
     @traitlets.observe("visible_range")
     def _send_range(self, change: Any) -> None:  # noqa: ANN401
@@ -221,11 +216,6 @@ class Chart(anywidget.AnyWidget):
         """Return the visible range as PNG."""
         return self._drawn("png")
 
-    def close(self) -> None:
-        """Remove it from the page."""
-        _open.discard(self)
-        super().close()
-
     def __repr__(self) -> str:
         fields = ", ".join(dict.fromkeys(line.field for line in self._lines)) if hasattr(self, "_lines") else ""
         return f"<Chart: {self._points:,} points of {fields}>" if fields else "<Chart: no data>"
@@ -235,9 +225,6 @@ class Chart(anywidget.AnyWidget):
         shown, about = super()._repr_mimebundle_() or ({}, {})
         picture = base64.b64encode(self.png()).decode("ascii")
         return shown | {"image/png": picture, "text/plain": repr(self)}, about
-
-
-_open: WeakSet[Chart] = WeakSet()
 
 
 def _buffers(times: pd.Index[Any], values: pd.Series[Any], expected: pd.Series[Any] | None = None) -> dict[str, bytes]:

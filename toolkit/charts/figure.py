@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -23,44 +23,35 @@ _MOST_IN_LEGEND = 20
 _INK = "0.15"  # of the rings around outliers: no line has it
 
 
-class Labels(NamedTuple):
-    """The title of a figure, and the unit of its values: one for all fields, or by field."""
-
-    title: str | None = None
-    unit: str | Mapping[str, str] | None = None
-
-    def units(self, fields: Sequence[str]) -> dict[str, str]:
-        """Return the unit of each field, empty where it has none."""
-        if isinstance(self.unit, Mapping):
-            return {field: self.unit.get(field, "") for field in fields}
-        return dict.fromkeys(fields, self.unit or "")
-
-
-NO_LABELS = Labels()
+def units_of(fields: Sequence[str], unit: str | Mapping[str, str] | None) -> dict[str, str]:
+    """Return the unit of each field, empty where it has none."""
+    if isinstance(unit, Mapping):
+        return {field: unit.get(field, "") for field in fields}
+    return dict.fromkeys(fields, unit or "")
 
 
 def series_axes(
     frame: pd.DataFrame,
     fields: Sequence[str],
     marks: Marks = NO_MARKS,
-    labels: Labels = NO_LABELS,
+    *,
+    unit: str | Mapping[str, str] | None = None,
+    title: str | None = None,
     axes: Axes | None = None,
 ) -> Axes | np.ndarray[Any, Any]:
     """Draw on the given axes, or on a new figure of pyplot, so that a notebook shows it."""
     from matplotlib import pyplot
 
-    lines, units = lines_of(frame, fields, marks.gaps), labels.units(fields)
+    lines, units = lines_of(frame, fields, marks.gaps), units_of(fields, unit)
     panels = [lines] if axes is not None or not lines else panels_of(lines, units)
     if axes is not None:
         places = [axes]
     else:
-        figure, grid = pyplot.subplots(
-            len(panels), sharex=True, figsize=_size(panels), layout="constrained", squeeze=False
-        )
-        places = list(grid[:, 0])
+        figure = pyplot.figure(figsize=_size(panels), layout="constrained")
+        places = _places_on(figure, panels)
         if len(panels) > 1:
-            figure.suptitle(labels.title or "")
-    title = labels.title if len(panels) == 1 else None
+            figure.suptitle(title or "")
+            title = None
     _draw_panels(places, panels, marks, units, str(frame.index.name or ""), title)
     return places[0] if len(places) == 1 else np.asarray(places)
 
@@ -80,14 +71,13 @@ def chart_figure(
 
     panels = panels_of(lines, dict(units or {})) or [[]]
     figure = Figure(figsize=_size(panels), layout="constrained")
-    heights = [_height(panel) for panel in panels]
-    places = list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
+    places = _places_on(figure, panels)
     _draw_panels(places, panels, marks, dict(units or {}), time_name, None, known)
     if not lines:  # axes without data would show the year 1970
         places[0].set_axis_off()
         places[0].text(0.5, 0.5, empty, ha="center", va="center", transform=places[0].transAxes)
     elif range_shown is not None:
-        places[0].set_xlim(*range_shown)
+        places[0].set_xlim(*range_shown)  # type: ignore[arg-type]
     return figure
 
 
@@ -99,6 +89,11 @@ def figure_file(figure: Figure, kind: Literal["png", "svg"] = "png") -> bytes:
 
 def _size(panels: Sequence[Sequence[Line]]) -> tuple[float, float]:
     return _INCHES if len(panels) == 1 else (_INCHES[0], sum(map(_height, panels)))
+
+
+def _places_on(figure: Figure, panels: Sequence[Sequence[Line]]) -> list[Axes]:
+    heights = [_height(panel) for panel in panels]
+    return list(figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0])
 
 
 def _height(panel: Sequence[Line]) -> float:

@@ -65,8 +65,8 @@ _TOO_LARGE = "what it returned or threw is too large"
 # If no memory is left for an error, the engine throws null.
 _THREW_NULL = f"it threw null, or it needs more than {MEMORY_BYTES >> 20} MiB of memory"
 
-#: A source, contents as JSON (None: only compile), and the number of faults in a row that ends the job.
-Job = tuple[str, Sequence[bytes] | None, int]
+#: A source, and contents as JSON (None: only compile).
+Job = tuple[str, Sequence[bytes] | None]
 #: For one content: the message if the condition is met, the fault, whether it returned a text, true or false.
 Outcome = tuple[str | None, str | None, bool]
 
@@ -83,21 +83,20 @@ def work(job: Job) -> Iterator[Outcome | str | float | None]:
     yield time.process_time() - began
 
 
-def _outcomes(source: str, contents: Sequence[bytes] | None, patience: int) -> Iterator[Outcome | str | None]:
+def _outcomes(source: str, contents: Sequence[bytes] | None) -> Iterator[Outcome | str | None]:
     limit_cpu(CPU_SECONDS)
     compiled = compiled_condition(source)
     limit_cpu(0)
     if contents is None:
         yield compiled.fault
         return
-    until, faults = time.monotonic() + JOB_SECONDS, 0
+    until = time.monotonic() + JOB_SECONDS
     for content in contents:
         limit_cpu(CPU_SECONDS)
         outcome = _outcome(compiled, content)
         limit_cpu(0)
         yield outcome
-        faults = faults + 1 if outcome[1] is not None else 0
-        if faults >= patience or time.monotonic() > until:
+        if time.monotonic() > until:
             return
 
 

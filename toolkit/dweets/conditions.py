@@ -80,7 +80,7 @@ class ConditionWorker:
         self._crashes.pop(source, None)
         for _ in range(_ATTEMPTS_TO_COMPILE):
             try:
-                (fault,) = self._do(source, None, 0)
+                (fault,) = self._do(source, None)
             except WorkerDied as died:
                 fault = self._blame(source, died)
                 if fault is None:
@@ -90,10 +90,10 @@ class ConditionWorker:
             return
         raise ServiceFailure("the gateway could not check the condition, try again", status=503)
 
-    def evaluate(self, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate contents in order, until the time is up, the child dies, or `patience` faults come in a row."""
+    def evaluate(self, source: str, contents: Sequence[bytes]) -> list[Verdict]:
+        """Evaluate contents in order, until the time is up or the child dies."""
         try:
-            outcomes = self._do(source, contents[:CONTENTS_A_JOB], patience)
+            outcomes = self._do(source, contents[:CONTENTS_A_JOB])
         except WorkerDied as died:
             fault = self._blame(source, died)
             verdicts = [Verdict(*outcome) for outcome in died.answers]
@@ -113,9 +113,9 @@ class ConditionWorker:
     def __exit__(self, *error: object) -> None:
         self.join()
 
-    def _do(self, source: str, contents: Sequence[bytes] | None, patience: int) -> list[Any]:
+    def _do(self, source: str, contents: Sequence[bytes] | None) -> list[Any]:
         try:
-            *answers, seconds = self._process.do((source, contents, patience), self._wall_seconds)
+            *answers, seconds = self._process.do((source, contents), self._wall_seconds)
         except WorkerDied as died:
             self.seconds += 0.0 if died.death is Death.OTHER else _SECONDS_OF_A_DEATH
             raise
@@ -136,17 +136,17 @@ class ConditionWorker:
         return _CRASHED if crashes >= _CRASHES_TO_STOP else None
 
 
-def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
+def evaluate_all(worker: ConditionWorker, source: str, contents: Sequence[bytes]) -> list[Verdict]:
     """Evaluate all contents; if the condition is stopped or fails too often in a row, repeat its last verdict."""
     verdicts: list[Verdict] = []
     faults, pauses = 0, iter(PAUSES)
     while len(verdicts) < len(contents):
-        evaluated = worker.evaluate(source, contents[len(verdicts) :], patience - faults)
+        evaluated = worker.evaluate(source, contents[len(verdicts) :])
         for verdict in evaluated:
+            verdicts.append(verdict)
             faults = faults + 1 if verdict.fault is not None else 0
-        verdicts += evaluated
-        if evaluated and (evaluated[-1].stops or faults >= patience):
-            return verdicts + [evaluated[-1]] * (len(contents) - len(verdicts))
+            if verdict.stops or faults >= FAULTS_TO_STOP:
+                return verdicts + [verdict] * (len(contents) - len(verdicts))
         if evaluated:
             pauses = iter(PAUSES)
         elif (pause := next(pauses, None)) is not None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakSet
 
 from toolkit.endpoint import is_loopback
 from toolkit.errors import InvalidArgument
@@ -18,7 +17,7 @@ from toolkit.gateway.demo_world import DemoWorld
 from toolkit.gateway.routes.identity import SIMULATION_WARNING
 from toolkit.gateway.server import ServerThread
 from toolkit.gateway.services import Services
-from toolkit.notebook_cell import CellRun, cell_that_runs
+from toolkit.notebook_cell import close_earlier
 from toolkit.outside_world import Clock, OutsideWorld, SteppedClock, Timings
 from toolkit.public_names import PublicNames
 from toolkit.secret import Secret
@@ -125,18 +124,16 @@ class Gateway(PublicNames):
         own = configuration_of(config, changes)
         self._demo = DemoWorld(own)
         self._world = OutsideWorld(clock, seed, timings)
-        self._made_in = cell_that_runs()
-        _stop_gateways_of_last_run(self._made_in)
         listens, stop = own.gateway, self._world.timings.stop
         kept = store_of(listens.folder, listens.store, self._world.clock.now)
         self._services = Services(kept, self._world, self._demo.configuration)
         # The thread refers to the services, never to this object, so that a gateway can be garbage-collected.
         self._server = ServerThread(listens.host, listens.port, self._services.opened, stop)
+        close_earlier(self, Gateway)
         self._server.start()
         self._log_warnings(own)
         self._forgotten = weakref.finalize(self, self._server.ask_to_stop)
         self._forgotten.atexit = False  # the server itself ends with the process
-        _started.add(self)
         shown = f"[{listens.host}]" if ":" in listens.host else listens.host
         self.base_url = f"http://{shown}:{self._server.port}"
         #: Where the operator API answers: on a loopback address.
@@ -210,16 +207,6 @@ class Gateway(PublicNames):
             return "<Gateway, not started>"
         state = "running" if self._server.is_running else "stopped"
         return f"<Gateway at {self.base_url}, {state}, kept in {self._services.store!r}>"
-
-
-#: A notebook keeps the results of its cells, and with them the gateways of earlier runs.
-_started: WeakSet[Gateway] = WeakSet()
-
-
-def _stop_gateways_of_last_run(now: CellRun) -> None:
-    for other in [one for one in _started if now.replaces(one._made_in)]:
-        other.close()
-        _started.discard(other)
 
 
 def store_of(folder: Path | None, url: str | Secret | None, now: Callable[[], int]) -> EmbeddedStore | RedisStore:

@@ -146,8 +146,8 @@ class OperatorClient(PublicNames):
         Returns
         -------
         DataFrame
-            Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept,
-            uncertain or unsendable) and ``error``. Of the finished ones the last thousand.
+            Oldest first: ``at`` (UTC), ``thing``, ``to``, ``subject``, ``text``, ``state`` (waiting, sent, kept
+            or uncertain) and ``error``. Of the finished ones the last thousand.
         """
         mails = [
             {**mail, "at": datetime.fromtimestamp(mail["at"] / 1000, UTC), "to": ", ".join(mail["to"])}

@@ -102,13 +102,13 @@ class DweetAccessor:
         """
         from matplotlib.axes import Axes
 
-        from toolkit.charts.figure import Labels, series_axes
+        from toolkit.charts.figure import series_axes
 
         if ax is not None and not isinstance(ax, Axes):
             raise InvalidArgument(f"ax is a matplotlib Axes or None, not {described(ax)}")
         chosen = chosen_columns(self._frame, fields, NUMBERS)
         marks = Marks(gaps_found(self._frame, 1.5), self.outliers(chosen)) if mark else Marks()
-        return series_axes(self._frame, chosen, marks, Labels(title, unit), ax)
+        return series_axes(self._frame, chosen, marks, unit=unit, title=title, axes=ax)
 
     @checked_arguments
     def chart(

@@ -11,7 +11,7 @@ import orjson
 import pandas as pd
 
 from toolkit.dweets import wire
-from toolkit.dweets.conditions import FAULTS_TO_STOP, ConditionWorker, Verdict, evaluate_all
+from toolkit.dweets.conditions import ConditionWorker, Verdict, evaluate_all
 from toolkit.dweets.content_frame import Columns, history_frame
 from toolkit.dweets.content_json import row_contents
 from toolkit.errors import InvalidArgument, MalformedRequest, UnexpectedReply, warn_caller
@@ -89,7 +89,7 @@ def _compiled(condition: str) -> Iterator[Callable[[Sequence[bytes | None]], lis
 
     def evaluate(contents: Sequence[bytes | None]) -> list[Verdict]:
         writable = [content for content in contents if content is not None]
-        found = iter(evaluate_all(worker, condition, writable, FAULTS_TO_STOP))
+        found = iter(evaluate_all(worker, condition, writable))
         return [_TOO_DEEP if content is None else next(found) for content in contents]
 
     with ConditionWorker() as worker:

@@ -12,7 +12,6 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -22,7 +21,7 @@ from toolkit.dweets import wire
 from toolkit.dweets.conditions import CONTENTS_A_JOB, FAULTS_TO_STOP, PAUSES, Verdict
 from toolkit.dweets.content import content_of
 from toolkit.dweets.service.condition_turns import Conditions, Owner
-from toolkit.dweets.service.mail import Mail
+from toolkit.dweets.service.mail import Mail, check_recipients
 from toolkit.dweets.service.stored_records import (
     SPACE,
     Changes,
@@ -40,7 +39,7 @@ from toolkit.dweets.service.stored_records import (
 )
 from toolkit.dweets.service.things import journal_of
 from toolkit.errors import StoreUnavailable
-from toolkit.outside_world import Timings
+from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Entry, Records, Store
 
 log = logging.getLogger("toolkit.gateway")
@@ -66,6 +65,7 @@ class Alert(Record, frozen=True):
     def check(self, key: str) -> None:
         if alert_key(self.thing) != key:
             raise DamagedRecord("it belongs to another thing")
+        check_recipients(self.who)
 
     @property
     def owner(self) -> Owner:
@@ -211,12 +211,12 @@ class _Evaluator:
 
 
 class Alerts:
-    def __init__(self, store: Store, now: Callable[[], int], timings: Timings) -> None:
+    def __init__(self, store: Store, world: OutsideWorld) -> None:
         self._journals = store.journals
-        self._now = now
-        self._settle_seconds = timings.settle
+        self._now = world.clock.now
+        self._settle_seconds = world.timings.settle
         self._evaluators: dict[str, _Evaluator] = {}
-        self._conditions = Conditions(timings.condition_budget)
+        self.conditions = Conditions(world.timings.condition_budget)
         self._unsubscribe: Callable[[], None] = lambda: None
         self.repository = AlertRepository(store.records)
 
@@ -229,10 +229,7 @@ class Alerts:
         for thing in list(self._evaluators):
             self._end(thing)
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._conditions.close()
-
-    async def compile(self, lock: str, condition: str) -> None:
-        await self._conditions.compile(Owner(lock), condition)
+        self.conditions.close()
 
     async def settle(self, thing: str | None = None) -> None:
         """Wait, for a limited time, until every dweet that any gateway has committed is evaluated."""
@@ -308,10 +305,13 @@ class Alerts:
         """Evaluate some of the new dweets; False if the alert no longer exists."""
         if evaluator.is_outdated and not await self._read(evaluator):
             return False
-        entries, verdicts = await self._conditions.take_turn(evaluator.alert.owner, partial(self._evaluate, evaluator))
+        async with self.conditions.turn(evaluator.alert.owner):
+            entries, verdicts = await self._evaluate(evaluator)
         try:
             for entry, verdict in zip(entries, verdicts, strict=False):
                 await self._take(evaluator, entry, verdict)
+                if evaluator.is_stopped:
+                    break
         except RecordChanged:
             evaluator.is_outdated = True
             raise
@@ -341,8 +341,7 @@ class Alerts:
         contents = [content_of(entry.data) for entry in entries]
         ends = accumulate(map(len, contents))
         contents = contents[: max(1, sum(end <= _BYTES_A_JOB for end in ends))]
-        patience = FAULTS_TO_STOP - evaluator.faults_in_a_row
-        verdicts = await self._conditions.evaluate(alert.owner, alert.condition, contents, patience)
+        verdicts = await self.conditions.evaluate(alert.owner, alert.condition, contents)
         evaluator.has_new_dweets |= len(verdicts) < len(entries) or len(entries) == CONTENTS_A_JOB
         return entries, verdicts
 

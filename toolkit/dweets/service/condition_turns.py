@@ -1,22 +1,23 @@
 """Conditions take turns in one child process, shared fairly between owners; each lock has a budget of CPU time.
 
-An owner is a lock and the recipients of its alert. Many locks whose alerts mail the same people get one turn at a time,
-and a lock keeps its debt if its alert is set again with other recipients.
+An owner is a lock and the recipients of its alert. Locks whose alerts mail the same people share a debt, and a lock
+keeps its debt if its alert is set again with other recipients.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from toolkit.dweets.conditions import ConditionWorker, Verdict
+from toolkit.fair_queue import FairQueue
+
+T = TypeVar("T")
 
 BUDGET_PERIOD = 60.0
 # Of owners whose debts differ by less than this, the one that has waited longest goes first.
@@ -29,12 +30,6 @@ class Owner(NamedTuple):
 
     lock: str
     people: tuple[str, ...] = ()
-
-
-class _Turn(NamedTuple):
-    owner: Owner
-    work: Callable[[], Awaitable[Any]]
-    done: asyncio.Future[asyncio.Task[Any]]
 
 
 class Debts:
@@ -67,74 +62,49 @@ class Conditions:
         self._thread = ThreadPoolExecutor(1, "gateway-alerts")
         self._worker = ConditionWorker()
         self._debts = Debts(budget)
-        self._waiting: dict[object, deque[_Turn]] = {}  # by recipients, or by lock if there are none
-        self._next: list[tuple[int, int, object]] = []  # heap: rank, order, key in `_waiting`
-        self._numbers = itertools.count()
-        self._runner: asyncio.Task[None] | None = None
+        self._turns = FairQueue(1, rank=self._rank)
+
+    @asynccontextmanager
+    async def turn(self, owner: Owner) -> AsyncIterator[None]:
+        """Wait for the turn of this owner, which ends with the block."""
+        await self._turns.acquire(owner)
+        try:
+            yield
+        finally:
+            self._turns.release()
 
     async def compile(self, owner: Owner, source: str) -> None:
-        await self.take_turn(owner, partial(self._in_thread, owner, partial(self._worker.compile, source)))
+        async with self.turn(owner):
+            await self._in_thread(owner, partial(self._worker.compile, source))
 
-    async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes], patience: int) -> list[Verdict]:
-        """Evaluate a condition when it is its owner's turn; once the budget is used up, each verdict is a fault."""
+    async def evaluate(self, owner: Owner, source: str, contents: Sequence[bytes]) -> list[Verdict]:
+        """Evaluate a condition in its owner's `turn`; once the budget is used up, each verdict is a fault."""
         if self._debts.of(owner.lock) >= self._debts.budget:
             over = f"it has used its {self._debts.budget:g} seconds of CPU time for this minute"
-            return [Verdict(None, over)] * min(len(contents), patience)
-        found: list[Verdict] = await self._in_thread(owner, partial(self._worker.evaluate, source, contents, patience))
-        return found
-
-    async def take_turn(self, owner: Owner, work: Callable[[], Awaitable[Any]]) -> Any:  # noqa: ANN401
-        """Run `work` when it is this owner's turn, and return its result."""
-        turn = _Turn(owner, work, asyncio.get_running_loop().create_future())
-        queue = owner.people or owner.lock
-        turns = self._waiting.setdefault(queue, deque())
-        turns.append(turn)
-        if len(turns) == 1:
-            self._enqueue(queue, owner)
-        if self._runner is None or self._runner.done():
-            self._runner = asyncio.ensure_future(self._run())
-        return (await turn.done).result()
+            return [Verdict(None, over)] * len(contents)
+        return await self._in_thread(owner, partial(self._worker.evaluate, source, contents))
 
     def close(self) -> None:
-        if self._runner is not None:
-            self._runner.cancel()
-        for turn in itertools.chain.from_iterable(self._waiting.values()):
-            turn.done.cancel()
+        self._turns.close()
         self._worker.close()
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._worker.join()
 
-    async def _run(self) -> None:
-        while self._next:
-            rank, number, queue = heapq.heappop(self._next)
-            turns = self._waiting[queue]
-            turn = turns[0]
-            if (now := self._rank(turn.owner)) > rank:  # its owner has had another turn since
-                heapq.heappush(self._next, (now, number, queue))
-                continue
-            if not turn.done.cancelled():
-                task = asyncio.ensure_future(turn.work())
-                await asyncio.gather(task, return_exceptions=True)
-                if not turn.done.done():
-                    turn.done.set_result(task)
-            turns.popleft()
-            if turns:
-                self._enqueue(queue, turns[0].owner)
-            else:
-                del self._waiting[queue]
-
-    def _enqueue(self, queue: object, owner: Owner) -> None:
-        heapq.heappush(self._next, (self._rank(owner), next(self._numbers), queue))
-
     def _rank(self, owner: Owner) -> int:
-        return int(max(self._debts.of(owner.lock), self._debts.of(owner.people)) / _SECONDS_A_STEP)
+        return int(max(map(self._debts.of, owner)) / _SECONDS_A_STEP)
 
-    async def _in_thread(self, owner: Owner, work: Callable[[], Any]) -> Any:  # noqa: ANN401
-        before = self._worker.seconds
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
-        finally:
-            used = self._worker.seconds - before
-            self._debts.add(owner.lock, used)
-            if owner.people:
-                self._debts.add(owner.people, used)
+    async def _in_thread(self, owner: Owner, work: Callable[[], T]) -> T:
+        loop = asyncio.get_running_loop()
+
+        def measured() -> T:
+            before = self._worker.seconds
+            try:
+                return work()
+            finally:  # also if the caller was cancelled
+                loop.call_soon_threadsafe(self._charge, owner, self._worker.seconds - before)
+
+        return await loop.run_in_executor(self._thread, measured)
+
+    def _charge(self, owner: Owner, seconds: float) -> None:
+        for debtor in filter(None, owner):
+            self._debts.add(debtor, seconds)

@@ -11,8 +11,9 @@ from msgspec import Meta
 
 from toolkit.dweets import wire
 from toolkit.dweets.service.alerts import Alert, Alerts
+from toolkit.dweets.service.condition_turns import Owner
 from toolkit.dweets.service.delivery import MailDelivery, check_mail_server
-from toolkit.dweets.service.email_queue import FINISHED_KEPT, EmailQueue
+from toolkit.dweets.service.email_queue import EmailQueue
 from toolkit.dweets.service.live_streams import LiveStreams
 from toolkit.dweets.service.locks import Locks
 from toolkit.dweets.service.names import readable_name
@@ -47,7 +48,7 @@ class DweetSettings(Table, frozen=True):
     archive: Path | None = None
     archive_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 10.0
     #: The number of finished alert mails that are kept.
-    finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = FINISHED_KEPT
+    finished_mails: Annotated[int, Meta(ge=0, le=10**6)] = 1_000
 
     def __post_init__(self) -> None:
         if not wire.is_address(self.sender):
@@ -65,16 +66,14 @@ class DweetService:
         self._store = store
         self._world = world
         self.settings = settings
-        self._things = Things(store.journals)
+        self.things = Things(store.journals)
         rate = settings.rate
         self._limit = rate and RateLimit(rate, rate, lambda: world.clock.now() / 1000)
         self.locks = Locks(store.records, lambda thing: self.streams.end(thing))
-        self.streams = LiveStreams(store.journals, self._things, self.locks)
-        self._active = ActiveThings(store.journals, self.locks, world.clock.now)
-        self.alerts = Alerts(store, world.clock.now, world.timings)
-        self.email_queue = EmailQueue(
-            store.records, delivery, settings.sender, world.clock.now, world.timings, settings.finished_mails
-        )
+        self.streams = LiveStreams(store.journals, self.things, self.locks)
+        self.active = ActiveThings(store.journals, self.locks, world.clock.now)
+        self.alerts = Alerts(store, world)
+        self.email_queue = EmailQueue(store.records, delivery, world, settings.sender, settings.finished_mails)
         self._archiving = _archiving(store, world, settings)
 
     async def open(self) -> None:
@@ -111,26 +110,20 @@ class DweetService:
         return readable_name(self._world.random)
 
     def readable(self, thing: str, key: str | None, length: int) -> CachedThing | None:
-        """Check the key, and return the thing if its last `length` dweets are cached; if not, wait for `load`."""
+        """Check the key; return the thing if its last `length` dweets are cached, else None: wait for `things.load`."""
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return self._things.cached(thing, length)
-
-    def load(self, thing: str, length: int) -> asyncio.Future[CachedThing]:
-        return self._things.load(thing, length)
+        return self.things.cached(thing, length)
 
     def stored(self, thing: str, key: str | None, date: str, hour: str | None) -> StoredRange:
         wire.checked_thing(thing)
         self.locks.check_reader(thing, key)
-        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self._things.turns)
-
-    async def stats(self) -> list[dict[str, object]]:
-        return await self._active.find()
+        return StoredRange(self._store.journals, journal_of(thing), *_day_or_hour(date, hour), self.things.turns)
 
     async def newest_of_public_things(self) -> list[bytes]:
-        """Return the newest dweet of each of the things in `stats`."""
-        names = [str(each["thing"]) for each in await self.stats()]
-        things = await asyncio.gather(*(self.load(name, 1) for name in names))
+        """Return the newest dweet of each of the active things."""
+        names = [str(each["thing"]) for each in await self.active.find()]
+        things = await asyncio.gather(*(self.things.load(name, 1) for name in names))
         # A thing may have been locked while the others were read.
         return [record for thing in things if not self.locks.is_locked(thing.name) and (record := thing.latest())]
 
@@ -139,7 +132,7 @@ class DweetService:
         wire.checked_thing(thing)
         lock = await self.locks.lock_of(thing, key)
         recipients = wire.checked_recipients(who)
-        await self.alerts.compile(lock.record.lock, condition)
+        await self.alerts.conditions.compile(Owner(lock.record.lock), condition)
         newest = await self._store.journals.last(journal_of(thing), 1)
         position = newest[-1].sequence if newest else 0
 

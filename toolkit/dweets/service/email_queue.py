@@ -16,34 +16,26 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolkit.dweets.service.delivery import MailDelivery
-from toolkit.dweets.service.mail import Mail, MailRepository, NotDelivered, NotSendable
+from toolkit.dweets.service.mail import Mail, MailRepository, NotDelivered
 from toolkit.dweets.service.stored_records import DamagedRecord, RecordChanged, StoredRecord, retry_while_changed
 from toolkit.errors import StoreUnavailable
-from toolkit.outside_world import Timings
+from toolkit.outside_world import OutsideWorld
 from toolkit.stores import Records
 
 _MAILS_AT_ONCE = 4
-#: The number of finished mails that are kept, the newest ones.
-FINISHED_KEPT = 1_000
 
 
 class EmailQueue:
     """Sends the mails of a store; without a `delivery` they only stay in the outbox."""
 
     def __init__(
-        self,
-        records: Records,
-        delivery: MailDelivery | None,
-        sender: str,
-        now: Callable[[], int],
-        timings: Timings | None = None,
-        finished_kept: int = FINISHED_KEPT,
+        self, records: Records, delivery: MailDelivery | None, world: OutsideWorld, sender: str, finished_kept: int
     ) -> None:
-        self._timings = timings or Timings()
+        self._timings = world.timings
         self._mails = MailRepository(records, finished_kept)
         self._delivery = delivery
         self._sender = sender
-        self._now = now
+        self._now = world.clock.now
         self._slots = asyncio.Semaphore(_MAILS_AT_ONCE)
         self._tasks: dict[str, asyncio.Task[None]] = {}  # one per waiting mail
         self._claimed: set[str] = set()  # keys of the mails that this gateway is sending
@@ -123,8 +115,6 @@ class EmailQueue:
         try:
             outgoing = mail.outgoing(self._sender)
             refused = await self._delivery.deliver(outgoing) if self._delivery else []
-        except NotSendable as error:
-            return {"state": "unsendable", "error": str(error)}
         except NotDelivered as error:
             return {"due": self._now_plus(self._wait_after(mail.attempts)), "error": str(error)}
         except OSError as error:

@@ -47,10 +47,6 @@ _TEXT = Charset("utf-8")
 _TEXT.body_encoding = QP
 
 
-class NotSendable(Exception):
-    """The mail can never be sent; the message says why."""
-
-
 class NotDelivered(Exception):
     """The mail server certainly did not accept the mail: it refused it or was not reached."""
 
@@ -70,7 +66,7 @@ class Mail(Record, frozen=True):
     subject: str
     text: str
     #: ``kept``: there is no mail server. ``uncertain``: the connection broke while the server received the mail.
-    state: Literal["waiting", "sent", "kept", "uncertain", "unsendable"] = "waiting"
+    state: Literal["waiting", "sent", "kept", "uncertain"] = "waiting"
     #: How often a gateway has claimed it.
     attempts: int = 0
     error: str = ""
@@ -87,6 +83,7 @@ class Mail(Record, frozen=True):
     def check(self, key: str) -> None:
         if self.key != key:
             raise DamagedRecord("it belongs to another mail")
+        check_recipients(self.to)
         if not 0 <= self.at < _YEAR_10000:
             raise DamagedRecord("its time is out of range")
 
@@ -99,15 +96,18 @@ class Mail(Record, frozen=True):
         return self.state != "waiting"
 
     def outgoing(self, sender: str) -> OutgoingMail:
-        """Return the envelope and bytes, the same at every attempt, or raise NotSendable."""
-        for address in self.to:
-            if not wire.is_address(address):
-                raise NotSendable(f"not sent: {address!a} is not an e-mail address")
-        if not self.to:
-            raise NotSendable("not sent: it has no recipient")
+        """Return the envelope and bytes, the same at every attempt."""
         digest = hashlib.blake2b(self.id.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         name = f"{self.at}.{digest}"
         return OutgoingMail(name, sender, self.to, _content_of(self, sender, f"<{name}@{sender.rpartition('@')[2]}>"))
+
+
+def check_recipients(addresses: list[str]) -> None:
+    for address in addresses:
+        if not wire.is_address(address):
+            raise DamagedRecord(f"{address!a} is not an e-mail address")
+    if not addresses:
+        raise DamagedRecord("it has no recipient")
 
 
 class MailRepository:

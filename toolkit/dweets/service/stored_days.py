@@ -6,7 +6,6 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
 
 import msgspec
 
@@ -22,13 +21,6 @@ _TOO_DEEP = "a dweet is nested too deeply for CSV: ask for json"
 _FORMULA = tuple("=+-@\t\r")
 
 
-@dataclass(slots=True)
-class _Block:
-    first: int
-    last: int
-    size: int
-
-
 class StoredRange:
     """The entries of a journal with ``start <= at < end`` (milliseconds since the epoch); call `scan` first.
 
@@ -42,9 +34,9 @@ class StoredRange:
         self._start = start
         self._end = end
         self._slots = slots
-        self._blocks: list[_Block] = []
+        self._blocks: list[list[int]] = []  # the numbers of the first and the last entry
         self._oldest: Entry | None = None  # of the whole journal
-        self._gap = 0  # bytes of other entries since the last one of the range
+        self._size = 0  # bytes since the start of the last block, with those of other entries in between
 
     @property
     def is_small(self) -> bool:
@@ -71,10 +63,14 @@ class StoredRange:
         if sequence == 0 and entries:
             self._oldest = entries[0]
         for entry in entries:
+            self._size += len(entry.data)
             if not self._is_inside(entry):
-                self._gap += len(entry.data)
                 continue
-            self._add(entry)
+            if self._blocks and self._size <= BLOCK_BYTES:
+                self._blocks[-1][1] = entry.sequence
+            else:
+                self._blocks.append([entry.sequence, entry.sequence])
+                self._size = len(entry.data)
             visit(entry.data)
             visited += len(entry.data)
             if visited > BLOCK_BYTES:  # give other requests a turn
@@ -83,25 +79,16 @@ class StoredRange:
         return entries[-1].sequence if len(entries) == _ENTRIES_A_READ else None
 
     async def blocks(self, *, newest_first: bool) -> AsyncIterator[list[bytes]]:
-        for block in self._blocks[::-1] if newest_first else self._blocks:
+        for first, last in self._blocks[::-1] if newest_first else self._blocks:
             async with self._slots:
-                entries = await self._journals.after(self._name, block.first - 1, block.last - block.first + 1)
+                entries = await self._journals.after(self._name, first - 1, last - first + 1)
             # After a failover numbers are missing, so the entries may reach beyond the block.
-            records = [entry.data for entry in entries if entry.sequence <= block.last and self._is_inside(entry)]
+            records = [entry.data for entry in entries if entry.sequence <= last and self._is_inside(entry)]
             yield records[::-1] if newest_first else records
 
     def _is_inside(self, entry: Entry) -> bool:
         # Check each entry: the times are not sorted if a clock was set back.
         return self._start <= entry.at < self._end
-
-    def _add(self, entry: Entry) -> None:
-        size = self._gap + len(entry.data)
-        if self._blocks and self._blocks[-1].size + size <= BLOCK_BYTES:
-            self._blocks[-1].last = entry.sequence
-            self._blocks[-1].size += size
-        else:
-            self._blocks.append(_Block(entry.sequence, entry.sequence, len(entry.data)))
-        self._gap = 0
 
 
 class _Record(msgspec.Struct):

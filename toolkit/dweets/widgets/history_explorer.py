@@ -340,15 +340,6 @@ rows, file, reload_button, download_button, save_button, copy_button
         fields = drawn_fields(self._findings, view)
         return view.code(self._source.code(things, day), fields, several="thing" in self._findings.whole.columns)
 
-    def export(self, path: str | Path) -> Path:
-        """Write `frame` to a ``.csv`` or ``.parquet`` file (else InvalidArgument), replacing it, and return where.
-
-        In CSV, names that a spreadsheet would execute as a formula begin with an apostrophe.
-        """
-        target = Path(path).expanduser()
-        target.write_bytes(table_bytes(self.frame, target.suffix))
-        return target
-
     def _file(self) -> tuple[Path, bytes]:
         """Return path and content; InvalidArgument if no row is shown, or only rows of earlier choices are."""
         if self._history.empty or self.frame.empty:

@@ -20,6 +20,7 @@ from toolkit.dweets.client.listening import Listener
 from toolkit.dweets.content_frame import history_frame
 from toolkit.dweets.widgets.live_readings import LiveReader, LiveReadings
 from toolkit.errors import InvalidArgument, TimedOut
+from toolkit.notebook_cell import made_of_kind
 from toolkit.widget_family import (
     CheckList,
     ServiceWidget,
@@ -28,7 +29,6 @@ from toolkit.widget_family import (
     explained,
     html_pane,
     in_turn,
-    open_widgets,
     part_of,
     row,
     sized,
@@ -333,7 +333,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _stop_those_of_the_last_run(new: LiveDweets) -> None:
     """Where the notebook does not tell its cells: stop what an earlier run made of the same things."""
-    for other in open_widgets():
-        is_same = isinstance(other, LiveDweets) and other is not new and other.things.value == new.things.value
+    for other in made_of_kind(LiveDweets):
+        is_same = other is not new and other.things.value == new.things.value
         if is_same and not new.made_in.cell and other.made_in.run != new.made_in.run:
             other.stop()

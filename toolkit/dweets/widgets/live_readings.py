@@ -40,8 +40,7 @@ class LiveReader:
         self.failures: dict[str, ToolkitError] = {}
         self._records: dict[str, deque[Record]] = {}
         self._fresh: list[Record] = []
-        self._listeners: dict[str, Listener] = {}
-        self._threads: dict[Listener, threading.Thread] = {}
+        self._listeners: dict[str, tuple[Listener, threading.Thread]] = {}
         self._positions: dict[str, int | None] = {}
 
     @property
@@ -53,7 +52,7 @@ class LiveReader:
     def has_lost_connection(self) -> bool:
         """Whether one of its listeners has no connection for the moment."""
         with self.changed:
-            return not all(listener.is_connected for listener in self._listeners.values())
+            return not all(listener.is_connected for listener, _ in self._listeners.values())
 
     def follow(self, things: Iterable[str], *, resume: bool = False) -> None:
         """Listen to exactly these things; with `resume`, first to what came since `stop`."""
@@ -97,8 +96,7 @@ class LiveReader:
         listener.on_connection = lambda _is_connected: self.on_state()
         thread = threading.Thread(target=self._read, args=(thing, listener), name="live-dweets-reader", daemon=True)
         with self.changed:
-            self._listeners[thing] = listener
-            self._threads[listener] = thread
+            self._listeners[thing] = listener, thread
         thread.start()
 
     def _read(self, thing: str, listener: Listener) -> None:
@@ -116,17 +114,15 @@ class LiveReader:
             with self.changed:
                 self._positions[thing] = listener.position
                 self._listeners.pop(thing, None)
-                self._threads.pop(listener, None)
                 self.changed.notify_all()
             self.on_state()
 
     def _end(self, things: Iterable[str]) -> None:
         with self.changed:
             ending = [self._listeners[thing] for thing in things]
-            threads = [self._threads[listener] for listener in ending]
-        for listener in ending:
+        for listener, _ in ending:
             listener.close()
-        for thread in threads:
+        for _, thread in ending:
             if thread is not threading.current_thread():  # as in an observer of what is drawn
                 thread.join()
 

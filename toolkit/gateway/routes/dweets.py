@@ -98,7 +98,7 @@ class DweetRoutes(Routes):
         def read_or_load(request: Request) -> Response | Future[CachedThing]:
             thing, key = request.values["thing"], request.query.get("key") if request.query_string else None
             cached = self._service.readable(thing, key, length)
-            return respond(cached) if cached is not None else self._service.load(thing, length)
+            return respond(cached) if cached is not None else self._service.things.load(thing, length)
 
         return _jsonp(Route(endpoint, read_or_load, respond=respond))
 
@@ -118,7 +118,7 @@ class DweetRoutes(Routes):
         return await _sent(stored, json_pieces(stored, callback), JSON if callback is None else _JAVASCRIPT)
 
     async def _stats(self, request: Request) -> Response:
-        return _succeeded("getting", "stats", {"active_things": await self._service.stats()})
+        return _succeeded("getting", "stats", {"active_things": await self._service.active.find()})
 
     async def _listen(self, request: Request) -> Stream:
         thing, query = request.values["thing"], request.query

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias, cast
 
 from toolkit.errors import InvalidParameters, Overloaded, Problem, ServiceFailure
+from toolkit.fair_queue import FairQueue, QueueFull
 from toolkit.handwriting import wire
 from toolkit.handwriting.handwritten import Handwritten
 from toolkit.handwriting.parameters import Parameters
-from toolkit.handwriting.service.fair_queue import FairQueue, QueueFull
 from toolkit.worker_process import Death, WorkerDied, WorkerProcess
 
 log = logging.getLogger("toolkit.handwriting")

@@ -1,10 +1,12 @@
-"""A queue for slots, with round robin between keys."""
+"""A queue for a number of slots that is fair between keys."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from itertools import chain
+from typing import Any
 
 
 class QueueFull(Exception):
@@ -12,18 +14,20 @@ class QueueFull(Exception):
 
 
 class FairQueue:
-    """A bounded queue for a number of slots: round robin between keys, first in, first out within a key.
+    """A queue for a number of slots: the lowest `rank` of a key comes first, keys of equal rank take turns.
 
-    If the queue is full, a key with fewer requests displaces the newest request of the key with most requests.
+    Within a key, requests are first in, first out. If a bounded queue is full, a key with fewer requests displaces
+    the newest request of the key with most requests.
     """
 
-    def __init__(self, slots: int, max_waiting: int) -> None:
+    def __init__(self, slots: int, max_waiting: int | None = None, rank: Callable[[Any], int] = lambda _: 0) -> None:
         self._free = slots
         self._max_waiting = max_waiting
+        self._rank = rank
         self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}  # in the order in which keys are served
 
     async def acquire(self, key: Hashable) -> None:
-        """Wait for a slot, or raise QueueFull; if the waiting task is cancelled, its request leaves the queue."""
+        """Wait for a slot, or raise QueueFull; a cancelled task leaves the queue."""
         if self._free:
             self._free -= 1
             return
@@ -36,23 +40,33 @@ class FairQueue:
             if turn.cancelled():
                 self._remove(key, turn)
             elif turn.exception() is None:
-                self.release()  # the task was cancelled after it got a slot
+                self.release()  # it was cancelled after it had got a slot
             raise
 
     def release(self) -> None:
         while self._waiting:
-            key = next(iter(self._waiting))
+            key = self._next()
             queue = self._waiting.pop(key)
             turn = queue.popleft()
             if queue:
-                self._waiting[key] = queue  # re-inserted last, behind the other keys
+                self._waiting[key] = queue  # now behind the other keys
             if not turn.done():
                 turn.set_result(None)
                 return
         self._free += 1
 
+    def close(self) -> None:
+        """Cancel the tasks that wait."""
+        for turn in chain.from_iterable(self._waiting.values()):
+            turn.cancel()
+
+    def _next(self) -> Hashable:
+        # Most keys have the rank 0, so that seldom all of them are compared.
+        first = next((key for key in self._waiting if self._rank(key) <= 0), None)
+        return min(self._waiting, key=self._rank) if first is None else first
+
     def _displace_waiting(self, key: Hashable) -> None:
-        if sum(map(len, self._waiting.values())) < self._max_waiting:
+        if self._max_waiting is None or sum(map(len, self._waiting.values())) < self._max_waiting:
             return
         longest = max(self._waiting.values(), key=len, default=deque())
         if len(longest) <= len(self._waiting.get(key, ())) + 1:
