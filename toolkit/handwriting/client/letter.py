@@ -106,8 +106,7 @@ def letter(
     handwriting_size
         Baseline to cap height; a number is points.
     line_spacing
-        Distance between two baselines in handwriting sizes. If None, the distance at which lines of this hand do not
-        collide.
+        Distance between two baselines in handwriting sizes. If None, the lines of the hand just do not collide.
     natural
         Vary as a person does (default); False for the regular writing of `png`.
     handwriting_color, line_spacing_variance, word_spacing_variance, random_seed, pen, paper, corrections

@@ -35,8 +35,7 @@ def funnel(
     decisions
         Needs the columns device and rewarded; uses session_id, shown_at and claimed_at if the frame has them.
     sessions
-        All sessions, as ``tk.operator.reward_sessions()`` returns them. If None, only the sessions of `decisions`
-        are counted.
+        All sessions, from ``tk.operator.reward_sessions()``. If None, only the sessions of `decisions` are counted.
     by
         A column of `decisions`; each value of the column gets a funnel, without the session step. A unit counts in
         each funnel in which it has a moment.
